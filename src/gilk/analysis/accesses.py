@@ -55,8 +55,8 @@ class VariableAccesses:
 @dataclass(frozen=True, slots=True)
 class Variable:
     """A ``part`` of an ``object``: all of it, or a member. ``slots``: words of the image that hold an address of the
-    object once it is loaded, each with that, as GOT entries do; ``pointers``: other words that do. An object that lies elsewhere has a range of its own all
-    the same, apart from all that the image has."""
+    object once it is loaded, each with that, as GOT entries do; ``pointers``: other words that do. An object that lies
+    elsewhere has a range of its own all the same, apart from all that the image has."""
 
     object: AddressRange
     part: AddressRange
@@ -111,7 +111,8 @@ class _Search:
         whole = self._whole(function)
         span = self._image.span_at(whole.start)
         jumps = self._analysis.jumps
-        if span is None or span.exported or whole.start in (*jumps.taken, *jumps.pointers) or whole.start == self._image.entry:
+        known = (*jumps.taken, *jumps.pointers, self._image.entry)
+        if span is None or span.exported or whole.start in known:
             self.escape(function, address, "to the caller")
             return
         old = self._returning.get(whole.start, Held())
@@ -121,7 +122,7 @@ class _Search:
             self._follow([AddressRange(whole.start, whole.start + 1)])
 
     def result_of(self, instruction: Instruction) -> Held:
-        """What a function that is called leaves in registers."""
+        """The addresses that a function which is called leaves in registers."""
         return self._returning.get(instruction.near_branch_target, {}) if x86.is_direct_call(instruction) else {}
 
     def _taken(self, target: int) -> int:
@@ -205,7 +206,7 @@ class _Following:
             todo[start] = None
 
     def _through(self, function: Function, block: Block) -> tuple[Held, Held]:
-        """What registers hold behind it, and what landing pads may find in them."""
+        """The addresses in registers behind it, and those that landing pads may find there."""
         held, thrown = self._held[block.start], Held()
         for instruction in self._body(function, block):
             before = held

@@ -52,7 +52,7 @@ class Elsewhere:
     def start(self, command: Sequence[str]) -> None:
         """Run a command there; its output is ours, it has no input. Raises TargetError `cannot-launch`."""
         try:
-            out, err = partial(_write, 1), partial(_write, 2)
+            out, err = partial(write_all, 1), partial(write_all, 2)
             self._command = self.link.spawn(
                 command, out, err, directory=os.getcwd(), environment=dict(os.environ)
             )  # fmt: skip
@@ -66,7 +66,8 @@ class Elsewhere:
         return self._command.status if self._command is not None else None
 
 
-def _write(fd: int, data: bytes) -> None:
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of it to a descriptor that blocks."""
     while data:
         data = data[os.write(fd, data) :]
 

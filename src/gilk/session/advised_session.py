@@ -79,7 +79,7 @@ class AdvisedSession(Session):
             for advice in (one.read, one.write)
         )
         thunk = self._workspace.runtime_address(ground, "gilk_access_enter")
-        made = Accessed(one.instruction, read, write, one.number, thunk)
+        made = Accessed(one.instruction, read, write, one.replaces, one.number, thunk)
         return self._ledger.entry(ground, place.function), Want(place.point.address, False, made, number)
 
     def _found(self, points: Points, advice: Advice) -> _Found:

@@ -67,13 +67,14 @@ def advice(
 
 @dataclass(frozen=True, slots=True)
 class AdvisedAccess:
-    """An instruction with advice on what it reads, and on what it writes: on one of them at least. ``number``: of the
-    function that it is in, among those that the C knows."""
+    """An instruction with advice on what it reads, and on what it writes: on one of them at least. ``replaces``: some
+    of it stands in place of that. ``number``: of the function that it is in, among those that the C knows."""
 
     place: Place
     instruction: AccessingInstruction
     read: Advice | None
     write: Advice | None
+    replaces: bool
     number: int
 
     @property

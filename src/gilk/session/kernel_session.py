@@ -52,7 +52,7 @@ class KernelSession(BaseSession):
         self._driver = driver = self._workspace.driver
         self._interrupts = Interrupts() if interrupts else None
         self._source = KernelDrain(driver, target.process_of, ring, flight, self._interrupts)
-        super().__init__(self._source, _clock(driver), FarThreads(target.link.read_file), most)
+        super().__init__(self._source, clock_of(driver), FarThreads(target.link.read_file), most)
         self._ledger = Ledger(self._workspace, self._workspace, plan)
         self._counters: list[int] = []
         self._only: frozenset[int] | None = None
@@ -168,10 +168,6 @@ class KernelSession(BaseSession):
     def _look_after(self) -> None:
         """Nothing: modules that go away take their units with them by themselves."""
 
-    @property
-    def driver(self) -> Driver:
-        return self._driver
-
     def take_out(self) -> bool | None:
         """Take all probes out, and remain the driver's client; whether the code is what it was."""
         self.restored = self._restore()
@@ -201,7 +197,7 @@ class KernelSession(BaseSession):
         return self._gathered(self._stream.finish())
 
 
-def _clock(driver: Driver) -> Clock:
+def clock_of(driver: Driver) -> Clock:
     """CLOCK_MONOTONIC of the machine whose kernel it is, at the rate of the counter that its kernel has measured.
 
     Where the counter is emulated, that can be far from the truth: measured once, at boot, while something else ran.

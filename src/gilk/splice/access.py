@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Advice on accesses of variables, as machine code in patches (native/abi/gilk_access.h).
 
-An instruction that reads or writes the variable runs with a place on the stack as its memory operand. What it is to
-read is put there before, what it has written is taken from there, and the variable itself is touched by nobody else. So
-every instruction keeps its meaning, its registers and its flags, whichever it is.
+An instruction that reads or writes the variable runs with a place on the stack as its memory operand. The value that
+it is to read is put there before, and one that it has written is taken from there; the variable itself is touched by
+nobody else. So every instruction keeps its meaning, its registers and its flags, whichever it is.
 
 One that cannot have another operand (atomic, a call, a string instruction) runs as it is, between two observers.
 """
@@ -27,14 +27,20 @@ from gilk.values import dataclass
 _EVERYTHING: Final = FLAGS | (1 << 16) - 1
 _FRAME: Final = 2 * RED_ZONE  # struct gilk_access, and the red zone above it
 _ADDRESS, _R11, _FLAGS, _KEPT = 64, 72, 80, 88  # in struct gilk_access
-_WHOLE, _AHEAD, _BEHIND = range(3)  # enum gilk_access_phase
+_WHOLE, _AHEAD, _BEHIND, _TRIED = range(4)  # enum gilk_access_phase
 _SITE: Final = struct.Struct("<4I")
 _LEA_R11: Final = b"\x4c\x8d\x1d"  # lea r11, [rip + rel32]
 _POP_FLAGS: Final = b"\x8f\x44\x24" + bytes((_FLAGS,))  # pop qword ptr [rsp + 80]
 _PUSH_FLAGS: Final = b"\xff\x74\x24" + bytes((_FLAGS,))
+_POP_KEPT: Final = b"\x8f\x44\x24" + bytes((_KEPT,))
+_PUSH_KEPT: Final = b"\xff\x74\x24" + bytes((_KEPT,))
 _R11_AT_R11: Final = {1: b"\x45\x8a\x1b", 2: b"\x66\x45\x8b\x1b", 4: b"\x45\x8b\x1b", 8: b"\x4d\x8b\x1b"}
-_R11_AT_RSP: Final = {1: b"\x44\x8a\x1c\x24", 2: b"\x66\x44\x8b\x1c\x24", 4: b"\x44\x8b\x1c\x24", 8: b"\x4c\x8b\x1c\x24"}
-_AT_RSP_R11: Final = {1: b"\x44\x88\x1c\x24", 2: b"\x66\x44\x89\x1c\x24", 4: b"\x44\x89\x1c\x24", 8: b"\x4c\x89\x1c\x24"}
+_R11_AT_RSP: Final = {
+    1: b"\x44\x8a\x1c\x24", 2: b"\x66\x44\x8b\x1c\x24", 4: b"\x44\x8b\x1c\x24", 8: b"\x4c\x8b\x1c\x24",
+}  # fmt: skip
+_AT_RSP_R11: Final = {
+    1: b"\x44\x88\x1c\x24", 2: b"\x66\x44\x89\x1c\x24", 4: b"\x44\x89\x1c\x24", 8: b"\x4c\x89\x1c\x24",
+}  # fmt: skip
 _AT_RAX_R11: Final = {1: b"\x44\x88\x18", 2: b"\x66\x44\x89\x18", 4: b"\x44\x89\x18", 8: b"\x4c\x89\x18"}
 
 
@@ -69,7 +75,8 @@ class AccessingInstruction:
 
 @dataclass(frozen=True, slots=True)
 class Accessed:
-    """Advice on what an instruction reads, and on what it writes: on one of them at least.
+    """Advice on what an instruction reads, on what it writes, or on both. ``replaces``: some of it stands
+    in place of that.
 
     ``number``: of the function that it is in, among those that the C knows. ``thunk``: the runtime's way into C.
     """
@@ -77,6 +84,7 @@ class Accessed:
     of: AccessingInstruction
     read: AccessAdvice | None
     write: AccessAdvice | None
+    replaces: bool
     number: int
     thunk: int
 
@@ -112,7 +120,9 @@ class _Emission:
         builder.emit(asm.lea_stack(asm.RSP, -_FRAME) + asm.store_stack(asm.R11, _R11))
         self._load_address()
         builder.emit(asm.store_stack(asm.R11, _ADDRESS))
-        if self._of.means is Means.EXCHANGED:
+        if self._of.means is Means.EXCHANGED and self._of.reads and self._of.writes and not self._accessed.replaces:
+            self._try()
+        elif self._of.means is Means.EXCHANGED:
             self._exchange()
         elif self._of.means is Means.OBSERVED:
             self._observe()
@@ -151,7 +161,7 @@ class _Emission:
             self._drain()
 
     def _observe(self) -> None:
-        """What observes a write knows what was there before, and comes again behind the instruction."""
+        """Observers of a write know the value from before, and come again behind the instruction."""
         builder, behind = self._builder, self._builder.label()
         builder.cold(self._lay_plain)
         if self._read is not None:
@@ -161,6 +171,24 @@ class _Emission:
         relocate(builder, self._of.instruction, self._of.raw, self._of.bias)
         if self._write is not None:
             builder.emit(asm.store_stack(asm.R11, _R11))
+            self._call(self._write, _BEHIND, behind)
+        builder.place(behind)
+
+    def _try(self) -> None:
+        """The stack shows before what the instruction writes; it has no operand but that, and the flags."""
+        builder, behind, reads_flags = self._builder, self._builder.label(), self._of.instruction.rflags_read != 0
+        builder.cold(self._lay_plain)
+        if self._read is not None:
+            self._call(self._read, _WHOLE, self._plain)
+        if self._write is not None:
+            builder.emit(asm.load_stack(asm.R11, _ADDRESS))
+            self._fill()
+            builder.emit(asm.PUSHF + _POP_KEPT if reads_flags else b"")
+            builder.emit(exchanged(self._of.instruction))
+            builder.emit(_PUSH_KEPT + asm.POPF if reads_flags else b"")
+            self._call(self._write, _TRIED, self._plain)
+        relocate(builder, self._of.instruction, self._of.raw, self._of.bias)
+        if self._write is not None:
             self._call(self._write, _BEHIND, behind)
         builder.place(behind)
 
@@ -202,7 +230,7 @@ class _Emission:
         builder.local(asm.JMP32, self._end)
 
     def _lay_drain(self, label: int) -> None:
-        """What was written goes where it belongs, without advice."""
+        """Put a value that was written where it belongs, without advice."""
         self._builder.place(label)
         if self._of.size in _AT_RAX_R11:
             self._drain()
@@ -215,12 +243,12 @@ class _Emission:
         self._builder.local(asm.JMP32, self._end)
 
     def _fill(self) -> None:
-        """What is to be read, onto the stack. The address is in r11, whose own value comes back."""
+        """Put the value that is to be read onto the stack. The address is in r11, whose own value comes back."""
         size = self._of.size
         self._builder.emit(_R11_AT_R11[size] + _AT_RSP_R11[size] + asm.load_stack(asm.R11, _R11))
 
     def _drain(self) -> None:
-        """What was written, from the stack."""
+        """Take the value that was written from the stack."""
         size = self._of.size
         self._builder.emit(asm.store_stack(asm.R11, _R11) + asm.store_stack(asm.RAX, _KEPT))
         self._builder.emit(asm.load_stack(asm.RAX, _ADDRESS) + _R11_AT_RSP[size] + _AT_RAX_R11[size])

@@ -18,11 +18,12 @@ from gilk.lang.facts import Facts, facts, union
 from gilk.lang.to_kernel.refused import NotInKernel
 from gilk.providers.kernel.probe import KernelProbe
 from gilk.providers.kernel.syscall import WAYS
-from gilk.session.kernel_session import KernelSession
+from gilk.session.kernel_session import KernelSession, clock_of
 from gilk.session.request import FiresSite, WantedSite
 from gilk.splice import points
 from gilk.splice.points import Point
 from gilk.targets.kernel.d_messages import CodeVerdict, DriverProgram, KernelFire, SiteKind
+from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.target import KernelTarget
 from gilk.trace.clock import Clock
 from gilk.trace.d.copied import CopiedMemory
@@ -63,8 +64,10 @@ class InKernel:
         self._code = printed(program, enabled, groups, options)
         self._target, self._enabled, self._groups = target, enabled, groups
         self._needs = {clause.number: facts(clause.function) for clause in program.clauses}
-        self._session = KernelSession(target)
-        self._program = DriverProgram(self._session.driver)
+        self._driver = Driver(target.link)
+        self._program = DriverProgram(self._driver)
+        self._session: KernelSession | None = None  # once it has probes, by way of the same client
+        self._clock = clock_of(self._driver)
         self.parts = self._code.parts
         self.aggregations = self._code.aggregations
 
@@ -75,11 +78,11 @@ class InKernel:
 
     @property
     def processors(self) -> int:
-        return self._session.driver.hello.cpus
+        return self._driver.hello.cpus
 
     @property
     def clock(self) -> Clock:
-        return self._session.clock
+        return self._clock
 
     def load(self, layout: MemoryLayout, clausetime: int) -> CopiedMemory:
         """Raises UsageError `clause-too-long`, TargetError `driver-refuses-code`."""
@@ -107,13 +110,14 @@ class InKernel:
 
     def now(self) -> int:
         """The counter that time stamps are taken from."""
-        return self._session.driver.status().tsc
+        return self._driver.status().tsc
 
     def insert(self) -> list[tuple[DProbe, str]]:
         """Put in all probes; those that are refused come back, with the reason."""
         refused: dict[DProbe, str] = {}
         places = [place for place in self._places(refused) if not self._join(place)]
         if places:
+            self._session = KernelSession(self._target)
             loaded = self._target.loaded()[0]
             first = self._program.sites(len(places))
             for number, place in enumerate(places, first):
@@ -148,12 +152,16 @@ class InKernel:
     def take_out(self) -> bool | None:
         """Take the probes out; the program stays. Whether the kernel's code is what it was; None where another program
         uses some of them, which then stay as long as it does."""
+        if self._session is None:
+            return True
         restored = self._session.take_out()
         return None if not restored and self._program.status().shared else restored
 
     def close(self) -> None:
         """Let go of the driver, which frees all that is left."""
-        self._session.close()
+        if self._session is not None:
+            self._session.close()
+        self._target.link.close_driver()
 
     def _group(self, probe: DProbe) -> int:
         return self._groups.index(tuple(self._enabled.clauses[probe.number]))

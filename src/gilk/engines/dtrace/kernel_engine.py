@@ -17,7 +17,7 @@ from gilk.targets.kernel.target import KernelTarget
 from gilk.trace.d.events import DropKind, Dropped
 from gilk.trace.d.layout import State
 
-_PATIENCE = 0.05  # seconds between looks at whether the program has ended by itself
+_PATIENCE = 0.1  # seconds between looks at whether the program has ended by itself
 
 
 class KernelEngine(Engine):

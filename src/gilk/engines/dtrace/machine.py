@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from gilk.errors import MachineGone, TargetError
-from gilk.runs.elsewhere import Elsewhere, reach
+from gilk.runs.elsewhere import Elsewhere, reach, write_all
 from gilk.targets.kernel.channel import RemoteProcess
 from gilk.targets.kernel.target import KernelTarget
 
@@ -39,7 +39,7 @@ class OtherMachine:
         words = ["sh", "-c", _WAITING, "sh", *command]
         try:
             self._command = self._elsewhere.link.spawn(
-                words, partial(_write, 1), self._hear, directory=os.getcwd(), environment=dict(os.environ)
+                words, partial(write_all, 1), self._hear, directory=os.getcwd(), environment=dict(os.environ)
             )
         except OSError as error:
             raise TargetError("cannot-launch", f"cannot run {command[0]} there: {error.strerror}") from None
@@ -49,11 +49,11 @@ class OtherMachine:
     def _hear(self, data: bytes) -> None:
         """Its errors; before them, its number."""
         if b"\n" in self._said:
-            _write(2, data)
+            write_all(2, data)
             return
         self._said, separator, rest = (self._said + data).partition(b"\n")
         self._said += separator
-        _write(2, rest)
+        write_all(2, rest)
 
     def _number(self, name: str) -> int:
         assert self._command is not None
@@ -80,8 +80,3 @@ class OtherMachine:
         with contextlib.suppress(MachineGone):
             self.target.link.close_driver()
         self._elsewhere.close()
-
-
-def _write(fd: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(fd, data) :]

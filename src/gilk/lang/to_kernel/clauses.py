@@ -7,12 +7,9 @@ is no room. The epid of the part that is being made lies in the frame: a fault t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
-
 from gilk.lang import ir
-from gilk.lang.data import Datum, Function
-from gilk.lang.to_c.functions import RecordPart
+from gilk.lang.data import Function
+from gilk.lang.to_c.functions import RecordPart, record_part
 from gilk.lang.to_kernel import data, values
 from gilk.lang.to_kernel.code import KernelFrame, Label, Slot
 from gilk.lang.to_kernel.printing import Printing
@@ -124,13 +121,8 @@ class ClausePrinter:
             self._p.code.keep(status)
             self._p.code.call("exit", Slot(status))
 
-    def _part(self, function: ir.Function, actions: Iterable[ir.Data]) -> RecordPart:
-        """Its data begin at 0."""
-        every = [datum for action in actions for datum in action.data]
-        start = min((datum.offset for datum in every), default=0) & -8
-        size = max((datum.offset + datum.size for datum in every), default=start) - start
-        moved = tuple(replace(action, data=tuple(_moved(datum, start) for datum in action.data)) for action in actions)
-        part = RecordPart(self._first + len(self._parts), function.number, moved, size)
+    def _part(self, function: ir.Function, actions: list[ir.Data]) -> RecordPart:
+        part = record_part(self._first + len(self._parts), function.number, actions)
         self._parts.append(part)
         return part
 
@@ -165,10 +157,6 @@ class ClausePrinter:
             added = Slot(numbers) if statement.value is not None else 0
             weight = Slot(numbers + 8) if statement.weight is not None else 1
             p.code.call("aggregate", aggregation.number - 1, key, added, weight)
-
-
-def _moved(datum: Datum, start: int) -> Datum:
-    return replace(datum, offset=datum.offset - start)
 
 
 def frame_of(this_size: int) -> tuple[KernelFrame, int]:

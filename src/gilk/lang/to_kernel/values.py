@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from gilk.lang import effects, ir
+from gilk.lang.to_c.expressions import applied
 from gilk.lang.to_kernel import data, places
 from gilk.lang.to_kernel.code import WORD, Label, Slot
 from gilk.lang.to_kernel.forms import RCX
 from gilk.lang.to_kernel.printing import Printing, immediate, number, width
 from gilk.lang.to_kernel.refused import NotInKernel
-from gilk.lang.types import String, Void, wide
+from gilk.lang.types import String, Void
 
 #: Conditions of signed and of unsigned operands.
 _COMPARED = {
@@ -21,7 +22,7 @@ _COMPARED = {
 _ALU = {"+": "add", "-": "sub", "&": "and", "|": "or", "^": "xor", "*": "imul"}
 _FAULT_DIVIDE = 4  # enum gd_fault, native/abi/gilk_d.h
 #: Variables that the head of the frame has: their places in struct ilk_d_event, and forms that load them.
-_OF_EVENT = {
+EVENT_PLACES = {
     "pid": (80, "load s32"), "tid": (84, "load s32"), "cpu": (88, "load s32"), "id": (92, "load u32"),
     "errno": (96, "load s32"), "ipl": (100, "load u32"),
 }  # fmt: skip
@@ -217,7 +218,7 @@ def _assign(p: Printing, node: ir.Assign) -> None:
         return
     if node.operator:
         _check_once(target)
-        given = _applied(node)
+        given = applied(node)
     value(p, given)
     p.normalise(target.type)
     places.write(p, target, value)
@@ -226,12 +227,6 @@ def _assign(p: Printing, node: ir.Assign) -> None:
 def _check_once(target: ir.Target) -> None:
     if effects.has(target):
         raise NotInKernel("an assignment in the key of what is read and written")
-
-
-def _applied(node: ir.Assign) -> ir.Binary:
-    """The operation of a compound assignment, in the type of its right side; shifts work in that of the left one."""
-    type_ = wide(node.target.type) if node.operator in ("<<", ">>") else node.value.type
-    return ir.Binary(type_, node.operator, ir.Convert(type_, node.target), node.value)
 
 
 def _step(p: Printing, node: ir.Step) -> None:
@@ -269,8 +264,8 @@ def _let(p: Printing, node: ir.Let) -> None:
 
 
 def _call(p: Printing, node: ir.Call) -> None:
-    if node.name in _OF_EVENT:
-        at, form = _OF_EVENT[node.name]
+    if node.name in EVENT_PLACES:
+        at, form = EVENT_PLACES[node.name]
         p.code.emit(form, at)
     elif node.name in _IDENTITY:
         p.code.call("identity", _IDENTITY[node.name])

@@ -5,7 +5,8 @@
  * An instruction that reads or writes a variable runs in its patch with struct gilk_access, on the program's stack, as
  * its memory operand: it reads from there what is to be read, and writes there what is to be written, with its own
  * registers and flags. Advice runs before it, about what is read, and behind it, about what is written; it alone touches
- * the variable. An instruction that cannot have another operand runs as it is, and advice only observes.
+ * the variable. An instruction that cannot have another operand runs as it is, and advice only observes. So does one that
+ * reads and writes, where no advice stands in place of that: no signal handler can come in between, as it could else.
  */
 #ifndef GILK_ACCESS_H
 #define GILK_ACCESS_H
@@ -19,6 +20,7 @@ enum gilk_access_phase {
 	GILK_ACCESS_WHOLE,  /* the instruction has struct gilk_access as its operand */
 	GILK_ACCESS_AHEAD,  /* it runs as it is, and comes */
 	GILK_ACCESS_BEHIND, /* it runs as it is, and has been */
+	GILK_ACCESS_TRIED,  /* the same as AHEAD, but it has run with struct gilk_access to show what it writes */
 };
 
 struct gilk_access {

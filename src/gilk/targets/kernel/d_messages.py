@@ -195,7 +195,7 @@ def pack_program(code: KernelCode, layout: Sequence[int], clausetime: int) -> by
     return b"".join((
         head,
         struct.pack(f"<{len(layout)}Q", *layout),
-        *_rows(code.aggregations),
+        *pack_rows(code.aggregations),
         struct.pack(f"<{len(edges)}Q", *edges),
         struct.pack(f"<{len(code.entries)}I", *code.entries),
         struct.pack(f"<{len(code.names)}I", *code.names),
@@ -208,7 +208,8 @@ def _edges(one: Aggregation) -> tuple[int, ...]:
     return one.what.edges if one.what.function is Function.LLQUANTIZE else ()
 
 
-def _rows(aggregations: Sequence[Aggregation]) -> Iterator[bytes]:
+def pack_rows(aggregations: Sequence[Aggregation]) -> Iterator[bytes]:
+    """A row each, in their order."""
     first = 0
     for one in aggregations:
         what, edges = one.what, len(_edges(one))

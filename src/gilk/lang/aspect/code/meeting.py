@@ -115,7 +115,7 @@ class MetElement:
 
 
 class Met(Protocol):
-    """What elements match at, as the parts of its C have it: calls of a function, or accesses of a variable."""
+    """The events that elements match at, for the parts of the C: calls of a function, or accesses of a variable."""
 
     @property
     def point(self) -> CheckedFunction: ...
