@@ -161,7 +161,7 @@ def _near(image: Image, glob: str) -> list[str]:
     """A mangled function is near when the last part of its name in the source is."""
     called = {name: name for span in image.spans for name in _linked(span) if not demangle.is_mangled(name)}
     for _, name in _source_names(image):
-        plain = without_arguments(name.plain)
+        plain = name.forms[-1]
         called[plain] = plain
         called.setdefault(plain.rpartition("::")[2], plain)
     return list(dict.fromkeys(called[name] for name in difflib.get_close_matches(glob, called, _NEAR)))
