@@ -34,6 +34,28 @@ static void one_round(void)
 	printf("%d %ld\\n", (int)getpid(), hit(++n));
 }
 """
+#: A child goes on by itself, making calls; it is forked amid a call.
+FORKING = """
+#include <signal.h>
+#include <unistd.h>
+#include <sys/wait.h>
+NOINLINE long hit(long k) { __asm__ volatile(""); return 2 * k; }
+NOINLINE int forks(int k) { __asm__ volatile(""); return fork(); }
+static void one_round(void)
+{
+	static int child;
+	long n;
+
+	if (child) {
+		kill(child, SIGKILL);
+		child = waitpid(child, 0, 0) != child;
+	} else if (!(child = forks(0))) {
+		for (n = 1;; n++)
+			hit(n), usleep(1000);
+	}
+	printf("%d\\n", child);
+}
+"""
 COUNTED = 'group A; A: call(long hit(long k)) then { report("%ld", k); };'
 
 
@@ -130,6 +152,22 @@ def test_children_of_a_process_are_watched_for(program: Path, tmp_path: Path) ->
     with shell:
         shell.stdin.close()
     assert shell.returncode == 0
+
+
+def test_a_forked_child_has_its_parents_advice_and_is_rid_of_it_at_the_end(tmp_path: Path) -> None:
+    """It was forked while its parent stood amid advice in place."""
+    text = """group A;
+A: call(int forks(int k)) then inplace { return proceed(); };
+A: call(long hit(long k)) && return(r) && if (k % 50 == 0) then after { report("%d: %ld", pid(), r); };
+"""
+    with rounds(build(tmp_path, FORKING)) as parent, gilk.attach(parent.pid) as target:
+        with gilk.weave(aspects(tmp_path, text), target) as weaving:
+            child, seen = int(parent.ask()), list[str]()
+            assert wait_for(lambda: bool(seen.extend(one.text for one in weaving.reports()) or len(seen) >= 2))
+            assert seen[:2] == [f"{child}: 100", f"{child}: 200"]
+        for each in (parent.pid, child):
+            assert (differences(each), leftovers(each)) == ([], [])
+        assert parent.ask() == "0"
 
 
 def children(pid: int) -> list[int]:

@@ -75,8 +75,8 @@ class AccessingInstruction:
 
 @dataclass(frozen=True, slots=True)
 class Accessed:
-    """Advice on what an instruction reads, on what it writes, or on both. ``replaces``: some of it stands
-    in place of that.
+    """Advice on what an instruction reads, and on what it writes: on one of them at least. ``replaces``: some of it
+    stands in place of that.
 
     ``number``: of the function that it is in, among those that the C knows. ``thunk``: the runtime's way into C.
     """
@@ -175,7 +175,7 @@ class _Emission:
         builder.place(behind)
 
     def _try(self) -> None:
-        """The stack shows before what the instruction writes; it has no operand but that, and the flags."""
+        """Have the instruction write to the stack first: it has no operand but that, and the flags."""
         builder, behind, reads_flags = self._builder, self._builder.label(), self._of.instruction.rflags_read != 0
         builder.cold(self._lay_plain)
         if self._read is not None:
