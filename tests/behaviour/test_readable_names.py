@@ -143,3 +143,37 @@ def test_what_debuginfod_fetched_is_found(gilk: Any, program: str, tmp_path: Pat
         assert gilk("run", "-i", f"{SHOWN}:entry=count", "--", str(bare)).stderr.count("   10  bare:ns::Engine") == 1
     finally:
         del gilk_on_path["DEBUGINFOD_CACHE_PATH"]
+
+
+INLINED = """
+#include <cstdio>
+namespace ns {
+struct Box {
+    __attribute__((always_inline)) inline int gone(int by) { asm volatile("" ::: "memory"); return n += by; }
+    int n = 0;
+};
+static inline int often(int by) { asm volatile("" ::: "memory"); return by * 3; }
+int (*kept)(int) = often;
+__attribute__((noinline)) int one(Box &box) { return box.gone(1) + often(2); }
+__attribute__((noinline)) int two(Box &box) { return box.gone(2) + box.gone(3); }
+}
+int main() { ns::Box box; printf("%d\\n", ns::one(box) + ns::two(box) + ns::kept(4)); }
+"""
+
+
+def test_inlined_functions_are_told_by_their_names(gilk_on_path: Environment, tmp_path: Path) -> None:
+    (tmp_path / "boxes.cpp").write_text(INLINED)
+    subprocess.run(["g++", "-g", "-O2", "boxes.cpp", "-o", "boxes"], cwd=tmp_path, check=True)
+    program = str(tmp_path / "boxes")
+
+    def run(name: str) -> subprocess.CompletedProcess[str]:
+        command = ["gilk", "run", "-i", f"{name}:entry=count", "--", program]
+        return subprocess.run(command, env=gilk_on_path, capture_output=True, text=True)
+
+    for name in ("ns::Box::gone", "Box::gone", "gone", "ns::Box::gone(int)"):
+        gone = run(name)
+        assert gone.returncode == 2 and "it is inlined in 3 places (" in gone.stderr, gone.stderr
+        assert "ns::one(ns::Box&):+0x" in gone.stderr and "ns::two(ns::Box&):+0x" in gone.stderr
+    also = run("ns::often")
+    assert also.returncode == 0
+    assert "ns::often of boxes is also inlined in 1 place (ns::one(ns::Box&):+0x" in also.stderr

@@ -93,6 +93,14 @@ def test_a_name_of_rusts_is_also_its_types() -> None:
     assert "a::V::push" in SourceName("x", "<a::V<b::T>>::push").forms
 
 
+def test_near_names_of_rust_have_their_types() -> None:
+    span = FunctionSpan("_RNvMs1_NtCs1_4core3fmtNtB5_9Formatter3pad", 16, 32, (), "symtab")
+    assert demangle.readable(span.name) == "<core::fmt::Formatter>::pad"
+    with pytest.raises(UsageError) as caught:
+        spans(replace(image(), spans=(span,)), "core::fmt::Formatter::pat")
+    assert "core::fmt::Formatter::pad" in caught.value.hint
+
+
 def test_a_function_goes_by_any_of_its_names() -> None:
     first = FunctionSpan("__memcpy", 16, 32, ("memcpy",), "symtab")
     both = replace(image(), spans=(first, FunctionSpan("strlen", 32, 48, (), "symtab")))

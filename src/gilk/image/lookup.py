@@ -48,6 +48,20 @@ class SourceName:
                 yield from (name[at:] for at in _parts(name))
 
 
+def written_name(typed: str) -> str:
+    """The last part of a qualified name, as the source has it where the function is defined."""
+    return without_arguments(typed).partition("(")[0].rpartition("::")[2]
+
+
+def goes_by(linked: str, typed: str) -> bool:
+    """Whether the function that the linker calls ``linked`` has ``typed`` for a name in its source, or for the end of
+    one."""
+    if written_name(typed) not in linked or not demangle.is_mangled(linked):
+        return False
+    name = SourceName(demangle.demangled((linked,))[0], demangle.without_parameters((linked,))[0])
+    return typed in name.forms or typed in name.ends
+
+
 def spans(image: Image, glob: str) -> list[FunctionSpan]:
     """The functions that go by a name that matches. Raises UsageError `no-such-function` when there is none."""
     found = matching(image, glob)
@@ -147,7 +161,7 @@ def _near(image: Image, glob: str) -> list[str]:
     """A mangled function is near when the last part of its name in the source is."""
     called = {name: name for span in image.spans for name in _linked(span) if not demangle.is_mangled(name)}
     for _, name in _source_names(image):
-        plain = without_arguments(name.plain)
+        plain = name.forms[-1]
         called[plain] = plain
         called.setdefault(plain.rpartition("::")[2], plain)
     return list(dict.fromkeys(called[name] for name in difflib.get_close_matches(glob, called, _NEAR)))

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from gilk.analysis.model import Function
 from gilk.errors import ImageError
-from gilk.image.lookup import is_exact
+from gilk.image.demangle import readable_in
+from gilk.image.lookup import goes_by, is_exact
 from gilk.image.model import Image
 from gilk.image.stripped import remark
 from gilk.targets.base import Code, Loaded
@@ -63,7 +64,7 @@ class NamedFunctions:
         exact = {name for name in names if is_exact(name)}
         for loaded, function in parts:
             self._instrumented.setdefault(loaded.name, {}).setdefault(function.name, set()).add((loaded, function))
-            for name in exact.intersection((function.name, *function.aliases)):
+            for name in exact.intersection((function.name, *function.aliases)) or _of_source(function, exact):
                 if len(self._functions) < _MOST_FUNCTIONS:
                     self._functions.setdefault((loaded.path, name), (code, loaded))
 
@@ -84,6 +85,11 @@ class NamedFunctions:
         return [found for found in looked if found is not None]
 
 
+def _of_source(function: Function, typed: Iterable[str]) -> list[str]:
+    """Those of the names typed that the function's source has for it."""
+    return [name for name in typed if goes_by(function.name, name)]
+
+
 def hint(code: Code, images: Iterable[Loaded], name: str) -> str:
     """Why a function that is not there may not be; '' for a pattern."""
     if not is_exact(name):
@@ -92,6 +98,6 @@ def hint(code: Code, images: Iterable[Loaded], name: str) -> str:
     for loaded in images:
         found = inlined(code, loaded, name)
         if found is not None:
-            return f"it is inlined {found.where}"
+            return f"it is inlined {readable_in(found.where)}"
         unknown = unknown or not has_debug_information(loaded)
     return "if it is in the source, it may be inlined: there is no debug information to tell" if unknown else ""
