@@ -92,7 +92,7 @@ void ilk_d_run(const struct ilk_firing *firing)
 	if (!firing->always && READ_ONCE(((struct gd_control *)p->clauses.memory)->state) != GD_ACTIVE)
 		return;
 	if (me->busy[level] || is_shallow()) {
-		raw_cpu_ptr(p->missed)[!me->busy[level]]++;
+		raw_cpu_inc(p->missed[!me->busy[level]]); /* one instruction: an NMI may do the same */
 		return;
 	}
 	me->busy[level] = true;

@@ -18,25 +18,27 @@
 
 struct ilk_d_site ilk_d_sites[ILK_D_SITES_MAX];
 
-static bool is_free(u32 first, u32 count)
+/* The first of so many that follow one another; 0: there are none. */
+static u32 find_free(u32 count)
 {
-	u32 i;
+	u32 i, run = 0;
 
-	for (i = 0; i < count; i++)
-		if (ilk_d_sites[first + i].client)
-			return false;
-	return true;
+	for (i = 1; i < ILK_D_SITES_MAX; i++) {
+		run = ilk_d_sites[i].client ? 0 : run + 1;
+		if (run == count)
+			return i - count + 1;
+	}
+	return 0;
 }
 
 int ilk_d_sites_create(struct ilk_client *client, struct ilk_d_sites *m)
 {
-	u32 first = 1, i;
+	u32 first, i;
 
 	if (!m->count || m->count >= ILK_D_SITES_MAX)
 		return -E2BIG;
-	while (first + m->count <= ILK_D_SITES_MAX && !is_free(first, m->count))
-		first++;
-	if (first + m->count > ILK_D_SITES_MAX)
+	first = find_free(m->count);
+	if (!first)
 		return -ENOSPC;
 	for (i = 0; i < m->count; i++)
 		ilk_d_sites[first + i] = (struct ilk_d_site){ .client = client };
