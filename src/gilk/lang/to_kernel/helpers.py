@@ -2,8 +2,9 @@
 """The functions of the driver that code for the kernel may call, by number: a row each.
 
 The row's number is its place. They take at most five numbers, which they check themselves: places in the frame with
-sizes, places in the program's own tables. `cost` bounds the instructions that one runs, and `bytes` those that it runs
-for each eight bytes of the frame. ``fault``: it may find that its clause cannot go on, and then gives 0.
+sizes, places in the program's own tables. The first number of a row bounds the instructions that one runs while no
+other processor is at the same entry, the second those for each eight bytes of the frame. ``fault``: it may find that
+its clause cannot go on, and then gives 0.
 """
 
 from __future__ import annotations

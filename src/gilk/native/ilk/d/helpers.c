@@ -6,6 +6,8 @@
  * illegal operation of the clause. Interrupts are off.
  */
 #include "task.h"
+#define GD_PROBES 128 /* costs of helpers count on it */
+
 #include "../../abi/ilk_d_forms.h"
 #include "../../runtime/d/deeds.h"
 #include "../../runtime/d/program.h"

@@ -58,6 +58,8 @@ int ilk_d_lines(struct ilk_client *client, struct ilk_d_lines *m, u32 size)
 	if (m->room > (size - sizeof(*m)) / sizeof(m->line[0]))
 		return -ENOSPC;
 	for (m->count = 0; at < end && m->count < m->room; at += ILK_D_LINE) {
+		if (at % PAGE_SIZE == 0)
+			cond_resched();
 		if (!memchr_inv(p->clauses.memory + at, 0, ILK_D_LINE))
 			continue;
 		m->line[m->count].offset = at;

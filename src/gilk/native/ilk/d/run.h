@@ -48,13 +48,20 @@ static inline void ilk_d_begin(struct ilk_run *run, const struct ilk_clauses *cl
 			       u32 level)
 {
 	struct ilk_d_event *head = (struct ilk_d_event *)run->frame;
-	u32 i;
 
 	run->clauses = clauses;
 	run->always = always;
 	run->reserved = false;
-	for (i = 0; i < sizeof(head->arg) / sizeof(head->arg[0]); i++)
-		head->arg[i] = arg[i];
+	head->arg[0] = arg[0];
+	head->arg[1] = arg[1];
+	head->arg[2] = arg[2];
+	head->arg[3] = arg[3];
+	head->arg[4] = arg[4];
+	head->arg[5] = arg[5];
+	head->arg[6] = arg[6];
+	head->arg[7] = arg[7];
+	head->arg[8] = arg[8];
+	head->arg[9] = arg[9];
 	head->pid = (__s32)run->event.pid;
 	head->tid = (__s32)run->event.tid;
 	head->cpu = (__s32)run->event.cpu;

@@ -18,25 +18,27 @@
 
 struct ilk_d_site ilk_d_sites[ILK_D_SITES_MAX];
 
-static bool is_free(u32 first, u32 count)
+/* The first of so many that follow one another; 0: there are none. */
+static u32 find_free(u32 count)
 {
-	u32 i;
+	u32 i, run = 0;
 
-	for (i = 0; i < count; i++)
-		if (ilk_d_sites[first + i].client)
-			return false;
-	return true;
+	for (i = 1; i < ILK_D_SITES_MAX; i++) {
+		run = ilk_d_sites[i].client ? 0 : run + 1;
+		if (run == count)
+			return i - count + 1;
+	}
+	return 0;
 }
 
 int ilk_d_sites_create(struct ilk_client *client, struct ilk_d_sites *m)
 {
-	u32 first = 1, i;
+	u32 first, i;
 
 	if (!m->count || m->count >= ILK_D_SITES_MAX)
 		return -E2BIG;
-	while (first + m->count <= ILK_D_SITES_MAX && !is_free(first, m->count))
-		first++;
-	if (first + m->count > ILK_D_SITES_MAX)
+	first = find_free(m->count);
+	if (!first)
 		return -ENOSPC;
 	for (i = 0; i < m->count; i++)
 		ilk_d_sites[first + i] = (struct ilk_d_site){ .client = client };
@@ -170,8 +172,8 @@ static void load_arguments(struct ilk_firing *firing, const struct gilk_regs *re
 	firing->arg[3] = regs->rcx;
 	firing->arg[4] = regs->r8;
 	firing->arg[5] = regs->r9;
-	if (deep && host_peek(0, &firing->arg[6], regs->rsp + 8, 4 * sizeof(u64)))
-		firing->arg[6] = firing->arg[7] = firing->arg[8] = firing->arg[9] = 0;
+	if (!deep || host_peek(0, &firing->arg[6], regs->rsp + 8, 4 * sizeof(u64)))
+		ilk_d_no_more(firing, 6);
 }
 
 static void load_call(struct ilk_firing *firing, const struct pt_regs *call, bool begins)
@@ -179,6 +181,7 @@ static void load_call(struct ilk_firing *firing, const struct pt_regs *call, boo
 	if (!begins) {
 		firing->arg[0] = firing->arg[1] = call->ax;
 		firing->error = IS_ERR_VALUE(call->ax) ? -(s32)call->ax : 0;
+		ilk_d_no_more(firing, 2);
 		return;
 	}
 	firing->arg[0] = call->di;
@@ -187,6 +190,7 @@ static void load_call(struct ilk_firing *firing, const struct pt_regs *call, boo
 	firing->arg[3] = call->r10;
 	firing->arg[4] = call->r8;
 	firing->arg[5] = call->r9;
+	ilk_d_no_more(firing, 6);
 }
 
 /*
@@ -216,13 +220,14 @@ static bool choose_call(struct ilk_firing *firing, const struct ilk_attached *at
 
 static void fire(const struct ilk_attached *attached, const struct gilk_regs *regs)
 {
-	struct ilk_firing firing = {
-		.program = attached->program,
-		.group = attached->group,
-		.probe = attached->probe,
-		.regs = regs,
-	};
+	struct ilk_firing firing;
 
+	firing.program = attached->program;
+	firing.group = attached->group;
+	firing.probe = attached->probe;
+	firing.always = false;
+	firing.error = 0;
+	firing.regs = regs;
 	switch (attached->kind) {
 	case ILK_D_ENTRY:
 		load_arguments(&firing, regs, attached->deep);
@@ -230,6 +235,7 @@ static void fire(const struct ilk_attached *attached, const struct gilk_regs *re
 	case ILK_D_RETURN:
 		firing.arg[0] = regs->rip - attached->start;
 		firing.arg[1] = regs->rax;
+		ilk_d_no_more(&firing, 2);
 		break;
 	default:
 		if (!choose_call(&firing, attached, regs))
