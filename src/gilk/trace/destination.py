@@ -9,6 +9,9 @@ from pathlib import Path
 
 from gilk.errors import StoreError
 
+#: Of the length of ".partial", which it is not: whoever waits for that waits until there is something to be told.
+_LIKE_PARTIAL = ".checked"
+
 
 def check(path: Path | None, appends: bool = False) -> None:
     """Raises StoreError `cannot-write` where a file of samples could not be made or, if it ``appends``, nothing could
@@ -18,7 +21,7 @@ def check(path: Path | None, appends: bool = False) -> None:
     try:
         if path.is_dir() or (path.exists() and not path.is_file() and not appends):
             raise StoreError("cannot-write", f"{path} exists and is not a regular file", "choose another -o")
-        _may_make(path if appends else path.with_name(path.name + ".partial"))
+        _may_make(path if appends else path.with_name(path.name + _LIKE_PARTIAL))
     except OSError as error:
         raise StoreError("cannot-write", f"{path}: {error.strerror}") from None
 
