@@ -18,11 +18,14 @@ from gilk import AdvisedSession, advice
 
 SIGNATURE = "long work(long a, long b)"
 LIBRARY = "long work(long a, long b) { return a + b + 1; }"
-MAIN = """
+#: `now`: nanoseconds.
+NOW = """
 #include <stdio.h>
 #include <time.h>
-long work(long a, long b);
 static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1e9 + t.tv_nsec; }
+"""
+MAIN = NOW + """
+long work(long a, long b);
 int main(void)
 {
 	char line[8];

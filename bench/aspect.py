@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The cost of woven aspects on a call, beside the call alone, all in one run: ``python -m bench.aspect``.
+"""The cost of woven aspects on a call or an access, beside that alone, all in one run: ``python -m bench.aspect``.
 
 Each row is what a round of the calls that it names takes, the least of many bursts. For sequences also how the round
 grows with instances that others have open, and what it takes to weave a file.
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import gilk
-from bench.advice import compile_to, timed
+from bench.advice import NOW, compile_to, timed
 
 LIBRARY = """
 long one(long a, long b) { return a + b + 1; }
@@ -23,11 +23,9 @@ long three(long a, long b) { return a - b; }
 long outer(long a, long b) { volatile long kept = a; return one(kept, b) + 1; }
 long opened(long a, long b) { return a + b; }
 """
-MAIN = """
-#include <stdio.h>
-#include <time.h>
+MAIN = NOW + """
 long one(long a, long b), two(long a, long b), three(long a, long b), outer(long a, long b), opened(long a, long b);
-static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1e9 + t.tv_nsec; }
+volatile long counter;
 int main(void)
 {
 	char line[16];
@@ -46,6 +44,8 @@ int main(void)
 			for (long n = 0; n < 2000; n++) {
 				if (line[0] == '3') { sum += one(7, n); sum += two(7, n); sum += three(7, n); }
 				else if (line[0] == 'f') sum += outer(sum, n);
+				else if (line[0] == 'g') sum += counter;
+				else if (line[0] == 'w') counter = n;
 				else sum += one(sum, n);
 			}
 			double took = (now() - began) / 2000;
@@ -58,7 +58,7 @@ int main(void)
 """
 _ONE = "call(long one(long a, long b))"
 _THREE = "call(long one(long k, long b)); call(long two(long k, long b)); call(long three(long k, long b))"
-#: What is called in a round, the aspect, and how many instances are open besides.
+#: By name of a row: the calls of a round, the aspect, and how many instances others have open.
 ROWS = {
     "before, a condition that is false": ("1", f"{_ONE} && if (b < 0) then {{ report(\"%ld\", b); }};", 0),
     "before, empty advice": ("1", f"{_ONE} then {{ }};", 0),
@@ -75,6 +75,11 @@ ROWS = {
     },
     "control flow of two, inside": ("f", f"controlflow(call(long outer(long c, long d)), {_ONE}) then {{ }};", 0),
     "control flow of two, not inside": ("1", f"controlflow(call(long outer(long c, long d)), {_ONE}) then {{ }};", 0),
+    "global read, a condition that is false": ("g", "readGlobal(long counter) && value(v) && if (v < 0) then { };", 0),
+    "global read, in place": ("g", "readGlobal(long counter) then inplace { return 1; };", 0),
+    "global read, in place, proceed()": ("g", "readGlobal(long counter) then inplace { return proceed(); };", 0),
+    "global write, old and value, before": ("w", "writeGlobal(long counter) && old(o) && value(v) then { };", 0),
+    "global write, in place": ("w", "writeGlobal(long counter) && value(v) then inplace { proceed(v); };", 0),
 }  # fmt: skip
 
 

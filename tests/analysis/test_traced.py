@@ -143,6 +143,6 @@ LONG: dict[str, list[str]] = {
 @pytest.mark.parametrize("program", LONG)
 def test_large_programs_stay_within_the_graph(program: str) -> None:
     path = Path(program)
-    if not path.exists():
-        pytest.skip(f"no {program} here")
+    if path.name == "python3" and not path.exists():
+        pytest.skip("the distribution's Python is not installed")
     check([path, *LONG[program]], [path, LIBC])

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,10 +28,39 @@ int main(void)
 	return 0;
 }
 """
-#: What is tested here are returns; jumps to other functions have tests of their own.
+_WAITING = """
+#include <pthread.h>
+#include <unistd.h>
+static int ends[2], waits;
+NOINLINE long waiter(long n) { char c; __atomic_store_n(&waits, 1, __ATOMIC_SEQ_CST); n += read(ends[0], &c, 1);
+	__asm__ volatile(""); return n; }
+%sstatic void *thread(void *n) { return (void *)%s((long)n); }
+static void one_round(void)
+{
+	static pthread_t id;
+	void *result;
+	if (!waits) {
+		if (pipe(ends) || pthread_create(&id, 0, thread, (void *)%d)) return;
+		while (!__atomic_load_n(&waits, __ATOMIC_SEQ_CST)) usleep(1000);
+		puts("waits");
+		return;
+	}
+	if (write(ends[1], "x", 1) != 1) return;
+	pthread_join(id, &result);
+	waits = 0;
+	printf("%%ld\\n", (long)result);
+}
+"""
+#: Tests of returns use these; jumps to other functions have tests of their own.
 OPTIONS = ("-O2", "-g", "-pthread", "-fno-optimize-sibling-calls")
 TAILS = ("-O2", "-g", "-pthread", "-fno-inline", "-foptimize-sibling-calls")
-COMPILERS = [each for each in ("gcc", "clang") if shutil.which(each)]
+COMPILERS = ("gcc", "clang")
+
+
+def waiting(functions: str, called: str, given: int) -> str:
+    """A program whose first round has a thread call ``called`` with ``given``, until it waits in ``waiter``, which adds
+    1; the next round lets it go on, and prints what it returns. ``functions``: C that may call ``waiter``."""
+    return _WAITING % (functions, called, given)
 
 
 def build(place: Path, source: str, *options: str, compiler: str = "gcc") -> Path:

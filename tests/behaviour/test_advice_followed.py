@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -145,31 +144,43 @@ def followed(one: AdvisedSession) -> Iterator[Place]:
                 yield view.entry
 
 
-@pytest.mark.skipif(not shutil.which("sqlite3"), reason="sqlite3 is not installed")
-def test_all_functions_of_a_stock_library_have_advice_and_work() -> None:
-    """What it prints is what it prints without, but for the one text that advice exchanges."""
-    plain = subprocess.run(["sqlite3"], input=f"select 1;\n{SQL}", capture_output=True, text=True, check=False)
-    assert "ADVISED" in plain.stdout and "integrity" not in plain.stderr
+@contextlib.contextmanager
+def amid(command: list[str], first: str) -> Iterator[tuple[AdvisedSession, Callable[[str], tuple[str, str, int]]]]:
+    """A session of a program that has answered its ``first`` line by 1, and a call that gives it all others: it returns
+    the rest of the output, the errors and the exit status."""
     program = subprocess.Popen(
-        ["sqlite3"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
+
+    def ended(rest: str) -> tuple[str, str, int]:
+        out, err = program.communicate(rest, timeout=300)
+        return out, err, program.returncode
+
     try:
         assert program.stdin and program.stdout
-        program.stdin.write("select 1;\n")
+        program.stdin.write(f"{first}\n")
         program.stdin.flush()
         assert program.stdout.readline() == "1\n"
         with attach(program.pid) as process, AdvisedSession(process, points=1 << 15, threads=16) as one:
-            places = list(followed(one))
-            assert len(places) > 150
-            one.advise(places, advice("long f(long r) { return r; }", "f", "long any(void)", "after"))
-            signature = "const unsigned char *sqlite3_value_text(void *value)"
-            one.advise("libsqlite3*:sqlite3_value_text:entry", advice(UPPER, "f", signature, "after"))
-            out, err = program.communicate(SQL, timeout=300)
-        assert f"1\n{out}" == plain.stdout.replace("ADVISED", "CHANGED")
-        assert err == plain.stderr
+            yield one, ended
     finally:
         program.kill()
         program.communicate()
+
+
+def test_all_functions_of_a_stock_library_have_advice_and_work() -> None:
+    """The program prints the same with advice, but for the one text that advice exchanges."""
+    plain = subprocess.run(["sqlite3"], input=f"select 1;\n{SQL}", capture_output=True, text=True, check=False)
+    assert "ADVISED" in plain.stdout and "integrity" not in plain.stderr
+    with amid(["sqlite3"], "select 1;") as (one, ended):
+        places = list(followed(one))
+        assert len(places) > 150
+        one.advise(places, advice("long f(long r) { return r; }", "f", "long any(void)", "after"))
+        signature = "const unsigned char *sqlite3_value_text(void *value)"
+        one.advise("libsqlite3*:sqlite3_value_text:entry", advice(UPPER, "f", signature, "after"))
+        out, err, _ = ended(SQL)
+    assert f"1\n{out}" == plain.stdout.replace("ADVISED", "CHANGED")
+    assert err == plain.stderr
 
 
 SCRIPT = r"""
@@ -203,20 +214,9 @@ def test_a_shell_works_with_advice_on_functions_that_jump_to_each_other() -> Non
     command = ["bash", "--norc"]
     plain = subprocess.run(command, input=f"echo 1\n{SCRIPT}", capture_output=True, text=True, check=False)
     assert plain.returncode == 7 and "trapped" in plain.stdout
-    program = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        assert program.stdin and program.stdout
-        program.stdin.write("echo 1\n")
-        program.stdin.flush()
-        assert program.stdout.readline() == "1\n"
-        with attach(program.pid) as process, AdvisedSession(process, points=1 << 15, threads=16) as one:
-            places = list(islice(jumping(one), 300))
-            assert len(places) == 300
-            one.advise(places, advice("long f(long r) { return r; }", "f", "long any(void)", "after"))
-            out, err = program.communicate(SCRIPT, timeout=300)
-        assert (f"1\n{out}", err, program.returncode) == (plain.stdout, plain.stderr, 7)
-    finally:
-        program.kill()
-        program.communicate()
+    with amid(command, "echo 1") as (one, ended):
+        places = list(islice(jumping(one), 300))
+        assert len(places) == 300
+        one.advise(places, advice("long f(long r) { return r; }", "f", "long any(void)", "after"))
+        out, err, status = ended(SCRIPT)
+    assert (f"1\n{out}", err, status) == (plain.stdout, plain.stderr, 7)

@@ -83,7 +83,7 @@ WOVEN = (
 )  # fmt: skip
 
 
-#: The same, but functions end in jumps to others, which are advised and called as well.
+#: The functions of BUSY, some of which end in jumps to others; those are advised and called as well.
 JUMPING = (
     BUSY.replace("NOINLINE long leaf(", "NOINLINE long inner(", 1)
     .replace("NOINLINE long tree(", """NOINLINE long leaf(long a, long b, jmp_buf *back) { __asm__ volatile(""); return inner(a, b, back); }

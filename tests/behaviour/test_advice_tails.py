@@ -9,7 +9,7 @@ import pytest
 
 from gilk.session.advised_session import AdvisedSession
 from gilk.session.base import Probe
-from tests.behaviour.advised import COMPILERS, TAILS, after, build, inplace, jumps, rounds, session
+from tests.behaviour.advised import COMPILERS, TAILS, after, build, inplace, jumps, rounds, session, waiting
 from tests.behaviour.harness import differences, leftovers
 
 #: Opaque to compilers, so that every jump stays; `one` and `two` share `shared`, which may also be called.
@@ -246,31 +246,10 @@ def test_exceptions_pass_through_functions_that_were_jumped_to(tmp_path: Path) -
         assert program.ask() == f"160 {plain}"
 
 
-WAITS = """
-#include <pthread.h>
-#include <unistd.h>
-static int ends[2], waits;
-NOINLINE long waiter(long n) { char c; __atomic_store_n(&waits, 1, __ATOMIC_SEQ_CST); n += read(ends[0], &c, 1);
-	__asm__ volatile(""); return n; }
+WAITS = waiting("""\
 NOINLINE long second(long n) { __asm__ volatile(""); return waiter(n + 10); }
 NOINLINE long first(long n) { __asm__ volatile(""); return second(n + 100); }
-static void *thread(void *n) { return (void *)first((long)n); }
-static void one_round(void)
-{
-	static pthread_t id;
-	void *result;
-	if (!waits) {
-		if (pipe(ends) || pthread_create(&id, 0, thread, (void *)1)) return;
-		while (!__atomic_load_n(&waits, __ATOMIC_SEQ_CST)) usleep(1000);
-		puts("waits");
-		return;
-	}
-	if (write(ends[1], "x", 1) != 1) return;
-	pthread_join(id, &result);
-	waits = 0;
-	printf("%ld\\n", (long)result);
-}
-"""
+""", "first", 1)  # fmt: skip
 
 
 @pytest.mark.parametrize(

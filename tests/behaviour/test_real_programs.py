@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 import shlex
-import shutil
 import time
 from pathlib import Path
 
@@ -100,9 +99,9 @@ def commands(directory: Path) -> dict[str, tuple[Command, bytes]]:
         "sqlite3": (["sqlite3", ":memory:"], SQL.encode()),
         "perl": (["perl", "-e", PERL], b""),
         "gzip": (["gzip", "-c", str(content)], b""),
-        "gzip-d": (["gzip", "-tv"], plain(["gzip", "-nc", content]).stdout if shutil.which("gzip") else b""),
+        "gzip-d": (["gzip", "-tv"], plain(["gzip", "-nc", content]).stdout),
         "xz": (["xz", "-T1", "-1", "-c", str(content)], b""),
-        "xz-d": (["xz", "-dc"], plain(["xz", "-1", "-c", content]).stdout if shutil.which("xz") else b""),
+        "xz-d": (["xz", "-dc"], plain(["xz", "-1", "-c", content]).stdout),
         "openssl": (["openssl", "dgst", "-sha256", str(content)], b""),
         "openssl-enc": (["openssl", "enc", "-aes-256-cbc", "-K", "00" * 32, "-iv", "11" * 16, "-in", str(content)], b""),
         "python3": (["/usr/bin/python3", "-c", PYTHON], b""),
@@ -121,8 +120,8 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def compared(name: str, inserts: list[str], work: Path) -> None:
     command, stdin = commands(work)[name]
-    if shutil.which(str(command[0])) is None:
-        pytest.skip(f"no {command[0]}")
+    if command[0] == "/usr/bin/python3" and not Path(command[0]).exists():
+        pytest.skip("the distribution's Python is not installed")
     expected = plain(command, stdin)
     ran = run(inserts, command, stdin, timeout=1500)
     assert (ran.status, ran.stdout) == (expected.status, expected.stdout)

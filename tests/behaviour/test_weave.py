@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import gilk
-from gilk.errors import GilkError, UsageError
+from gilk.errors import GilkError
 from tests.behaviour.advised import build, rounds
 from tests.behaviour.harness import ENVIRONMENT, differences, leftovers, run_gilk, wait_for
 
@@ -54,7 +54,7 @@ def aspects(place: Path, text: str) -> Path:
 
 
 def woven(path: Path, pid: int, *more: str) -> tuple[list[str], dict[str, Any], str]:
-    """What ``gilk weave --json`` reported, its summary, and what went wrong."""
+    """Run ``gilk weave --json``. Returns the texts of its reports, its last object ({} without), and its standard error."""
     done = run_gilk("weave", path, "-p", str(pid), "--json", *more)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     return [line["report"]["text"] for line in lines if "report" in line], lines[-1] if lines else {}, done.stderr
@@ -67,8 +67,7 @@ def test_advice_in_place_and_after(parser: Path, tmp_path: Path) -> None:
         with gilk.attach(program.pid) as target, gilk.weave(path, target) as weaving:
             assert [program.ask() for _ in range(2)] == ["100 6", "-1 8"]
             assert [one.text for one in weaving.reports()] == ["twice(3) = 6", "parse(0, 4)", "twice(4) = 8"]
-            (summary,) = [one.summary() for one in weaving.processes]
-            assert [one.matches for one in summary.aspects] == [(1,), (2,)]
+            assert [one.matches for one in weaving.counts()] == [(1,), (2,)]
         assert weaving.processes[0].session.restored is True
         assert [program.ask() for _ in range(2)] == ["102 10", "-5 12"]
         assert (differences(program.pid), leftovers(program.pid)) == ([], [])
@@ -82,7 +81,7 @@ call(long twice(long a)) then {
 
 
 def test_a_report_is_printed_as_printf_does(parser: Path, tmp_path: Path) -> None:
-    """What it has no room for is left out, and that is said."""
+    """A report that is longer than its record is cut, and ends in "..."."""
     with rounds(parser) as program, gilk.attach(program.pid) as target:
         with gilk.weave(aspects(tmp_path, PRINTED), target) as weaving:
             program.ask()
@@ -143,7 +142,7 @@ static void one_round(void)
 
 
 def test_a_statement_that_is_used_after_it_was_finalized(tmp_path: Path) -> None:
-    """It corrupts memory without the aspect, or ends the program; with it the call fails, as SQLite's own do."""
+    """The call corrupts memory without the aspect, or ends the program; with it the call fails, as SQLite's own do."""
     program_path = build(tmp_path, FINALIZED, "-O2", "-Wl,--no-as-needed", "-l:libsqlite3.so.0")
     with rounds(program_path) as program:
         assert program.ask() == "100 0"
@@ -151,7 +150,7 @@ def test_a_statement_that_is_used_after_it_was_finalized(tmp_path: Path) -> None
             assert [program.ask() for _ in range(20)] == ["100 21"] * 20
             reports = [one.text for one in weaving.reports()]
             assert len(reports) == 20 and all(text.endswith(" used") for text in reports)
-            (counts,) = weaving.processes[0].summary().aspects
+            (counts,) = weaving.counts()
             assert counts.matches[:2] == (20, 20)
             assert counts.begun == counts.open + counts.ended + counts.replaced
         assert not leftovers(program.pid)
@@ -268,10 +267,11 @@ def test_a_program_that_is_launched_keeps_its_status_and_output(tmp_path: Path) 
 
 REFUSED = [
     ("K: call(long vfs_read(void *f)) then { report(\"x\"); };", "cannot-weave", "in the kernel"),
-    ("writeGlobal(int counter) then { report(\"x\"); };", "cannot-weave", "accesses of variables"),
-    ("controlflow(call(int a(int x)), writeGlobal(int b));", "cannot-weave", "accesses of variables"),
+    ("writeGlobal(int counter) then { report(\"x\"); };", "no-such-variable", "counter"),
+    ("controlflow(call(int twice(long a)), writeGlobal(int b));", "no-such-variable", "b"),
+    ("seq(call(long twice(long a)) && bind(void *b, (void *)a); write(b, 8) then { report(\"x\"); });", "cannot-weave",
+     "accesses of memory"),
     ("call(long twice(long a)); call(long twice(long a, long b));", "cannot-weave", "other parameters"),
-    ("group A; call(long twice(long a)) then { join(A, pid()); };", "cannot-weave", "`join`"),
     ("table t key(long) quantize; call(long twice(long a)) then { add(t, a, 1); };", "cannot-weave", "table t"),
     ("partial call(long twice(long a)) then { report(\"x\"); };", "cannot-weave", "`partial`"),
     ("call(long nothing_there(long a)) then { report(\"x\"); };", "no-such-function", "nothing_there"),
@@ -315,14 +315,3 @@ def test_bad_words_on_the_command_line(parser: Path, tmp_path: Path) -> None:
     ):  # fmt: skip
         done = run_gilk("weave", *map(str, words))
         assert (f"({slug})" in done.stderr, done.stdout) == (True, ""), done.stderr
-
-
-def test_a_sequence_of_several_processes_has_to_say_that_instances_are_their_own(parser: Path, tmp_path: Path) -> None:
-    text = "seq(call(long parse(const char *text, int flags)) && if (text); call(long twice(long a)) then { report(\"%ld\", a); });"
-    with rounds(parser) as one, rounds(parser) as two, gilk.attach(one.pid) as first, gilk.attach(two.pid) as second:
-        with pytest.raises(UsageError, match="instances are not shared"):
-            gilk.weave(aspects(tmp_path, text), first, second)
-        with gilk.weave(aspects(tmp_path, f"perprocess {text}"), first, second) as weaving:
-            for program in (one, two):
-                program.ask()
-            assert sorted(each.pid for each in weaving.reports()) == sorted((one.pid, two.pid))

@@ -89,7 +89,7 @@ def test_what_matches_is_what_the_compilers_hooks_see(tmp_path: Path, optimised:
         with gilk.attach(program.pid) as target, gilk.weave(path, target) as weaving:
             for _ in range(3):
                 seen = [a + int(b) for a, b in zip(seen, program.ask().split(), strict=True)]
-            matched = [one.matches[0] for one in weaving.processes[0].summary().aspects]
+            matched = [one.matches[0] for one in weaving.counts()]
         assert matched == seen
         assert min(seen) > 10, "all of them happen"
         assert (differences(program.pid), leftovers(program.pid)) == ([], [])

@@ -8,7 +8,6 @@ Files of aspects and calls are made from a seed, which is the name of the test.
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +100,7 @@ def test_words_that_are_not_looked_at_again_would_show(tmp_path: Path, monkeypat
 
 
 def calls(*words: str) -> tuple[Command, ...]:
-    """``two 1 2``: numbers, or what is none."""
+    """A line such as ``two 1 2``; its arguments are numbers or other words."""
     split = (word.split() for word in words)
     return tuple(Command(name, tuple(map(_argument, given))) for name, *given in split)
 
@@ -122,7 +121,7 @@ OLDEST_CALLS = calls(
     "one 7", "two 9 0", "three 0 0 0",
 )  # fmt: skip
 
-#: What the inner calls do to a word is there when advice around them goes on.
+#: Advice around others goes on with the words as the inner calls have left them.
 WORDS = """
 instances 4 var(long n = 1, int m = 2) seq(
     call(long outer(long a, long b)) then inplace { n += 10; long r = proceed(); report("outer %ld %d", n, m); m = 7; return r; };
@@ -188,8 +187,6 @@ def test_a_table_of_instances_that_is_full_loses_and_overwrites_nothing(woven_in
 def test_generated_c_is_compiled_by_clang_too(
     woven_into: Woven, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if subprocess.run(["which", "clang"], capture_output=True).returncode:
-        pytest.skip("there is no clang")
     runtime.runtime()  # is made by the other compiler
     monkeypatch.setattr(compilers, "compiler", lambda: ("clang",))
     monkeypatch.setattr(compilers, "_is_gcc", lambda: False)

@@ -124,7 +124,7 @@ class Threaded:
     def counts(self) -> AspectCounts:
         (process,) = self._weaving.processes
         assert process.summary().missed == 0
-        (found,) = process.summary().aspects
+        (found,) = self._weaving.counts()
         return found
 
     def log(self) -> npt.NDArray[np.int64]:
@@ -196,7 +196,7 @@ def test_every_log_is_a_path_and_counts_add_up(what: str, running: Commanded, tm
 
 
 def test_of_equal_ones_one_is_open_at_the_end(running: Commanded, tmp_path: Path) -> None:
-    """They are ended one key after the other: each call ends one at most, and all are ended then."""
+    """One call for each key ends the instances: a call ends one at most, and at last all have ended."""
     text = "aspect it: unique(k) instances 64 seq(call(long first(long k)); call(long last(long k)));"
     (tmp_path / "it.aspect").write_text(text)
     file = read_aspects(tmp_path / "it.aspect")
@@ -221,13 +221,13 @@ def test_a_swap_that_is_a_store_is_found(
     assert header.count(sound) == 1
     header = header.replace(sound, "one->word = gilk_staged(word, stage); return 1;").replace("../abi/", f"{NATIVE}/abi/")
     (tmp_path / "planted.h").write_text(header)
-    real = unit._head
+    real = unit.head
 
     def planted(*given: object) -> Iterator[str]:
         for each in real(*given):  # type: ignore[arg-type]
             yield each.replace("<gilk_aspect.h>", f'"{tmp_path / "planted.h"}"')
 
-    monkeypatch.setattr(unit, "_head", planted)
+    monkeypatch.setattr(unit, "head", planted)
     for one in threaded(running, tmp_path, "instances 64", " until call(long stop(long k))"):
         wrong = False
         for _ in range(20):
@@ -259,7 +259,7 @@ def test_aspects_come_and_go_while_threads_run(tmp_path: Path) -> None:
                     weaving.weave()
                     assert program.ask().startswith("0 "), n
                     assert wait_for(
-                        lambda weaving=weaving: sum(one.begun for one in weaving.processes[0].summary().aspects)
+                        lambda weaving=weaving: sum(one.begun for one in weaving.counts())
                     )
                 assert program.ask().startswith("0 "), n
                 assert not [each for each in differences(program.pid) if "/program" in each], n

@@ -241,7 +241,7 @@ class _AspectMaker:
         return f'report("{self._label()}{forms}"{"".join(f", {name}" for name in chosen)});'
 
     def _ending(self, twins: Sequence[Twin]) -> str:
-        """What proceeds takes arguments that depend on bound names only: so it takes the same when it runs again."""
+        """The end of the advice. proceed() is given arguments that depend on bound names alone, so it has the same each time."""
         twin = twins[0]
         passed = self._passed(twin)
         leaf = all(one.leaf for one in twins) and not self.short

@@ -30,7 +30,7 @@ Sums = dict[tuple[str, tuple[int, ...]], tuple[int, int, int, int]]
 
 @dataclass
 class Seen:
-    """What can be seen of aspects at work; of ``instances`` those that are open or late are counted together."""
+    """The results of aspects at work that can be seen. Instances that are open or late are counted together."""
 
     outputs: list[str] = field(default_factory=list)
     reports: list[tuple[str, str]] = field(default_factory=list)
@@ -88,7 +88,7 @@ class Played:
 
 
 def _members(arguments: Sequence[Value]) -> tuple[tuple[str, Value], ...]:
-    """Of a struct that is called p."""
+    """The members of the first argument if it is a struct, which is called p; else ()."""
     first = arguments[0] if arguments else ""
     if not isinstance(first, str) or "," not in first:
         return ()
@@ -120,7 +120,7 @@ def played(file: CheckedFile, commands: Sequence[Command], pid: int) -> Seen:
 
 
 def woven(file: CheckedFile, commands: Sequence[Command], program: Commanded, process: Process) -> Seen:
-    """The same as the program does it."""
+    """Run the commands in the program, with the aspects woven in, and return the same results as played() does."""
     weaving = Weaving(file, {process.pid: tuple(one.name for one in file.groups)}, [process])
     outputs, reports = list[str](), list[tuple[str, str]]()
     with weaving:
@@ -139,7 +139,7 @@ def counted(weaving: Weaving) -> dict[str, dict[str, object]]:
     summary = process.summary()
     assert (summary.drops, summary.missed) == (0, 0)
     found = {}
-    for one in summary.aspects:
+    for one in weaving.counts():
         assert (one.crowded, one.missed) == (0, 0), one
         found[one.name] = _counted(
             one.matches, one.begun, one.open + one.late, one.ended, one.until, one.replaced, one.lost

@@ -41,6 +41,12 @@ class Files:
         self.real[number], self._names[number] = os.memfd_create(name), name
         return number
 
+    def adopt(self, real: int, name: str) -> int:
+        """One more descriptor of a file of ours."""
+        number = next(n for n in range(_FIRST_DESCRIPTOR, 1 << 20) if n not in self.real)
+        self.real[number], self._names[number] = os.dup(real), name
+        return number
+
     def close(self, number: int) -> None:
         if number not in self.real:
             raise _error(errno.EBADF)

@@ -13,6 +13,7 @@ import click
 
 from gilk.api import ahead
 from gilk.cli.dtrace_manner import Manner, Mode
+from gilk.cli.mangled import mangled_option
 from gilk.cli.running import split_command
 from gilk.errors import UsageError
 from gilk.version import VERSION
@@ -111,6 +112,7 @@ def _program(letter: str, what: str) -> Callable[[Any], Any]:
 @click.option("-V", "version", is_flag=True, help="Print the version, and exit.")
 @click.argument("arguments", nargs=-1)
 @click.pass_context
+@mangled_option
 def dtrace(ctx: click.Context, /, **given: Any) -> int:
     """Run D programs: `gilk dtrace -n 'pid$target:libc.so.6:malloc:entry { @ = count(); }' -p PID`.
 

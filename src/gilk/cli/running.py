@@ -9,10 +9,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 import click
 
+from gilk.cli.duration import Duration
 from gilk.cli.failure import INTERRUPTED
 from gilk.cli.progress import progress, working
 from gilk.errors import UsageError
@@ -21,12 +22,13 @@ if TYPE_CHECKING:
     from gilk.api import runs
 
 _POLL = 0.02  # seconds
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class Report(Protocol):
     """The report of a session that has ended, in its two forms."""
 
-    def render(self) -> str: ...
+    def render(self, *, verbose: bool = False) -> str: ...
 
     def to_json(self) -> dict[str, Any]: ...
 
@@ -84,11 +86,30 @@ class Stop:
             self._at_once = False
 
 
-def one_command(_ctx: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> str | None:
+def _one_command(_ctx: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> str | None:
     """The callback of -c: to take the last of several would be to drop the others in silence."""
     if len(values) > 1:
         raise UsageError("two-commands", "-c is given more than once, and one command is launched")
     return values[0] if values else None
+
+
+def command_option(more: str = "") -> Callable[[_Command], _Command]:
+    """The option -c; ``more`` ends its help."""
+    return click.option(
+        "-c", "--command", "line", multiple=True, callback=_one_command,
+        help=f"A command line to launch, split as a shell would{more}.",
+    )  # fmt: skip
+
+
+def verbose_option(more: str) -> Callable[[_Command], _Command]:
+    """The option -v; ``more``: the things that the report has besides."""
+    return click.option("-v", "--verbose", is_flag=True, help=f"Report also {more}.")
+
+
+#: The option --for.
+lasting_option = click.option(
+    "--for", "lasting", type=Duration("2, 1.5s or 500ms"), metavar="TIME", help="Take everything out after so long."
+)
 
 
 def split_command(line: str | None, command: tuple[str, ...]) -> tuple[str, ...]:
@@ -125,7 +146,7 @@ def let_go_at_last(running: runs.Run) -> Iterator[None]:
 
 def carry_out_for_user(
     running: runs.Run, seconds: float | None, launched: bool, as_json: bool, quiet: bool,
-    report: Callable[[runs.Result], Report],
+    report: Callable[[runs.Result], Report], verbose: bool = False,
 ) -> int:  # fmt: skip
     """Run a session and print its report. Returns the exit status, which is that of the launched program.
 
@@ -135,13 +156,15 @@ def carry_out_for_user(
     with let_go_at_last(running):
         told = report(carry_out(running, seconds, stop, quiet or as_json, launched, stop))
         if not quiet and not as_json:
-            click.echo(told.render(), nl=False, err=launched)
+            click.echo(told.render(verbose=verbose), nl=False, err=launched)
         status = _exit_status(running, stop) if launched else 0
     if as_json:
         import json
 
+        from gilk.render.names import with_names
+
         sys.stdout.flush()
-        click.echo(json.dumps(told.to_json()))
+        click.echo(json.dumps(with_names(told.to_json())))
     return status
 
 

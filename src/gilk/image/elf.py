@@ -17,7 +17,8 @@ from gilk.image.plt import Plt
 from gilk.image.relocations import Relocations
 from gilk.image.remembered import CachedFields
 from gilk.image.source import ByteSource, from_bytes, open_file, open_source, source_of
-from gilk.image.spans import Named, nameless, spans
+from gilk.image.spans import Named, spans
+from gilk.image.stripped import nameless
 
 
 def load(path: Path) -> Image:
@@ -115,7 +116,7 @@ def _contents(head: Header, segments: tuple[LoadSegment, ...], build_id: str) ->
     tables = _tables(head, dynsym)
     unwinding = eh_frame.locate(head, memory)
     frames = eh_frame.parse(unwinding, memory)
-    names = symbols.names_of(dynsym, moved.named.values())
+    names = symbols.names_of(dynsym, [*moved.named.values(), *moved.symbolic.values()])
     slots = {slot: names[row] for slot, row in moved.named.items() if row in names}
     stubs = plt.parse(head, memory, slots.keys() | moved.resolvers.keys(), frames)
     found = spans(_named(tables), frames, moved.resolvers.values(), _code(head, segments, stubs))
@@ -133,6 +134,7 @@ def _contents(head: Header, segments: tuple[LoadSegment, ...], build_id: str) ->
         plt=_stub_names(stubs, slots, moved, {span.start: span.name for span in found}),
         got=slots,
         relative=moved.relative,
+        symbolic={slot: names[row] for slot, row in moved.symbolic.items() if row in names},
         reserved=rseq.reserved(head, memory, moved.relative),
     )
 

@@ -109,6 +109,7 @@ class Image:
     plt: dict[int, str] = field(default_factory=dict)  # address of a PLT stub -> symbol name
     got: dict[int, str] = field(default_factory=dict)  # address of a GOT slot (GLOB_DAT, JUMP_SLOT) -> symbol name
     relative: dict[int, int] = field(default_factory=dict)  # R_X86_64_RELATIVE: slot -> addend
+    symbolic: dict[int, str] = field(default_factory=dict)  # R_X86_64_64: word of data -> symbol name
     reserved: tuple[tuple[int, int, str], ...] = ()  # (start, end, refusal): e.g. rseq critical sections
     detours: dict[int, tuple[int, ...]] = field(default_factory=dict)  # instruction -> where it may lead besides
     returns: frozenset[int] = frozenset()  # code that returns to the caller of whoever jumps there: return thunks
@@ -146,6 +147,7 @@ class Image:
             self.soname, [(s.name, s.address, s.size, s.offset, s.executable) for s in self.sections],
             [(*symbol[:3], str(symbol.kind), *symbol[4:]) for symbol in self.symbols],
             list(map(tuple, self.frames)), list(map(tuple, self.spans)), self.plt, self.got, self.relative,
+            self.symbolic,
             [(start, end, str(refusal)) for start, end, refusal in self.reserved],
             sorted(self.detours.items()), sorted(self.returns), sorted(self.dispatchers), sorted(self.conventional),
             self.unwinding,

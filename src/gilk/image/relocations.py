@@ -13,23 +13,24 @@ from gilk.image.header import SHT_RELA, Header
 from gilk.image.memory import MALFORMED, ImageMemory, Words
 from gilk.values import dataclass
 
-R_GLOB_DAT, R_JUMP_SLOT, R_RELATIVE, R_IRELATIVE = 6, 7, 8, 37
+R_64, R_GLOB_DAT, R_JUMP_SLOT, R_RELATIVE, R_IRELATIVE = 1, 6, 7, 8, 37
 ROW = numpy.dtype([("slot", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<u8")])
 Rows = NDArray[numpy.void]
 
 
 @dataclass(frozen=True, slots=True)
 class Relocations:
-    """Addresses are link-time. ``named`` maps a GOT slot to a row of .dynsym."""
+    """Addresses are link-time. ``named`` maps a GOT slot to a row of .dynsym, ``symbolic`` a word of data."""
 
     relative: dict[int, int]
     named: dict[int, int]
+    symbolic: dict[int, int]
     resolvers: dict[int, int]  # slot -> address of the IFUNC resolver
 
     @property
     def referenced(self) -> int:
         """The number of rows of .dynsym that are in use: one more than the highest."""
-        return max(self.named.values(), default=-1) + 1
+        return max((*self.named.values(), *self.symbolic.values()), default=-1) + 1
 
 
 def parse(header: Header, dynamic: DynamicSection, memory: ImageMemory) -> Relocations:
@@ -42,7 +43,8 @@ def parse(header: Header, dynamic: DynamicSection, memory: ImageMemory) -> Reloc
     except MALFORMED:
         pass
     named = dict(_pick(rows, R_GLOB_DAT, "symbol")) | dict(_pick(rows, R_JUMP_SLOT, "symbol"))
-    return Relocations(relative, named, dict(_pick(rows, R_IRELATIVE, "addend")))
+    symbolic = dict(_pick(rows, R_64, "symbol"))
+    return Relocations(relative, named, symbolic, dict(_pick(rows, R_IRELATIVE, "addend")))
 
 
 def _pick(rows: Rows, kind: int, column: str) -> list[tuple[int, int]]:

@@ -53,6 +53,7 @@ class CachedFields:
     plt: dict[int, str]
     got: dict[int, str]
     relative: dict[int, int]
+    symbolic: dict[int, str]
     reserved: tuple[tuple[int, int, str], ...]
     unwinding: tuple[int, int]
     digest: bytes = b""  # of the whole image (`Image.content`)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
+from gilk.errors import GilkError
 from gilk.lang.aspect.checked import CheckedTable, CheckedType
 from gilk.lang.aspect.woven import AspectCounts, DryShadow, TableRow, WovenReport, WovenSummary, WovenTable
 from gilk.lang.types import Integer, align_of, size_of
@@ -21,6 +22,23 @@ def report_json(report: WovenReport) -> str:
     return json.dumps({"report": asdict(report)})
 
 
+def begun_text(processes: Sequence[WovenSummary]) -> str:
+    functions = plural(sum(one.functions for one in processes), "function")
+    return f"woven: {functions} in {plural(len(processes), 'process')}"
+
+
+def begun_json(processes: Sequence[WovenSummary]) -> str:
+    return json.dumps({"woven": {one.pid: one.functions for one in processes}})
+
+
+def refused_text(pid: int, error: GilkError) -> str:
+    return f"process {pid} is not woven: {cell(error.message)} ({error.slug})"
+
+
+def refused_json(pid: int, error: GilkError) -> str:
+    return json.dumps({"refused": {"pid": pid, "slug": error.slug, "message": error.message}})
+
+
 def dry_text(found: Sequence[DryShadow]) -> str:
     """A line for each function."""
     return "".join(f"{_dry(one)}\n" for one in found)
@@ -28,6 +46,8 @@ def dry_text(found: Sequence[DryShadow]) -> str:
 
 def _dry(one: DryShadow) -> str:
     elements = ", ".join(f"{each.aspect} {each.number} {each.moment}" for each in one.elements)
+    if one.accesses:
+        elements += f" ({_accesses(one.accesses)})"
     why = f": refused, {cell(one.refused)}" if one.refused else ""
     return f"process {one.pid}: {cell(one.image)}:{cell(one.function)}: {elements}{why}"
 
@@ -36,11 +56,15 @@ def dry_json(found: Sequence[DryShadow]) -> str:
     return json.dumps({"shadows": [asdict(one) | {"refused": one.refused or None} for one in found]})
 
 
-def summary_text(processes: Sequence[WovenSummary], tables: Sequence[WovenTable]) -> str:
-    return "".join(f"{line}\n" for line in _summary(processes, tables))
+def summary_text(
+    processes: Sequence[WovenSummary], aspects: Sequence[AspectCounts], tables: Sequence[WovenTable]
+) -> str:
+    return "".join(f"{line}\n" for line in _summary(processes, aspects, tables))
 
 
-def _summary(processes: Sequence[WovenSummary], tables: Sequence[WovenTable]) -> Iterator[str]:
+def _summary(
+    processes: Sequence[WovenSummary], aspects: Sequence[AspectCounts], tables: Sequence[WovenTable]
+) -> Iterator[str]:
     for one in tables:
         yield f"{one.table.name}:"
         for row in one.rows:
@@ -49,18 +73,24 @@ def _summary(processes: Sequence[WovenSummary], tables: Sequence[WovenTable]) ->
             yield f"  {one.lost} not added: the table was full"
     for each in processes:
         yield from _of_process(each)
+    for counts in aspects:
+        yield f"{counts.name}: {_counted(counts)}"
 
 
 def _of_process(one: WovenSummary) -> Iterator[str]:
-    yield f"process {one.pid}: {plural(one.functions, 'function')}, {_restored(one)}"
-    for counts in one.aspects:
-        yield f"  {counts.name}: {_counted(counts)}"
+    functions = [plural(one.functions, "function")] if one.functions or not one.accesses else []
+    accesses = [_accesses(one.accesses)] if one.accesses else []
+    yield f"process {one.pid}: {', '.join((*functions, *accesses))}, {_restored(one)}"
     for number, what in ((one.inside, "calls by advice itself"), (one.drops, "reports dropped: a buffer was full"),
                          (one.missed, "calls of threads without a buffer, at least")):  # fmt: skip
         if number:
             yield f"  {number} {what}"
     for note in one.notes:
         yield f"  {note}"
+
+
+def _accesses(count: int) -> str:
+    return f"{count} access{'' if count == 1 else 'es'}"
 
 
 def _restored(one: WovenSummary) -> str:
@@ -78,8 +108,10 @@ def _counted(counts: AspectCounts) -> str:
     return ", ".join((matched, *(f"{name} {value}" for name, value in others if value)))
 
 
-def summary_json(processes: Sequence[WovenSummary], tables: Sequence[WovenTable]) -> str:
-    """``processes`` with the counts of each aspect, ``tables`` with rows of key and value."""
+def summary_json(
+    processes: Sequence[WovenSummary], aspects: Sequence[AspectCounts], tables: Sequence[WovenTable]
+) -> str:
+    """``processes``, ``aspects`` with the counts of each, ``tables`` with rows of key and value."""
     rows = {
         one.table.name: {
             "lost": one.lost,
@@ -87,7 +119,8 @@ def summary_json(processes: Sequence[WovenSummary], tables: Sequence[WovenTable]
         }
         for one in tables
     }
-    return json.dumps({"processes": [asdict(one) for one in processes], "tables": rows})
+    counted = {"processes": [asdict(one) for one in processes], "aspects": [asdict(one) for one in aspects]}
+    return json.dumps(counted | {"tables": rows})
 
 
 def _value(table: CheckedTable, row: TableRow) -> int | float:
@@ -97,7 +130,7 @@ def _value(table: CheckedTable, row: TableRow) -> int | float:
 
 
 def _key(table: CheckedTable, row: TableRow) -> str:
-    """Its parts as their types have them; those of types that only the program knows as bytes."""
+    """The parts of a key as values of their types; as bytes where only the program knows the type."""
     parts, at = list[str](), 0
     for type_ in table.key:
         known = type_.type

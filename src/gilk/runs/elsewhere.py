@@ -17,6 +17,7 @@ from gilk.targets.kernel.channel import RemoteProcess
 from gilk.targets.kernel.link import RelayLink, start_relay
 
 _DEBUGFS = "/sys/kernel/debug"
+_TELLING = 60.0  # seconds
 _INTERRUPTS = "irqaffinity=0"  # of devices: the relay goes on when another processor hangs
 
 
@@ -36,6 +37,17 @@ class Elsewhere:
                 self.close()
                 why = said.decode(errors="replace").strip()
                 raise TargetError("module-refused", f"the kernel there refuses {module}: {why}", "its dmesg says more")
+
+    def relay(self) -> int:
+        """The number there of gilk's own process, which carries records here; 0 where the machine does not tell.
+
+        Raises TargetError `command-timeout`, MachineGone.
+        """
+        try:
+            _, said, _ = self.link.run(["sh", "-c", "echo $PPID"], timeout=_TELLING)
+        except OSError:
+            return 0
+        return int(said) if said.strip().isdigit() and len(said) < 12 else 0
 
     def start(self, command: Sequence[str]) -> None:
         """Run a command there; its output is ours, it has no input. Raises TargetError `cannot-launch`."""

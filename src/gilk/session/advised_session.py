@@ -6,16 +6,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gilk.errors import UsageError
+from gilk.lang.c.advice import SHARED
 from gilk.session import advising
-from gilk.session.advising import Advice, AdvisedPoint
+from gilk.session.advising import Advice, AdvisedAccess, AdvisedPoint
 from gilk.session.base import Points, Probe
 from gilk.session.broker.client import RemoteTracer
 from gilk.session.entry import Entry
 from gilk.session.places import Place, places_at
 from gilk.session.session import Session
+from gilk.splice.access import Accessed
 from gilk.splice.plan import Want
 from gilk.splice.planner import PatchContext
+from gilk.targets.advised_workspace import AdvisedWorkspace
 from gilk.targets.base import Loaded, Target
+from gilk.targets.common_memory import CommonMemory
 from gilk.targets.process import Process
 from gilk.toolchain.advice import CompiledAdvice
 from gilk.trace.drain import Chunk
@@ -26,13 +30,16 @@ _Found = list[tuple[Place, list[AdvisedPoint], CompiledAdvice]]
 class AdvisedSession(Session):
     """Use as a context manager; at its end all advice, and all probes, are gone from the target."""
 
+    _workspace_type = AdvisedWorkspace
+    _workspace: AdvisedWorkspace
+
     def __init__(
-        self, process: Target, points: int = 4096, threads: int = 1024, ring: int = 1 << 16, shared: int = 0
+        self, process: Target, points: int = 4096, threads: int = 1024, ring: int = 1 << 16, private: int = 0
     ) -> None:
         """Raises UsageError `advice-alone`, TargetError."""
         if isinstance(process, Process) and isinstance(process.keeper, RemoteTracer):
             raise UsageError("advice-alone", f"another session has {process.who}", "end that first")
-        super().__init__(process, points, threads, ring, shared=shared)
+        super().__init__(process, points, threads, ring, private=private)
         self._made: dict[Advice, CompiledAdvice] = {}
         self._advised: dict[int, int] = {}  # by number of a probe, the address of the function whose calls have advice
 
@@ -44,19 +51,39 @@ class AdvisedSession(Session):
         """
         return self.advise_all([(points, advice)])
 
-    def advise_all(self, advised: Iterable[tuple[Points, Advice]]) -> tuple[Probe, ...]:
-        """The same of several pieces of advice, from one moment on."""
+    def advise_all(
+        self, advised: Iterable[tuple[Points, Advice]], accesses: Iterable[AdvisedAccess] = ()
+    ) -> tuple[Probe, ...]:
+        """As advise() does, for several pieces of advice, also on accesses of variables, from one moment on."""
         advising.check_process(self.process)
         found = [each for points, advice in advised for each in self._found(points, advice)]
         self._check_new([place for place, _, _ in found])
-        with self._numbered([one.wanted for _, wanted, _ in found for one in wanted]) as numbers:
-            probes = self._put_in(self._wants(found, numbers), numbers)
-        owners = (place for place, wanted, _ in found for _ in wanted)
-        self._advised |= {number: place.address for number, place in zip(numbers, owners, strict=True)}
+        accessed = list(accesses)
+        wanted = [one.wanted for _, points, _ in found for one in points]
+        with self._numbered([*wanted, *(one.wanted for one in accessed)]) as numbers:
+            left = iter(numbers)
+            wants = [*self._wants(found, left), *(self._want_access(one, next(left)) for one in accessed)]
+            probes = self._put_in(wants, numbers)
+        owners = (place for place, points, _ in found for _ in points)
+        self._advised |= {number: place.address for number, place in zip(numbers, owners, strict=False)}
         return probes
 
+    def _advice(self, advice: Advice) -> CompiledAdvice:
+        return self._made.get(advice) or self._made.setdefault(advice, advice.compiled())
+
+    def _want_access(self, one: AdvisedAccess, number: int) -> tuple[Entry, Want]:
+        place = one.place
+        ground = self._ground(place.loaded)
+        read, write = (
+            None if advice is None else self._workspace.accessed(ground, self._advice(advice))
+            for advice in (one.read, one.write)
+        )
+        thunk = self._workspace.runtime_address(ground, "gilk_access_enter")
+        made = Accessed(one.instruction, read, write, one.replaces, one.number, thunk)
+        return self._ledger.entry(ground, place.function), Want(place.point.address, False, made, number)
+
     def _found(self, points: Points, advice: Advice) -> _Found:
-        compiled = self._made.get(advice) or self._made.setdefault(advice, advice.compiled())
+        compiled = self._advice(advice)
         return [
             (place, list(advising.wanted(self.process, place, advice, compiled.proceeds)), compiled)
             for place in places_at(self.process, points)
@@ -100,14 +127,17 @@ class AdvisedSession(Session):
         self._note(changed.outcome, len(numbers))
         return self._outcomes([*made.plans, *changed.plans], numbers)
 
-    def _wants(self, found: _Found, numbers: range) -> list[tuple[Entry, Want]]:
-        left = iter(numbers)
+    def _wants(self, found: _Found, left: Iterator[int]) -> list[tuple[Entry, Want]]:
         return [pair for place, wanted, compiled in found for pair in self._wants_at(place, wanted, compiled, left)]
 
     @property
-    def shared(self) -> memoryview:
-        """The memory that the session's C knows as ``gilk_shared``; the program may have written anything there."""
-        return memoryview(self._workspace.data)[self._shared_at :]
+    def private(self) -> memoryview:
+        """The memory that the session's C knows as ``gilk_private``; the program may have written anything there."""
+        return memoryview(self._workspace.data)[self._private_at :]
+
+    def share(self, memory: CommonMemory) -> None:
+        """The session's C knows this memory as ``gilk_shared``. Raises TargetError."""
+        self._workspace.give(SHARED, memory.map_into(self.process))
 
     def _wants_at(
         self, place: Place, wanted: list[AdvisedPoint], compiled: CompiledAdvice, numbers: Iterator[int]

@@ -17,6 +17,7 @@ from gilk.session.request import CFunction, Wanted
 from gilk.session.signals import switches_stacks
 from gilk.session.tails import Member
 from gilk.splice import points
+from gilk.splice.access import AccessingInstruction
 from gilk.splice.advice import Advised, AdvisedEntry, AdvisedJump, AdvisedReturn, AdvisedStay, ReachedEntry
 from gilk.splice.plan import Refusal
 from gilk.splice.points import Point
@@ -62,6 +63,26 @@ def advice(
     if not path.is_file():
         raise UsageError("no-such-file", f"there is no file {path}")
     return Advice(path.read_text(), function, parsed, When(when), path, declarations)
+
+
+@dataclass(frozen=True, slots=True)
+class AdvisedAccess:
+    """An instruction with advice on what it reads, and on what it writes: on one of them at least. ``replaces``: some
+    of it stands in place of that. ``number``: of the function that it is in, among those that the C knows."""
+
+    place: Place
+    instruction: AccessingInstruction
+    read: Advice | None
+    write: Advice | None
+    replaces: bool
+    number: int
+
+    @property
+    def wanted(self) -> Wanted:
+        one = self.read or self.write
+        assert one is not None
+        place = self.place
+        return Wanted(place.loaded, place.function, place.point, CFunction(one.source, one.function), "other")
 
 
 def check_process(process: Target) -> None:

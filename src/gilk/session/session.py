@@ -39,6 +39,8 @@ class Session(BaseSession):
     buffer per record class. ``clock``: what samples are timed by, if that is known already.
     """
 
+    _workspace_type: type[Workspace] = Workspace
+
     def __init__(
         self,
         process: Target,
@@ -46,15 +48,15 @@ class Session(BaseSession):
         threads: int = 1024,
         ring: int = 4 << 20,
         clock: Clock | None = None,
-        shared: int = 0,
+        private: int = 0,
     ) -> None:
-        """``shared``: bytes of memory that C of the session's has besides, as ``gilk_shared``."""
+        """``private``: bytes of memory that C of the session's has besides, as ``gilk_private``."""
         geometry = Geometry.plan(min(points, _MOST_POINTS), set(ALL_CLASSES), threads, ring)
         rings = tuple((ring.offset, ring.size) for ring in geometry.rings)
         self.process = process
-        self._shared_at = geometry.size
-        size = geometry.size + shared
-        self._workspace = Workspace(process, geometry.blocks, size, PAGE, rings, geometry.size)
+        self._private_at = geometry.size
+        size = geometry.size + private
+        self._workspace = self._workspace_type(process, geometry.blocks, size, PAGE, rings, geometry.size)
         geometry.initialise(memoryview(self._workspace.data))
         known = process.threads
         super().__init__(Drain(geometry, self._workspace.data), clock or calibrate(), known, geometry.counters)

@@ -53,7 +53,7 @@ class Advised(ABC):
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None: ...
 
     def joined(self, other: Advised) -> Self:
-        """The same about more advice."""
+        """This instrument, for more advice besides."""
         return replace(self, words=tuple(dict.fromkeys((*self.words, *other.words))))
 
     def _list(self, builder: CodeBuilder) -> Callable[[], None]:
@@ -116,7 +116,7 @@ class AdvisedEntry(Advised):
 
 @dataclass(frozen=True, slots=True)
 class Compared(Advised):
-    """Where only the newest call that has advice matters: for others, one comparison."""
+    """A point at which only the newest call that has advice matters: others cost one comparison."""
 
     thunk: int
 
@@ -136,7 +136,7 @@ class ReachedEntry(Compared):
 
 @dataclass(frozen=True, slots=True)
 class AdvisedStay(Compared):
-    """Where a jump to another function, which depends on a condition, was none."""
+    """Behind a jump to another function that depends on a condition, where it was not taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def compared(kind: type[Advised], words: tuple[int, ...], symbol: Callable[[str]
 
 
 def last(instruments: list[Instrument]) -> list[Instrument]:
-    """The same with advice behind all others, and one instrument of each kind of it."""
+    """The instruments, ordered: those of advice stand behind all others, joined to one of each kind."""
     found = [each for each in instruments if isinstance(each, Advised)]
     if not found:
         return instruments

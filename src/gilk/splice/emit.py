@@ -12,6 +12,8 @@ from iced_x86 import FlowControl
 
 from gilk.arch.asm import JMP32
 from gilk.image.model import Image
+from gilk.splice.access import is_around
+from gilk.splice.access import last as access_last
 from gilk.splice.advice import last as advice_last
 from gilk.splice.code import CodeBuilder, PatchCode
 from gilk.splice.host import Context, Host
@@ -35,7 +37,10 @@ def emit_patch(segment: Segment, first: int, last: int, image: Image, bias: int,
         address = ip + bias
         marks.append((len(data), address, True))
         if index in segment.before:
-            emit_instruments(builder, host, segment.before[index], step.live, address)
+            wants = segment.before[index]
+            emit_instruments(builder, host, wants, step.live, address)
+            if any(is_around(want.instrument) for want in wants):
+                continue
         marks.append((len(data), address, False))
         instruction = step.instruction
         raw = code[ip - start : heads[index + 1] - start]
@@ -69,7 +74,7 @@ def emit_instruments(
     builder: CodeBuilder, host: Host, wants: list[Want], live: int, address: int, pushed: int = 0
 ) -> None:
     """One after another; each also keeps what a later one reads, dead to the program or not."""
-    instruments = advice_last([want.instrument for want in wants if want.instrument is not None])
+    instruments = access_last(advice_last([want.instrument for want in wants if want.instrument is not None]))
     lives = []
     live |= host.assume_live
     for instrument in reversed(instruments):

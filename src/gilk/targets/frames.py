@@ -108,7 +108,7 @@ def signal_frames(
 
 
 class _AlternateStacks:
-    """Which frames on alternate signal stacks stack pointers lead to, in whatever order both are found."""
+    """Finds the frames on alternate signal stacks that stack pointers lead to, in whatever order both come."""
 
     def __init__(self) -> None:
         self._pointers: list[int] = []

@@ -43,6 +43,7 @@ class Held:
     arenas: list[ArenaMap] = field(default_factory=list)
     side: tuple[int, int] = (0, 0)  # side stacks: address and size in bytes
     advice: tuple[int, int] = (0, 0)  # stacks of advice: the same
+    common: list[tuple[int, int]] = field(default_factory=list)  # memory that others have too: address and size
     pages: dict[int, int] = field(default_factory=dict)
     copies: list[Copy] = field(default_factory=list)
     gates: set[int] = field(default_factory=set)  # control pages of clients, in which threads may wait at gates

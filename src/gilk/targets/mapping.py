@@ -14,7 +14,7 @@ from gilk.targets.copies import Copy
 from gilk.targets.held import ArenaMap, Held
 from gilk.targets.maps import Mapping, occupied
 from gilk.targets.refusals import check_free, check_gs, expecting, refusable
-from gilk.targets.shared_memory import room_for_memory, share
+from gilk.targets.shared_memory import room_for_memory, share, share_again
 from gilk.targets.system_calls import MADV_WIPEONFORK, MADVISE, MPROTECT, SystemCalls
 from gilk.targets.traced import Traced
 from gilk.targets.writer import Change
@@ -70,6 +70,14 @@ class Mapper:
             at = room_for_memory(occupied(self._process.maps(), growth=False), size)
             place = functools.partial(call.data, at=at)
             return self._share(call, self._held().memory_name, size, place)
+
+    def map_common(self, mine: int, size: int) -> int:
+        """Map memory that another process has made, which we have as ``mine``; its address."""
+        with refusable(self._pid), self.borrowed() as call:
+            at = room_for_memory(occupied(self._process.maps(), growth=False), size)
+            address = share_again(call, self._process.taking, mine, size, functools.partial(call.data, at=at))
+            self._held().common.append((address, size))
+        return address
 
     def unshare_memory(self, address: int, size: int) -> None:
         with refusable(self._pid), self.borrowed() as call:
@@ -188,6 +196,7 @@ class Mapper:
         _unmap(call, [(address, _PAGE) for address in held.pages])
         _unmap(call, [(arena.start, arena.size + arena.base - arena.start) for arena in held.arenas])
         call.leave_our_memory()
+        _unmap(call, held.common)
         _unmap(call, [held.side, held.advice, (held.data, held.data_size), (held.code, held.code_size)])
         if held.calls is not None:
             _unmap(call, [(held.calls.loop, _PAGE), (held.calls.page, _PAGE)])

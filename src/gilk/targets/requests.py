@@ -32,6 +32,9 @@ class Requests(ABC):
         _, address = self.ask("share_memory", size)
         return self.received[0], address
 
+    def map_common(self, memory: int, size: int) -> int:
+        return cast(int, self.ask("map_common", size, fds=(memory,)))
+
     def data_address(self) -> int:
         return cast(int, self.ask("data_address"))
 

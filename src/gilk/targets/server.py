@@ -96,6 +96,14 @@ class Server(Answers):
         """
         os.dup2(1, 2, inheritable=False)
 
+    def map_common(self, size: int) -> int:
+        """The descriptor comes with the request."""
+        mine = self._kept.pop()
+        try:
+            return self.keeper.mapper.map_common(mine, size)
+        finally:
+            os.close(mine)
+
     def give_up_name(self) -> None:
         while self._kept:
             os.close(self._kept.pop())

@@ -28,6 +28,7 @@ from typing import Final, Protocol
 
 from gilk.errors import TargetError
 from gilk.splice.allocator import PAGE, Occupied
+from gilk.targets import handing
 from gilk.targets.bounds import backing_at
 from gilk.targets.status import status_of
 from gilk.targets.system_calls import CLOSE, MADV_DONTDUMP, MADVISE, SystemCalls
@@ -52,6 +53,10 @@ class Taking(Protocol):
         """Raises TargetError `not-our-memory` where the target has mapped something else there."""
         ...
 
+    def hand_over(self, call: SystemCalls, mine: int) -> int:
+        """A descriptor of the target's of a file of ours. Raises OSError, TargetError `cannot-share`."""
+        ...
+
 
 class Taken:
     """From process ``pid``."""
@@ -64,6 +69,9 @@ class Taken:
 
     def check_mapped(self, address: int, size: int, mine: int) -> None:
         _check_mapped(self._pid, address, size, mine)
+
+    def hand_over(self, call: SystemCalls, mine: int) -> int:
+        return handing.hand_over(call, mine)
 
 
 def share(call: SystemCalls, taking: Taking, name: str, size: int, place: Callable[[int, int], int]) -> tuple[int, int]:
@@ -92,6 +100,24 @@ def share(call: SystemCalls, taking: Taking, name: str, size: int, place: Callab
     with contextlib.suppress(OSError):
         call.call(MADVISE, address, size, MADV_DONTDUMP)
     return mine, address
+
+
+def share_again(
+    call: SystemCalls, taking: Taking, mine: int, size: int, place: Callable[[int, int], int]
+) -> int:
+    """The address in the target, where ``place(size, fd)`` maps memory that another target has made.
+
+    Raises OSError, TargetError `cannot-share`, `not-our-memory`.
+    """
+    fd = taking.hand_over(call, mine)
+    try:
+        address = place(size, fd)
+        taking.check_mapped(address, size, mine)
+    finally:
+        _close(call, fd)
+    with contextlib.suppress(OSError):
+        call.call(MADVISE, address, size, MADV_DONTDUMP)
+    return address
 
 
 def room_for_memory(space: Occupied, size: int) -> int:

@@ -13,6 +13,7 @@ from gilk.lang.c.advice import (
     INTEGERS,
     MEASURE,
     PASS,
+    PRIVATE,
     PROCEED,
     PROCEED_WITH,
     RESULTS,
@@ -34,6 +35,7 @@ _SSE2 = "-msse2"  # behind -mgeneral-regs-only, which it takes back
 _MORE = 64  # bytes of a variadic function's stack that advice may look at
 _RETURN_ADDRESS = 8
 _ARGUMENTS = (Register.RDI, Register.RSI, Register.RDX, Register.RCX, Register.R8, Register.R9)
+_OURS = frozenset({PROCEED, PROCEED_WITH, PASS, PRIVATE, SHARED})
 _XMMS = tuple(range(Register.XMM0, Register.XMM8))
 
 
@@ -77,8 +79,7 @@ def compile_advice(
         user.parent.mkdir()
         user.write_text(text)
         content, names = _compile(place, source, wrapper(user, function, signature, when, declarations))
-    ours = {PROCEED, PROCEED_WITH, PASS, SHARED}
-    calls_out = bool(set(names) - ours)
+    calls_out = bool(set(names) - _OURS)
     return CompiledAdvice(
         CompiledObject(source, f"{function}:{when}:{signature.declared}", content, names),
         called,
@@ -99,7 +100,7 @@ def _compile(place: Path, source: Path, text: str) -> tuple[bytes, tuple[str, ..
         compile_object(whole_source, whole, [*include, "-fPIC", "-fno-plt", _SSE2, _NO_VECTORS, *more])
         prune(whole, output, ENTRY, PLAIN, FORM)
         names = undefined(output)
-        if not set(names) - {PROCEED, PROCEED_WITH, PASS, SHARED}:
+        if not set(names) - _OURS:
             break
     return output.read_bytes(), names
 

@@ -16,11 +16,12 @@ from gilk.values import dataclass
 
 _SOURCES = (
     *("runtime/claim.c", "runtime/dispatch.c", "runtime/gate.c", "runtime/signal.c", "runtime/advice.c"),
-    *("host/process.S", "host/advice.S"),
+    *("host/process.S", "host/advice.S", "host/access.S"),
 )
 _READ = (
     *(*_SOURCES, "runtime/runtime.h", "runtime/runtime.ld", "include/gilk.h", "abi/gilk_abi.h", "abi/gilk_regs.h"),
     *("abi/gilk_atomic.h", "host/host.h", "host/process.h", "host/block.h", "host/own.h", "runtime/advice.h"),
+    *("host/advising.h", "abi/gilk_access.h"),
 )
 _SYMBOLS = (
     *("gilk_claim_thunk", "gilk_registers_thunk", "gilk_vector_thunk", "gilk_log_registers", "gilk_params"),
@@ -29,6 +30,7 @@ _SYMBOLS = (
     *("gilk_signal_enter", "gilk_signal_enter_go", "gilk_signal_leave", "gilk_gate_reached"),
     *("gilk_advice_enter", "gilk_advice_returned", "gilk_advice_proceed", "gilk_advice_proceed_with"),
     *("gilk_advice_pass", "gilk_advice_reached", "gilk_advice_jumps", "gilk_advice_stays"),
+    "gilk_access_enter",
 )
 
 

@@ -7,25 +7,20 @@ from collections.abc import Iterator, Sequence
 
 from gilk.engines.aspect.state import ASPECTS, ELEMENTS
 from gilk.errors import UsageError
-from gilk.lang.aspect.automaton import Sharing
-from gilk.lang.aspect.checked import CheckedFile, CheckedFlow, CheckedFunction, CheckedGlobal, CheckedPoint
-from gilk.lang.aspect.cnames import calls
+from gilk.lang.aspect.checked import CheckedFile, CheckedFunction, CheckedGlobal, CheckedPoint, last_of
 from gilk.lang.aspect.code.meeting import NumberedAspect
 from gilk.lang.syntax.source import Span
 
 _FOLDS = ("count", "sum", "min", "max", "avg")
-_CHANGES = ("join", "leave")
 
 
-def check_possible(file: CheckedFile, aspects: Sequence[NumberedAspect], processes: int) -> None:
-    """``processes``: how many the file is woven into. Raises UsageError `cannot-weave` with the first reason."""
-    for span, why, hint in _reasons(file, aspects, processes):
+def check_possible(file: CheckedFile, aspects: Sequence[NumberedAspect]) -> None:
+    """Raises UsageError `cannot-weave` with the first reason."""
+    for span, why, hint in _reasons(file, aspects):
         raise UsageError("cannot-weave", f"{file.source.name}, line {file.source.line(span)}: {why}", hint)
 
 
-def _reasons(
-    file: CheckedFile, aspects: Sequence[NumberedAspect], processes: int
-) -> Iterator[tuple[Span, str, str]]:
+def _reasons(file: CheckedFile, aspects: Sequence[NumberedAspect]) -> Iterator[tuple[Span, str, str]]:
     nowhere = Span(0, 0)
     if len(aspects) >= ASPECTS:
         yield nowhere, f"there are more than {ASPECTS - 1} aspects", "make two files of it"
@@ -38,33 +33,30 @@ def _reasons(
         if "proceed" in part.text:
             yield part.span, "`proceed` stands in advice only, where it can be seen", "write it there"
     for aspect in aspects:
-        yield from _of_aspect(aspect, processes)
+        yield from _of_aspect(aspect)
 
 
-def _of_aspect(aspect: NumberedAspect, processes: int) -> Iterator[tuple[Span, str, str]]:
+def _of_aspect(aspect: NumberedAspect) -> Iterator[tuple[Span, str, str]]:
     checked = aspect.checked
     if len(aspect.elements) > ELEMENTS:
         yield checked.span, f"a sequence has more than {ELEMENTS} elements", "make two aspects of it"
     if checked.verify or checked.walk:
         yield checked.span, "`verify` and `walk` are not there: no stack is walked", "leave them out"
-    if checked.partial:
-        yield checked.span, "`partial` is not there: all of an aspect goes in, or nothing", "leave it out"
-    if aspect.is_sequence and processes > 1 and aspect.automaton.sharing is Sharing.ANY:
-        yield checked.span, "instances are not shared by processes", "say perprocess, or weave into one process"
+    if checked.partial and not any(_of_variable(each.point) for one in aspect.elements for each in one.alternatives):
+        yield checked.span, "`partial` is for accesses: all calls of an aspect are woven, or none", "leave it out"
     for element in aspect.elements:
         if element.kernel:
             yield element.span, "elements in the kernel are not woven", "leave the element out"
         for alternative in element.alternatives:
             if why := _impossible(alternative.point):
-                yield alternative.span, f"{why} not woven", "calls are"
-        for word in _CHANGES:
-            if element.advice is not None and any(calls(element.advice.body.text, word)):
-                yield element.advice.body.span, f"`{word}` is not there: groups stay as they are", "leave it out"
+                yield alternative.span, f"{why} not woven", "calls and accesses of variables are"
+
+
+def _of_variable(point: CheckedPoint) -> bool:
+    return isinstance(last_of(point), CheckedGlobal)
 
 
 def _impossible(point: CheckedPoint) -> str:
-    """"" of calls, and of control flows that end in one."""
-    last = point.last if isinstance(point, CheckedFlow) else point
-    if isinstance(last, CheckedFunction):
-        return ""
-    return "accesses of variables are" if isinstance(last, CheckedGlobal) else "accesses of memory are"
+    """The kind of events that stand against it; "" for calls and accesses of variables, and for control flows that end
+    in one."""
+    return "" if isinstance(last_of(point), CheckedFunction | CheckedGlobal) else "accesses of memory are"

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from gilk.engines.aspect.state import CodeRanges
 from gilk.errors import UsageError
 from gilk.lang.aspect.automaton import Moment
-from gilk.lang.aspect.checked import CheckedCode, CheckedElement, CheckedFile, CheckedFlow, CheckedFunction
+from gilk.lang.aspect.checked import CheckedCode, CheckedElement, CheckedFile, CheckedFunction, last_of, outer_of
 from gilk.lang.aspect.code.meeting import MetAlternative, MetElement, MetFunction, NumberedAspect, OuterFunction
 from gilk.session.places import FunctionView, functions
 from gilk.targets.base import Code
@@ -44,6 +44,7 @@ class Shadows:
         self._process, self._file, self._groups, self._ranges = process, file, groups, ranges
         self._by_address: dict[int, list[_Found]] = {}
         self._numbers: dict[int, int] = {}
+        self._meant: dict[CheckedFunction, list[FunctionView]] = {}
 
     def found(self, aspects: Sequence[NumberedAspect]) -> tuple[Shadow, ...]:
         """The functions in the order in which the aspects name them.
@@ -59,19 +60,26 @@ class Shadows:
         of = {group.name: group.of for group in self._file.groups if group.of}
         for aspect in aspects:
             for number, element in enumerate(aspect.elements):
-                if _is_placed(element, of, self._groups):
+                if is_placed(element, of, self._groups):
                     yield from self._of_element(aspect, number)
 
     def _of_element(self, aspect: NumberedAspect, number: int) -> Iterator[_Found]:
         for which, alternative in enumerate(aspect.elements[number].alternatives):
             point = alternative.point
-            for outer in point.outer if isinstance(point, CheckedFlow) else ():
+            for outer in outer_of(point):
                 yield from (_Found(view, outer) for view in self._views(outer))
-            last = _last(point)
-            yield from (_Found(view, last, aspect, number, which) for view in self._views(last))
+            last = last_of(point)
+            if isinstance(last, CheckedFunction):
+                yield from (_Found(view, last, aspect, number, which) for view in self._views(last))
 
     def _views(self, point: CheckedFunction) -> list[FunctionView]:
-        """The functions meant. Without an image: those of the program, and where it has none, of any library."""
+        """The functions meant: found once, so that libraries which the process opens meanwhile change nothing."""
+        if point not in self._meant:
+            self._meant[point] = self._functions_meant(point)
+        return self._meant[point]
+
+    def _functions_meant(self, point: CheckedFunction) -> list[FunctionView]:
+        """Without an image, the functions are looked for in the program, and if it has none, in any library."""
         found = self._of_first_image(point, [point.image] if point.image else ["", "*"])
         if len({one.address for one in found}) > 1 and not _GLOB & set(point.name) and not point.image:
             raise UsageError(
@@ -119,15 +127,15 @@ class Shadows:
         element = aspect.elements[number]
         which = sorted({one.alternative for one in found if one.aspect is aspect and one.element == number})
         for moment in Moment:
-            here = tuple(self._way(element, n) for n in which if _moment(element, n) is moment)
+            here = tuple(self.way(element, n) for n in which if aspect.moment(number, n) is moment)
             if here:
                 yield MetElement(aspect, number, moment, here)
 
-    def _way(self, element: CheckedElement, which: int) -> MetAlternative:
+    def way(self, element: CheckedElement, which: int) -> MetAlternative:
+        """An alternative of the element, with what it asks of the calls around."""
         one = element.alternatives[which]
-        around = one.point.outer if isinstance(one.point, CheckedFlow) else ()
-        callers = (self._ranges.place(self._ranges_of(one.callers)),) if one.callers else ()
-        return MetAlternative(one, tuple(map(self._around, around)), callers)
+        callers = (self._ranges.place(self.ranges_of(one.callers)),) if one.callers else ()
+        return MetAlternative(one, tuple(map(self._around, outer_of(one.point))), callers)
 
     def _around(self, point: CheckedFunction) -> tuple[OuterFunction, ...]:
         return tuple(
@@ -142,7 +150,8 @@ class Shadows:
         for part in self._process.analysis(view.loaded).extents(view.function):
             yield part.start + view.loaded.bias, part.end + view.loaded.bias
 
-    def _ranges_of(self, callers: Sequence[CheckedCode]) -> Iterator[tuple[int, int]]:
+    def ranges_of(self, callers: Sequence[CheckedCode]) -> Iterator[tuple[int, int]]:
+        """The code that is meant, in the process."""
         for one in callers:
             if one.either:
                 yield from self._of_functions(one.either, "*")
@@ -164,17 +173,6 @@ class Shadows:
         return ((one.start, one.end) for one in self._process.loaded() if one.is_meant(name))
 
 
-def _is_placed(element: CheckedElement, of: dict[str, tuple[str, ...]], groups: Collection[str]) -> bool:
+def is_placed(element: CheckedElement, of: dict[str, tuple[str, ...]], groups: Collection[str]) -> bool:
     places = {each for place in element.places for each in of.get(place, (place,))}
     return not element.places or bool(places & set(groups))
-
-
-def _last(point: object) -> CheckedFunction:
-    last = point.last if isinstance(point, CheckedFlow) else point
-    assert isinstance(last, CheckedFunction), "refused before"
-    return last
-
-
-def _moment(element: CheckedElement, which: int) -> Moment:
-    after = element.advice is not None and element.advice.when == "after"
-    return Moment.AFTER if after or element.alternatives[which].returns else Moment.BEFORE

@@ -1,61 +1,78 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The state of woven aspects, in memory shared with the process (native/include/gilk_aspect.h): laid out, and read.
+"""The state of woven aspects (native/include/gilk_aspect.h), laid out, and read: a common part in memory that all
+processes share, and a part of each process's own.
 
-The process may have written anything there: numbers are bounded before they are used, and are otherwise only shown.
+The processes may have written anything there: numbers are bounded before they are used, and are otherwise only shown.
 """
 
 from __future__ import annotations
 
+import os
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from gilk.lang.aspect.automaton import Sharing
 from gilk.lang.aspect.checked import CheckedTable
 from gilk.lang.aspect.code.meeting import NumberedAspect
 from gilk.lang.aspect.woven import AspectCounts, TableRow
+from gilk.targets.atomic import set_bit
 from gilk.trace.clock import Clock
 
+Array = NDArray[Any]
 ASPECTS, ELEMENTS = 64, 32
-_COUNTS = ("begun", "ended", "until", "late", "replaced", "lost", "crowded", "missed")
+_COUNTS = ("begun", "ended", "until", "late", "replaced", "lost", "crowded", "missed", "gone")
 _PART = np.dtype(
     [
-        *((name, "<u8") for name in ("on", "limit", "first", "within", "high", "open", "serial", "hint")),
+        *((name, "<u8") for name in ("high", "open", "serial", "hint", "marked")), ("unused", "<u8", (3,)),
         ("matches", "<u8", (ELEMENTS,)),
         *((name, "<u8") for name in _COUNTS),
     ]
 )
 _HEAD = 64
-_INSTANCE = 608  # struct gilk_instance
+_INSTANCE = 608  # bytes
+_HEADS = np.dtype(  # struct gilk_instance
+    [
+        *((name, "<u8") for name in ("word", "serial", "since")), ("pid", "<u4"), ("tid", "<u4"), ("gone", "<u8"),
+        ("record", "V568"),
+    ]
+)  # fmt: skip
+_BUSY, _DEAD, _STAGES, _ABOVE = np.uint64(1), 0x7FFF, np.uint64(0x7FFF), np.uint64(16)
+_LIMITS = struct.Struct("<3Q8x")  # struct gilk_limits
 _ENTRY = np.dtype(
     [
         ("state", "<u8"), ("count", "<u8"), ("sum", "<i8"), ("least", "<i8"), ("most", "<i8"), ("unused", "<u8", (3,)),
         ("key", "u1", (64,)),
     ]
 )  # fmt: skip
+_MOST_LOOKS = 4096  # at threads, each time: their numbers come from the processes
 _TABLE_HEAD = 64
 _ENTRIES = 4096  # of a table
 _PAGE = 4096
-_STAGE_AT, _STAGES = np.uint64(1), np.uint64(0x7FFF)
 
 
 def _up(at: int) -> int:
     return -(-at // _PAGE) * _PAGE
 
 
-#: Where sets of ranges of code begin in the state.
-RANGES = _up(_HEAD + ASPECTS * _PART.itemsize)
+_INSTANCES = _up(_HEAD + ASPECTS * _PART.itemsize)
+#: Where sets of ranges of code begin in what a process has of its own.
+RANGES = _up(_HEAD + ASPECTS * _LIMITS.size)
 
 
 class CodeRanges:
-    """Sets of ranges of a process's code, each known by where it lies in the state."""
+    """Sets of ranges of a process's code, each known by where it lies in what the process has of its own."""
 
     def __init__(self) -> None:
         self._words: list[int] = []
         self._places: dict[tuple[tuple[int, int], ...], int] = {}
 
     def place(self, ranges: Iterable[tuple[int, int]]) -> int:
-        """Where a set lies; one that is there already has its place."""
+        """The place of a set, in bytes from the start of the state; equal sets have the same place."""
         key = tuple(sorted(set(ranges)))
         if key not in self._places:
             self._places[key] = RANGES + 8 * len(self._words)
@@ -72,13 +89,10 @@ class CodeRanges:
 
 
 class WovenLayout:
-    """Where everything lies, from the start of the state; ``size`` in bytes."""
+    """Where everything lies, from the start of the common part; ``size`` in bytes."""
 
-    def __init__(
-        self, aspects: Sequence[NumberedAspect], tables: Sequence[CheckedTable], ranges: CodeRanges
-    ) -> None:
-        self.ranges = ranges
-        at = _up(RANGES + ranges.size)
+    def __init__(self, aspects: Sequence[NumberedAspect], tables: Sequence[CheckedTable]) -> None:
+        at = _INSTANCES
         self.instances: dict[int, int] = {}
         for aspect in aspects:
             self.instances[aspect.number] = at
@@ -90,27 +104,52 @@ class WovenLayout:
         self.size = at
 
 
-class WovenState:
-    """One process's."""
+def private_part(
+    layout: WovenLayout, aspects: Sequence[NumberedAspect], ranges: CodeRanges, clock: Clock
+) -> bytes:
+    """struct gilk_woven_private and the sets of ranges behind it; private_size() bytes."""
+    limits = bytearray(ASPECTS * _LIMITS.size)
+    for aspect in aspects:
+        within = aspect.automaton.within
+        ticks = 0 if within is None else max(int(within * clock.ticks_per_ns), 1)
+        limit = aspect.automaton.instances * aspect.is_sequence
+        _LIMITS.pack_into(limits, aspect.number * _LIMITS.size, limit, layout.instances[aspect.number], ticks)
+    head = struct.pack("<Q", int((1 << 32) / clock.ticks_per_ns)).ljust(_HEAD, b"\0")
+    return (head + bytes(limits)).ljust(RANGES, b"\0") + ranges.packed()
 
-    def __init__(self, layout: WovenLayout, aspects: Sequence[NumberedAspect], view: memoryview, clock: Clock) -> None:
+
+def private_size(ranges: CodeRanges) -> int:
+    return RANGES + ranges.size
+
+
+def _ended(
+    heads: Array, chosen: Array, tids: Array, has_ended: Callable[[int, int], bool]
+) -> list[int]:
+    """The instances among those chosen whose thread has ended; whose process has, where its number is 0."""
+    rows = np.flatnonzero(chosen).tolist()
+    of = {row: (int(heads["pid"][row]), int(tids[row]) & 0xFFFFFFFF) for row in rows}
+    gone = {who for who in islice(dict.fromkeys(of.values()), _MOST_LOOKS) if has_ended(*who)}
+    return [row for row, who in of.items() if who in gone]
+
+
+class WovenState:
+    """The common part. ``view``: the weaver's mapping of it."""
+
+    def __init__(self, layout: WovenLayout, aspects: Sequence[NumberedAspect], view: memoryview) -> None:
         self._layout, self._aspects, self._view = layout, aspects, view
+        self._on = np.frombuffer(view, "<u8", 1)
         self._parts = np.frombuffer(view, _PART, ASPECTS, _HEAD)
-        struct.pack_into("<Q", view, 0, int((1 << 32) / clock.ticks_per_ns))
-        for aspect in aspects:
-            part = self._parts[aspect.number]
-            within = aspect.automaton.within
-            part["limit"] = aspect.automaton.instances * aspect.is_sequence
-            part["first"] = layout.instances[aspect.number]
-            part["within"] = 0 if within is None else max(int(within * clock.ticks_per_ns), 1)
-        for at in layout.tables.values():
-            struct.pack_into("<Q", view, at, _ENTRIES)
-        view[RANGES : RANGES + layout.ranges.size] = layout.ranges.packed()
 
     def switch(self, on: bool) -> None:
-        """All aspects of the process, from their next match on."""
-        for aspect in self._aspects:
-            self._parts[aspect.number]["on"] = int(on)
+        """All aspects, from their next match on, in all processes at one moment: by one store."""
+        self._on[0] = sum(1 << one.number for one in self._aspects) * on
+
+    def turn(self, number: int, on: bool) -> None:
+        """One aspect: no other is touched, whatever advice switches meanwhile. Raises OSError."""
+        set_bit(self._view, 0, number, on)
+
+    def is_on(self, number: int) -> bool:
+        return bool(int(self._on[0]) >> number & 1)
 
     def counts(self) -> tuple[AspectCounts, ...]:
         return tuple(map(self._counted, self._aspects))
@@ -119,9 +158,39 @@ class WovenState:
         part = self._parts[aspect.number]
         matches = tuple(int(n) for n in part["matches"][: len(aspect.checked.elements)])
         if not aspect.is_sequence:
-            return AspectCounts(aspect.label, matches, matches[0], 0, matches[0], 0, 0, 0, 0, int(part["crowded"]), 0)
+            once, crowded = matches[0], int(part["crowded"])
+            return AspectCounts(aspect.label, matches, once, 0, once, 0, 0, 0, 0, crowded, 0, 0)
         counted = {name: int(part[name]) for name in _COUNTS}
-        return AspectCounts(aspect.label, matches, open=int(part["open"]), **counted)
+        waiting = min(max(int(part["marked"]) - counted["gone"], 0), int(part["open"]))  # until their room is needed
+        counted["gone"] += waiting
+        return AspectCounts(aspect.label, matches, open=int(part["open"]) - waiting, **counted)
+
+    def release(self, has_ended: Callable[[int, int], bool]) -> None:
+        """Note which instances nobody can continue any more, and free those whose writers have died amid them.
+
+        ``has_ended``: of a process and a thread of it, or 0 for the process itself.
+        """
+        for aspect in self._aspects:
+            if aspect.is_sequence:
+                self._release(aspect, has_ended)
+
+    def _release(self, aspect: NumberedAspect, has_ended: Callable[[int, int], bool]) -> None:
+        part, limit = self._parts[aspect.number], aspect.automaton.instances
+        high = min(int(part["high"]), limit)
+        heads = np.frombuffer(self._view, _HEADS, high, self._layout.instances[aspect.number])
+        words = heads["word"].copy()
+        dead = _ended(heads, (words & _BUSY) != 0, words >> _ABOVE, has_ended)
+        for row in dead:
+            heads["word"][row] = int.from_bytes(os.urandom(6), "little") << 16 | _DEAD << 1
+        part["marked"] += np.uint64(len(dead))
+        open_ = ((words & _BUSY) == 0) & ((words >> np.uint64(1) & _STAGES) != 0) & (heads["gone"] != heads["serial"])
+        open_ &= (words >> np.uint64(1) & _STAGES) != _DEAD
+        sharing = aspect.automaton.sharing
+        if sharing is not Sharing.ANY:
+            numbers = heads["tid"] if sharing is Sharing.THREAD else np.zeros(high, np.uint32)
+            for row in _ended(heads, open_, numbers, has_ended):
+                heads["gone"][row] = heads["serial"][row]
+                part["marked"] += np.uint64(1)
 
     def rows(self, table: str) -> Iterator[TableRow]:
         """The entries of a table, in no order."""
@@ -133,5 +202,5 @@ class WovenState:
 
     def lost(self, table: str) -> int:
         """How much was not added, for want of room."""
-        (lost,) = struct.unpack_from("<Q", self._view, self._layout.tables[table] + 8)
+        (lost,) = struct.unpack_from("<Q", self._view, self._layout.tables[table])
         return int(lost)

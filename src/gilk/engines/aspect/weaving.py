@@ -1,142 +1,74 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A file of aspects in running processes: planned everywhere before anything changes, and in everywhere or nowhere."""
+"""A file of aspects in running processes: planned everywhere before anything changes, and in everywhere or nowhere.
+
+Processes can join later, and leave, while the others go on.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Self
 
 from gilk.engines.aspect.possible import check_possible
-from gilk.engines.aspect.reports import AspectReport, ReportReader
-from gilk.engines.aspect.shadows import Shadow, Shadows
-from gilk.engines.aspect.state import CodeRanges, WovenLayout, WovenState
-from gilk.errors import GilkError, UsageError
+from gilk.engines.aspect.state import WovenLayout, WovenState
+from gilk.engines.aspect.woven_process import WovenProcess
+from gilk.errors import GilkError
 from gilk.lang.aspect.checked import CheckedFile, CheckedTable
 from gilk.lang.aspect.code.meeting import numbered
-from gilk.lang.aspect.code.unit import WOVEN, woven
 from gilk.lang.aspect.lower import automata
-from gilk.lang.aspect.woven import DryShadow, TableRow, WovenElement, WovenReport, WovenSummary, WovenTable
-from gilk.session.advised_session import AdvisedSession
-from gilk.session.advising import Advice, check_process, wanted
-from gilk.session.base import Probe
+from gilk.lang.aspect.woven import AspectCounts, GroupChange, WovenReport, WovenSummary, WovenTable
+from gilk.targets.alive import has_ended
+from gilk.targets.common_memory import CommonMemory
 from gilk.targets.process import Process
 
-_RING = 1 << 18  # bytes of reports that a thread may have waiting
 _TICK = 0.05  # seconds between looks
-
-
-class WovenProcess:
-    """One process with what is woven into it."""
-
-    def __init__(self, process: Process, file: CheckedFile, groups: Sequence[str], processes: int) -> None:
-        """Raises UsageError `cannot-weave`, `no-such-function`, `no-such-image`, `ambiguous-function`, TargetError."""
-        self.process = process
-        self._file = file
-        self._aspects = numbered(file, automata(file))
-        check_possible(file, self._aspects, processes)
-        ranges = CodeRanges()
-        self.shadows = Shadows(process, file, groups, ranges).found(self._aspects)
-        self._layout = WovenLayout(self._aspects, file.tables, ranges)
-        self._session: AdvisedSession | None = None
-        self.probes: tuple[Probe, ...] = ()
-
-    def advice(self) -> list[tuple[Shadow, Advice]]:
-        return [(shadow, self._advice(shadow)) for shadow in self.shadows]
-
-    def _advice(self, shadow: Shadow) -> Advice:
-        made = woven(self._file, shadow.met, self._layout.tables)
-        return Advice(made.text, WOVEN, made.signature, made.when, Path(self._file.source.name), made.declarations)
-
-    def dry(self) -> Iterator[DryShadow]:
-        """Its functions. Whether their points can be had shows when they are planned; the process is not touched.
-
-        Raises CompileError.
-        """
-        for shadow, advice in self.advice():
-            met = shadow.met
-            elements = tuple(WovenElement(one.aspect.label, one.number + 1, str(one.moment)) for one in met.elements)
-            why = self._refusal(shadow, advice)
-            yield DryShadow(self.process.pid, met.image, met.function, elements, why)
-
-    def _refusal(self, shadow: Shadow, advice: Advice) -> str:
-        try:
-            check_process(self.process)
-            list(wanted(self.process, shadow.view.entry, advice, advice.compiled().proceeds))
-        except UsageError as error:
-            return f"{error.message} ({error.slug})"
-        return ""
-
-    @property
-    def over(self) -> bool:
-        """Whether it has ended, or executes another program."""
-        process = self.process
-        return not process.alive or (process.launched and process.wait() is not None) or not process.keeper.is_present()
-
-    def weave(self, threads: int = 1024) -> None:
-        """Everything in, in one change, and switched on. Raises UsageError, CompileError, TargetError; then the process
-        is as it was."""
-        self._session = AdvisedSession(self.process, threads=threads, ring=_RING, shared=self._layout.size)
-        self._state = WovenState(self._layout, self._aspects, self._session.shared, self._session.clock)
-        self._reports = ReportReader(self._session.stored)
-        pieces = [(shadow.view.entry, advice) for shadow, advice in self.advice()]
-        self.probes = self._session.advise_all(pieces)
-
-    def switch(self, on: bool) -> None:
-        """All aspects, from their next match on."""
-        self._state.switch(on)
-
-    def reports(self, final: bool = False) -> list[WovenReport]:
-        """The reports since the last call."""
-        if self._session is None:
-            return []
-        return [self._told(one) for one in self._reports.reports(self._session.records_taken(final))]
-
-    def _told(self, one: AspectReport) -> WovenReport:
-        clock = self.session.clock
-        known = one.aspect < len(self._aspects)
-        aspect = self._aspects[one.aspect] if known else None
-        elements = aspect.elements if aspect is not None else ()
-        line = self._file.source.line(elements[one.element].span) if one.element < len(elements) else 0
-        at = clock.ns0 + int((one.tick - clock.tsc0) / clock.ticks_per_ns)
-        return WovenReport(at, one.pid, one.tid, aspect.label if aspect is not None else "", line, one.text)
-
-    def summary(self) -> WovenSummary:
-        """Raises TargetError if nothing was woven."""
-        session = self.session
-        drain = session.drain
-        return WovenSummary(
-            self.process.pid, len(self.shadows), session.restored, drain.nested(), drain.drops(), drain.lost(),
-            tuple(session.notes), self._state.counts(),
-        )  # fmt: skip
-
-    def table(self, name: str) -> tuple[list[TableRow], int]:
-        """The rows, and what was not added for want of room."""
-        return list(self._state.rows(name)), self._state.lost(name)
-
-    @property
-    def session(self) -> AdvisedSession:
-        assert self._session is not None, "nothing is woven"
-        return self._session
-
-    def unweave(self) -> None:
-        """Everything out, and switched off before: threads that have little to do in advice are soon outside of it.
-
-        Raises TargetError.
-        """
-        if self._session is not None:
-            self._state.switch(False)
-            self._session.end()
+_SECOND = 1.0
 
 
 class Weaving:
     """As a context manager, everything is out at its end."""
 
-    def __init__(self, file: CheckedFile, members: Mapping[int, Sequence[str]], held: Sequence[Process]) -> None:
-        """``members``: the groups of each process of ``held``. Raises as WovenProcess does."""
+    def __init__(
+        self, file: CheckedFile, members: Mapping[int, Sequence[str]], held: Sequence[Process],
+        at_least: int | None = None,
+    ) -> None:  # fmt: skip
+        """``members``: the groups of each process of ``held``. ``at_least``: how many of them are enough, where others
+        refuse; None: all. ``refused`` has those that do. Raises UsageError `cannot-weave`, and as WovenProcess does."""
         self.file = file
-        self.processes = tuple(WovenProcess(one, file, members[one.pid], len(held)) for one in held)
+        self._aspects = numbered(file, automata(file))
+        check_possible(file, self._aspects)
+        self._layout = WovenLayout(self._aspects, file.tables)
+        self._memory = CommonMemory(self._layout.size)
+        self._state: WovenState | None = None
+        self._past: list[WovenSummary] = []
+        self._released = float("-inf")
+        self._left_over: list[WovenReport] = []
+        self._changes: list[GroupChange] = []
+        self.refused: dict[int, GilkError] = {}
+        self._at_least = at_least
+        planned = (self._tried(one, partial(self._planned, one, members[one.pid])) for one in held)
+        self.processes: tuple[WovenProcess, ...] = tuple(one for one in planned if one is not None)
+        self._check_enough()
+
+    def _planned(self, process: Process, groups: Sequence[str]) -> WovenProcess:
+        return WovenProcess(process, self.file, self._aspects, self._layout, groups)
+
+    def _tried(self, process: Process, attempt: Callable[[], WovenProcess]) -> WovenProcess | None:
+        """None where it is refused, and others may be enough."""
+        try:
+            return attempt()
+        except GilkError as error:
+            self.refused[process.pid] = error
+            if self._at_least is None:
+                raise
+            return None
+
+    def _check_enough(self) -> None:
+        """Raises the first refusal where the processes that are left are too few."""
+        if self.refused and len(self.processes) < (self._at_least or 0):
+            raise next(iter(self.refused.values()))
 
     def __enter__(self) -> Self:
         return self
@@ -145,50 +77,131 @@ class Weaving:
         self.unweave()
 
     def weave(self) -> None:
-        """Into all, switched off, and then on in all; into none if one refuses."""
+        """Into all, switched off, and then on in all at one moment; into none if too many refuse."""
         try:
-            for one in self.processes:
-                one.weave()
+            woven = [self._tried(one.process, partial(self._woven, one)) for one in self.processes]
+            self.processes = tuple(one for one in woven if one is not None)
+            self._check_enough()
         except BaseException:
             self.unweave()
             raise
-        for one in self.processes:
-            one.switch(True)
+        self.switch(True)
+
+    def _woven(self, one: WovenProcess) -> WovenProcess:
+        try:
+            one.share(self._memory)
+            one.weave()
+        except GilkError:
+            if self._at_least is not None:
+                one.unweave()
+            raise
+        return one
+
+    def join(self, process: Process, groups: Sequence[str]) -> WovenProcess:
+        """One more, which takes part from now on. Raises as weave() does; then the others go on as before."""
+        one, first = self._planned(process, groups), not self._memory.there
+        try:
+            one.share(self._memory)
+            if first:
+                self.switch(True)
+            one.weave()
+        except BaseException:
+            one.unweave()
+            raise
+        self.processes = (*self.processes, one)
+        return one
+
+    def leave(self, one: WovenProcess) -> None:
+        """Out of one; the others go on. Raises TargetError."""
+        self.processes = tuple(each for each in self.processes if each is not one)
+        try:
+            one.unweave()
+        finally:
+            self._left_over += one.reports(final=True)
+            self._changes += one.changes()
+            self._past.append(one.summary())
+
+    def switch(self, on: bool) -> None:
+        """All aspects, from their next match on."""
+        if self._memory.there:
+            self.state.switch(on)
+
+    def turn(self, name: str, on: bool) -> None:
+        """One aspect, by its name or number (#1), beside what its advice switches. Raises OSError."""
+        for aspect in self._aspects:
+            if aspect.label == name:
+                self.state.turn(aspect.number, on)
+
+    def on(self) -> dict[str, bool]:
+        """Whether each aspect is on, by its name or number."""
+        return {one.label: self.state.is_on(one.number) for one in self._aspects} if self._memory.there else {}
+
+    @property
+    def state(self) -> WovenState:
+        if self._state is None:
+            self._state = WovenState(self._layout, self._aspects, self._memory.view)
+        return self._state
 
     def reports(self, final: bool = False) -> Iterator[WovenReport]:
         """In order of time."""
-        return iter(sorted((each for one in self.processes for each in one.reports(final)), key=lambda each: each.at))
+        found, self._left_over = self._left_over, []
+        found += [each for one in self.processes for each in one.reports(final)]
+        return iter(sorted(found, key=lambda each: each.at))
 
-    def wait(self, seconds: float | None, stop: Callable[[], bool], tell: Callable[[WovenReport], None]) -> None:
-        """Tell reports as they come, until every process has gone, the time is over, or ``stop`` says so."""
+    def changes(self) -> list[GroupChange]:
+        """The changes of groups that advice has asked for since the last call, as far as reports() has read."""
+        found, self._changes = self._changes, []
+        return found + [each for one in self.processes for each in one.changes()]
+
+    def wait(
+        self, seconds: float | None, stop: Callable[[], bool], tell: Callable[[WovenReport], None],
+        tend: Callable[[], bool] = lambda: False,
+    ) -> None:  # fmt: skip
+        """Tell reports as they come, until every process has gone, the time is over, or ``stop`` says so. ``tend`` is
+        called at each look, and says whether more processes may come."""
         until = None if seconds is None else time.monotonic() + seconds
-        while not stop() and not all(one.over for one in self.processes):
+        while not stop():
+            more = tend()
+            self.release(time.monotonic())
             for report in self.reports():
                 tell(report)
+            if not more and all(one.over for one in self.processes):
+                return
             if until is not None and time.monotonic() >= until:
                 return
             time.sleep(_TICK)
 
+    def release(self, now: float) -> None:
+        """Note which instances nobody can continue any more, once a second."""
+        if self._memory.there and now - self._released >= _SECOND:
+            self._released = now
+            self.state.release(has_ended)
+
+    def summaries(self) -> tuple[WovenSummary, ...]:
+        """One for each process that there was, those first that have left."""
+        return (*self._past, *(one.summary() for one in self.processes))
+
     def unweave(self) -> None:
-        """Out of all, also where one of them refuses. Raises the first GilkError."""
+        """Out of all, also where one of them refuses; switched off before, so that threads that have little to do in
+        advice are soon outside of it. Raises the first GilkError."""
+        self.switch(False)
         wrong: list[GilkError] = []
         for one in self.processes:
             try:
                 one.unweave()
             except GilkError as error:
                 wrong.append(error)
+        self._memory.close()
         if wrong:
             raise wrong[0]
 
+    def counts(self) -> tuple[AspectCounts, ...]:
+        """By aspect, in the order of the file; of all processes together. () where there never was one."""
+        return self.state.counts() if self._memory.there else ()
+
     def tables(self) -> tuple[WovenTable, ...]:
-        return tuple(map(self._table, self.file.tables))
+        return tuple(map(self._table, self.file.tables)) if self._memory.there else ()
 
     def _table(self, table: CheckedTable) -> WovenTable:
-        found: dict[bytes, TableRow] = {}
-        lost = 0
-        for rows, more in (one.table(table.name) for one in self.processes):
-            lost += more
-            for row in rows:
-                old = found.get(row.key)
-                found[row.key] = row if old is None else old.with_other(row)
-        return WovenTable(table, tuple(sorted(found.values(), key=lambda row: row.key)), lost)
+        rows = sorted(self.state.rows(table.name), key=lambda row: row.key)
+        return WovenTable(table, tuple(rows), self.state.lost(table.name))

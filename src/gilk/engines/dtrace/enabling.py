@@ -54,15 +54,18 @@ class Enabled:
     in_kernel: list[tuple[DProbe, KernelProbe]] = field(default_factory=list)
     counts: dict[int, int] = field(default_factory=dict)
     unmatched: list[Description] = field(default_factory=list)
-    _made: dict[Key, DProbe] = field(default_factory=dict)
+    _made: dict[tuple[Key, int], DProbe] = field(default_factory=dict)
 
-    def number(self, key: Key) -> tuple[DProbe, bool]:
-        """The probe of that name, and whether it is new: those that two descriptions mean are one."""
-        known = self._made.get(key)
+    def number(self, key: Key, place: int = 0) -> tuple[DProbe, bool]:
+        """The probe of that name at that place, and whether it is new: those that two descriptions mean are one.
+
+        Two functions may have one name in the source, as the variants of a constructor have.
+        """
+        known = self._made.get((key, place))
         if known is not None:
             return known, False
         probe = DProbe(len(self.probes) + 1, *key)
-        self._made[key] = self.probes[probe.number] = probe
+        self._made[key, place] = self.probes[probe.number] = probe
         return probe, True
 
     def names(self) -> list[Key]:
@@ -120,7 +123,7 @@ def _matching(
         return
     for provider in _in_process():
         for found in provider(process, description):
-            probe, fresh = enabled.number(found.key)
+            probe, fresh = enabled.number(found.key, found.sites[0].start if found.sites else 0)
             if fresh:
                 enabled.in_process.append((probe, found))
             yield probe
@@ -163,9 +166,10 @@ def _reason_there(provider: str) -> str:
 
 
 def _inlined(description: Description, process: Target) -> str:
+    from gilk.image.lookup import is_exact
     from gilk.session import inlined
 
-    if not inlined.is_exact(description.function):
+    if not is_exact(description.function):
         return ""
     meant = [loaded for loaded in process.loaded() if loaded.is_meant(description.module)]
     found = [inlined.inlined(process, loaded, description.function) for loaded in meant[:_LOOKED_AT]]

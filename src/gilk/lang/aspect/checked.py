@@ -117,6 +117,16 @@ class CheckedFlow:
 CheckedPoint: TypeAlias = CheckedFunction | CheckedGlobal | CheckedAlias | CheckedFlow
 
 
+def last_of(point: CheckedPoint) -> CheckedFunction | CheckedGlobal | CheckedAlias:
+    """The call or access that happens at the join point: the last of a control flow, else the point itself."""
+    return point.last if isinstance(point, CheckedFlow) else point
+
+
+def outer_of(point: CheckedPoint) -> tuple[CheckedFunction, ...]:
+    """The functions that a control flow has around its last, outermost first; () of other join points."""
+    return point.outer if isinstance(point, CheckedFlow) else ()
+
+
 @dataclass(frozen=True, slots=True)
 class CheckedCode:
     """A pattern of ``from`` or ``in``: a function, or where ``image`` is named and ``function`` is "", an image.

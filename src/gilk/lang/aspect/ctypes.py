@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gilk.lang.aspect.checked import CheckedType
 from gilk.lang.d import ast
 from gilk.lang.d.unparse import type_name
@@ -44,6 +46,7 @@ _IN_KERNEL: dict[str, int | None] = {
     "pthread_t": None, "intmax_t": None, "uintmax_t": None, "socklen_t": None, "in_addr_t": None, "in_port_t": None,
     "FILE": None, "DIR": None, "jmp_buf": None, "sigjmp_buf": None,
 }  # fmt: skip
+_BOOL = re.compile(r"\bbool\b")  # which is a name in C only where a header says so
 _WIDE = ("__m256", "__m256d", "__m256i", "__m512", "__m512d", "__m512i", "_Float128", "__float128")
 
 
@@ -55,7 +58,7 @@ def checked_type(written: ast.TypeName, kernel: bool = False) -> CheckedType:
         base, times = _innermost(written, type_)
         if base in _IN_KERNEL:
             size = (_IN_KERNEL[base] or 0) * times or None
-    return CheckedType(type_name(written), type_, size)
+    return CheckedType(_BOOL.sub("_Bool", type_name(written)), type_, size)
 
 
 def in_kernel(written: CheckedType) -> int | None:

@@ -20,11 +20,22 @@ class WovenReport:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupChange:
+    """Advice in process ``asker`` has asked for a process to join a group, or to leave it."""
+
+    asker: int
+    group: str
+    pid: int
+    joins: bool
+
+
+@dataclass(frozen=True, slots=True)
 class AspectCounts:
-    """The counts of an aspect's matches and instances in one process. ``matches``: by element of the sequence.
+    """The counts of an aspect's matches and instances, in all processes. ``matches``: by element of the sequence.
 
     ``lost``: first matches without room for an instance; ``crowded``: matches without room for their advice;
-    ``missed``: looks at instances that others were writing for too long.
+    ``missed``: looks at instances that others were writing for too long; ``gone``: instances that nobody could continue
+    any more, as their thread, or their process, had ended.
     """
 
     name: str
@@ -38,6 +49,7 @@ class AspectCounts:
     lost: int
     crowded: int
     missed: int
+    gone: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +90,8 @@ class WovenElement:
 
 @dataclass(frozen=True, slots=True)
 class DryShadow:
-    """A function at whose calls elements would match. ``refused``: why that cannot be; "" where nothing is known to
+    """A function at whose calls elements would match, or with instructions at whose ``accesses`` of a variable they
+    would, so many of them. ``refused``: why that cannot be; "" where nothing is known to
     stand against it."""
 
     pid: int
@@ -86,12 +99,14 @@ class DryShadow:
     function: str
     elements: tuple[WovenElement, ...]
     refused: str
+    accesses: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class WovenSummary:
     """``restored`` is None of a process that has ended. ``inside``: calls that advice itself made of functions that
-    have advice. ``drops``: reports that a full buffer had no room for. ``missed``: calls of threads without one."""
+    have advice. ``drops``: reports that a full buffer had no room for. ``missed``: calls of threads without one.
+    ``accesses``: instructions that had advice on what they read or write."""
 
     pid: int
     functions: int
@@ -100,4 +115,4 @@ class WovenSummary:
     drops: int
     missed: int
     notes: tuple[str, ...]
-    aspects: tuple[AspectCounts, ...]
+    accesses: int = 0

@@ -13,8 +13,8 @@ MEASURE, RESULTS = "gilk_advice_measure", "gilk_advice_results"
 INTEGERS, VECTORS = "gilk_advice_integers", "gilk_advice_vectors"
 #: Functions of the runtime that advice calls.
 PROCEED, PROCEED_WITH, PASS = "gilk_advice_proceed", "gilk_advice_proceed_with", "gilk_advice_pass"
-#: The memory that instruments share with their session.
-SHARED = "gilk_shared"
+#: Memory that a session shares with the C in one process; memory that it shares with several processes.
+PRIVATE, SHARED = "gilk_private", "gilk_shared"
 
 
 class When(StrEnum):

@@ -10,19 +10,9 @@
  * they were. At AGAIN the patch looks whose call it is that returns, and returns if it is no one's.
  */
 #include "../abi/gilk_regs.h"
+#include "advising.h"
 
 	.section .text.thunks, "ax"
-
-	.set	NESTED, 40		/* abi/gilk_abi.h: struct gilk_block */
-	.set	SHOWN, 200
-	.set	NEXT, 208
-	.set	NEWEST, 216
-	.set	RUNNING, 224
-	.set	LEFT, 232
-	.set	HIGH, 240
-	.set	SKIPPED, 248
-	.set	STACK_SIZE, 1 << 20
-	.set	LEAST, 1 << 16		/* of that, for advice that begins */
 
 	.set	PREVIOUS, 0		/* runtime/advice.h: struct gilk_activation */
 	.set	RSP, 8
@@ -63,8 +53,6 @@
 	.set	INTEGERS, 21
 	.set	XMMS, 22
 
-	.set	AREA, 2688		/* of xsave, with the parts in PARTS */
-	.set	PARTS, 0xe6		/* xmm, ymm, opmask, zmm: no x87, no protection keys */
 	.set	PUSHED, 128 + 16	/* by the patch */
 
 /* The patch goes on. rsp is at what the patch has pushed. */
@@ -74,24 +62,6 @@
 	mov	8(%rsp), %r11
 	lea	PUSHED(%rsp), %rsp
 	jmp	*-16(%rsp)
-	.endm
-
-/* Call C with rax as its argument, and a second one in r11; rax is its result. Keeps all else. */
-	.macro	ask	function
-	push	%rbp
-	mov	%rsp, %rbp
-	push	%rcx
-	push	%rdx
-	push_arguments
-	mov	%rax, %rdi
-	mov	%r11, %rsi
-	and	$-16, %rsp
-	call	\function
-	lea	-64(%rbp), %rsp
-	pop_arguments
-	pop	%rdx
-	pop	%rcx
-	pop	%rbp
 	.endm
 
 /* The vector registers, all of them, are those of the entry again; \area has them. Overwrites rax and rdx. */

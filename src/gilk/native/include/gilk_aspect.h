@@ -2,13 +2,16 @@
 /*
  * What the C of woven aspects is made with (lang/aspect/code). It runs in programs, as advice does.
  *
- * The state of a file's aspects lies in memory that the weaver shares with the process: struct gilk_woven, then the
- * instances of sequences, then tables. The weaver lays it out (engines/aspect/state.py) and reads it; it believes
- * nothing in it. The program's threads change it, and nobody waits for anybody: whoever finds a word busy for too long
- * goes on without, and counts that.
+ * The state of a file's aspects lies in memory that the weaver shares with all processes that the file is woven into:
+ * struct gilk_woven, then the instances of sequences, then tables. The weaver lays it out (engines/aspect/state.py) and
+ * reads it. Neither the weaver nor a process believes anything in it, since any of the processes may have written there:
+ * each process has numbers that lead somewhere in memory that it shares with the weaver alone (struct gilk_woven_private),
+ * and numbers from the common state are bounded by those. The threads change it, and nobody waits for anybody: whoever
+ * finds a word busy for too long goes on without, and counts that.
  *
  * An instance's word has its stage above GILK_STAGE_AT (0: free), a version above GILK_VERSION_AT that grows with each
- * change, and GILK_BUSY while its record is written, which takes some stores and runs no code of users. A record is
+ * change, and GILK_BUSY while its record is written, which takes some stores and runs no code of users; it has the
+ * thread that writes then where its version was, so that the weaver can free it when that thread has died. A record is
  * copied, and the word looked at again: conditions and advice see the copy.
  */
 #ifndef GILK_ASPECT_H
@@ -19,7 +22,7 @@
 
 #define GILK_ASPECTS 64
 #define GILK_ELEMENTS 32
-#define GILK_RECORD 576	  /* bytes for what an instance keeps */
+#define GILK_RECORD 568	  /* bytes for what an instance keeps */
 #define GILK_LOOKS 100000 /* at a word that is busy */
 
 struct gilk_aspect_counts {
@@ -27,24 +30,36 @@ struct gilk_aspect_counts {
 	gilk_u64 begun, ended, until, late, replaced, lost;
 	gilk_u64 crowded; /* matches whose advice found no room */
 	gilk_u64 missed;  /* instances that were busy for too long to be looked at */
+	gilk_u64 gone;	  /* instances that nobody could continue any more */
 };
 
 struct gilk_aspect_part {
-	gilk_u64 on;
-	gilk_u64 limit;	 /* instances that there is room for */
-	gilk_u64 first;	 /* where they lie, from the start of the state */
-	gilk_u64 within; /* ticks; 0: without */
-	gilk_u64 high;	 /* no instance from here on was ever used */
+	gilk_u64 high; /* no instance from here on was ever used */
 	gilk_u64 open;
 	gilk_u64 serial;
-	gilk_u64 hint; /* where a free one may be */
+	gilk_u64 hint;	 /* where a free one may be */
+	gilk_u64 marked; /* by the weaver, as those that nobody can continue any more, since the beginning */
+	gilk_u64 unused[3];
 	struct gilk_aspect_counts counts;
 };
 
 struct gilk_woven { /* parts are those of aspects, by number */
-	gilk_u64 scale; /* nanoseconds of a tick of the time stamp counter, times 2^32 */
+	gilk_u64 on; /* a bit for each aspect: one store switches all of them in all processes */
 	gilk_u64 unused[7];
 	struct gilk_aspect_part part[GILK_ASPECTS];
+};
+
+struct gilk_limits {
+	gilk_u64 limit;	 /* instances that there is room for */
+	gilk_u64 first;	 /* where they lie, from the start of the common state */
+	gilk_u64 within; /* ticks; 0: without */
+	gilk_u64 unused;
+};
+
+struct gilk_woven_private { /* sets of ranges of code lie behind it */
+	gilk_u64 scale; /* nanoseconds of a tick of the time stamp counter, times 2^32 */
+	gilk_u64 unused[7];
+	struct gilk_limits limits[GILK_ASPECTS];
 };
 
 struct gilk_instance {
@@ -52,14 +67,17 @@ struct gilk_instance {
 	gilk_u64 serial;
 	gilk_u64 since; /* ticks */
 	gilk_u32 pid, tid;
+	gilk_u64 gone; /* the serial number of one that nobody can continue any more: the weaver has seen that */
 	char record[GILK_RECORD];
 };
 
 extern __attribute__((visibility("default"))) struct gilk_woven gilk_shared;
+extern __attribute__((visibility("default"))) const struct gilk_woven_private gilk_private;
 
 #define GILK_BUSY 1UL
 #define GILK_STAGE_AT 1
 #define GILK_VERSION_AT 16
+#define GILK_DEAD 0x7fffUL /* the stage of one whose writer has died amid it */
 #define gilk_stage(word) ((word) >> GILK_STAGE_AT & 0x7fff)
 
 static inline gilk_u64 gilk_staged(gilk_u64 word, gilk_u64 stage)
@@ -80,7 +98,7 @@ static inline int gilk_tid(void)
 
 static inline long gilk_now(void)
 {
-	return (long)((unsigned __int128)gilk_time() * gilk_shared.scale >> 32);
+	return (long)((unsigned __int128)gilk_time() * gilk_private.scale >> 32);
 }
 
 static inline void gilk_copy(void *to, const void *from, unsigned long size)
@@ -132,9 +150,22 @@ static inline int gilk_differ_double(const void *one, const void *other, unsigne
 
 /* Instances. */
 
+static inline const struct gilk_limits *gilk_limits(const struct gilk_aspect_part *part)
+{
+	return gilk_private.limits + (part - gilk_shared.part);
+}
+
 static inline struct gilk_instance *gilk_instance(const struct gilk_aspect_part *part, gilk_u64 number)
 {
-	return (struct gilk_instance *)((char *)&gilk_shared + part->first) + number;
+	return (struct gilk_instance *)((char *)&gilk_shared + gilk_limits(part)->first) + number;
+}
+
+/* How many instances have to be looked at: those from there on were never used. */
+static inline gilk_u64 gilk_high(const struct gilk_aspect_part *part)
+{
+	gilk_u64 high = __atomic_load_n(&part->high, __ATOMIC_ACQUIRE), limit = gilk_limits(part)->limit;
+
+	return high < limit ? high : limit;
 }
 
 /* A copy of an open one; its word as it was then, 0 if there is none. */
@@ -156,6 +187,7 @@ static inline gilk_u64 gilk_look(struct gilk_aspect_part *part, struct gilk_inst
 		copy->since = one->since;
 		copy->pid = one->pid;
 		copy->tid = one->tid;
+		copy->gone = one->gone;
 		gilk_copy(copy->record, one->record, size);
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		if (__atomic_load_n(&one->word, __ATOMIC_RELAXED) == word)
@@ -168,7 +200,9 @@ static inline gilk_u64 gilk_look(struct gilk_aspect_part *part, struct gilk_inst
 /* It is ours to write, if nobody has changed it since. */
 static inline int gilk_take(struct gilk_instance *one, gilk_u64 word)
 {
-	return gilk_swap(&one->word, word, word | GILK_BUSY);
+	gilk_u64 tid = (gilk_u32)gilk_tid();
+
+	return gilk_swap(&one->word, word, tid << GILK_VERSION_AT | (word & 0xfffe) | GILK_BUSY);
 }
 
 /* To another stage at once, with the record as it is: nobody finds it busy. */
@@ -218,16 +252,28 @@ static inline void gilk_give_way(struct gilk_aspect_part *part, struct gilk_inst
 static inline int gilk_is_late(struct gilk_aspect_part *part, struct gilk_instance *one, gilk_u64 word,
 			       const struct gilk_instance *copy)
 {
-	if (!part->within || gilk_time() - copy->since <= part->within)
+	gilk_u64 within = gilk_limits(part)->within;
+
+	if (!within || gilk_time() - copy->since <= within)
 		return 0;
 	gilk_end(part, one, word, &part->counts.late);
+	return 1;
+}
+
+/* Whether nobody can continue it any more; it has ended then. */
+static inline int gilk_is_gone(struct gilk_aspect_part *part, struct gilk_instance *one, gilk_u64 word,
+			       const struct gilk_instance *copy)
+{
+	if (gilk_stage(word) != GILK_DEAD && copy->gone != copy->serial)
+		return 0;
+	gilk_end(part, one, word, &part->counts.gone);
 	return 1;
 }
 
 /* A free one, busy from now on, or 0: there are as many as there may be. */
 static inline struct gilk_instance *gilk_begin(struct gilk_aspect_part *part, gilk_u64 *word)
 {
-	gilk_u64 limit = part->limit, at = __atomic_load_n(&part->hint, __ATOMIC_RELAXED), n, high;
+	gilk_u64 limit = gilk_limits(part)->limit, at = __atomic_load_n(&part->hint, __ATOMIC_RELAXED), n, high;
 	gilk_u64 open = __atomic_load_n(&part->open, __ATOMIC_RELAXED);
 	struct gilk_instance *one;
 
@@ -290,10 +336,10 @@ static inline const struct gilk_activation_head *gilk_call_around(const struct g
 	return one;
 }
 
-/* Whether the set of ranges at `set` of the state has the address: how many there are, then start and end of each. */
+/* Whether the set of ranges at `set` of what the process has of its own has the address: how many there are, then start and end of each. */
 static inline int gilk_is_among(gilk_u64 set, gilk_u64 address)
 {
-	const gilk_u64 *word = (const gilk_u64 *)((const char *)&gilk_shared + set);
+	const gilk_u64 *word = (const gilk_u64 *)((const char *)&gilk_private + set);
 	gilk_u64 n;
 
 	for (n = 0; n < word[0]; n++)
@@ -309,7 +355,7 @@ static inline int gilk_is_among(gilk_u64 set, gilk_u64 address)
 #define tid() gilk_tid()
 #define now() gilk_now()
 #define add(table, ...) gilk_add_to_##table(__VA_ARGS__)
-#define aspect_on(name) ((void)__atomic_store_n(&gilk_shared.part[GILK_ASPECT_##name].on, 1UL, __ATOMIC_RELAXED))
-#define aspect_off(name) ((void)__atomic_store_n(&gilk_shared.part[GILK_ASPECT_##name].on, 0UL, __ATOMIC_RELAXED))
+#define aspect_on(name) ((void)__atomic_fetch_or(&gilk_shared.on, 1UL << GILK_ASPECT_##name, __ATOMIC_RELAXED))
+#define aspect_off(name) ((void)__atomic_fetch_and(&gilk_shared.on, ~(1UL << GILK_ASPECT_##name), __ATOMIC_RELAXED))
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Tables of aspects, in the state that the weaver shares with the process (gilk_aspect.h includes this). The program's
- * threads add to them; the weaver reads them, and believes nothing in them.
+ * Tables of aspects, in the common state (gilk_aspect.h includes this). The threads of all processes add to them; the
+ * weaver reads them, and believes nothing in them.
  */
 #ifndef GILK_TABLE_H
 #define GILK_TABLE_H
@@ -9,11 +9,11 @@
 /* Tables: open addressing. An entry belongs to who has swapped its state from 0; its key is there when that is 2. */
 
 #define GILK_KEY 64
+#define GILK_ENTRIES 4096
 
 struct gilk_table_head {
-	gilk_u64 entries; /* a power of two */
 	gilk_u64 lost;
-	gilk_u64 unused[6];
+	gilk_u64 unused[7];
 };
 
 struct gilk_table_entry {
@@ -50,8 +50,8 @@ static inline struct gilk_table_entry *gilk_entry(struct gilk_table_head *table,
 	struct gilk_table_entry *entries = (struct gilk_table_entry *)(table + 1), *entry;
 	gilk_u64 at = gilk_hash(key), n;
 
-	for (n = 0; n < table->entries; n++, at++) {
-		entry = entries + (at & (table->entries - 1));
+	for (n = 0; n < GILK_ENTRIES; n++, at++) {
+		entry = entries + (at & (GILK_ENTRIES - 1));
 		if (gilk_entry_is(entry, key))
 			return entry;
 		if (!gilk_swap(&entry->state, 0, 1)) {

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from gilk.lang.aspect.checked import CheckedAdvice
 from gilk.lang.aspect.cnames import declares, renamed
 from gilk.lang.aspect.code.matching import line, names_of
-from gilk.lang.aspect.code.meeting import MetElement, MetFunction
+from gilk.lang.aspect.code.meeting import Met, MetElement
 from gilk.lang.syntax.source import Source
 
 _WHEN = {"before": "GILK_OBSERVES_BEFORE", "inplace": "GILK_STANDS_IN_PLACE", "after": "GILK_OBSERVES_AFTER"}
 
 
-def advice_functions(met: MetFunction, source: Source) -> Iterator[str]:
+def advice_functions(met: Met, source: Source) -> Iterator[str]:
     for one in met.elements:
         if one.advice is not None:
             yield _inplace(one, one.advice, met, source) if one.advice.when == "inplace" else _observer(one, source)
@@ -34,10 +34,9 @@ static void gilk_advice_{one.name}(struct gilk_bound_{one.name} *gilk_bound,
 """
 
 
-def _inplace(one: MetElement, advice: CheckedAdvice, met: MetFunction, source: Source) -> str:
+def _inplace(one: MetElement, advice: CheckedAdvice, met: Met, source: Source) -> str:
     """Advice whose text ends without ``return`` returns 0."""
-    returns_nothing = met.point.result.text == "void"
-    last = "" if returns_nothing else "{ static const gilk_result_t gilk_nothing; return gilk_nothing; }"
+    last = "" if met.is_void else "{ static const gilk_result_t gilk_nothing; return gilk_nothing; }"
     return f"""\
 #undef GILK_WHOSE
 #define GILK_WHOSE {_whose(one)}
@@ -63,12 +62,12 @@ def _body(one: MetElement, advice: CheckedAdvice, source: Source) -> str:
     return f"{line(source, advice.body.span)}\n{text}{'' if advice.block else ';'}"
 
 
-def runners(met: MetFunction) -> str:
+def runners(met: Met) -> str:
     """``gilk_observe`` runs what has matched and observes, ``gilk_next`` advice in place from a number on."""
     return "".join(_runners(met))
 
 
-def _runners(met: MetFunction) -> Iterator[str]:
+def _runners(met: Met) -> Iterator[str]:
     advised = [one for one in met.elements if one.advice is not None]
     observers = [one for one in advised if one.advice is not None and one.advice.when != "inplace"]
     yield f"""\
@@ -100,12 +99,12 @@ def _cases(elements: Iterable[MetElement], what: Callable[[MetElement], str]) ->
     return "".join(f"case {_whose(one)}: {what(one)}\n" for one in elements)
 
 
-def nest(met: MetFunction) -> str:
+def nest(met: Met) -> str:
     """``gilk_next``: the advice in place that is next, or the function itself, with what observes its return;
     ``gilk_inner``: the same for advice that proceeds. Others have the words of the instance meanwhile."""
     replacing = [one for one in met.elements if one.advice is not None and one.advice.when == "inplace"]
     wordy = [one for one in replacing if one.aspect.checked.words]
-    void = _is_void(met)
+    void = met.is_void
     return f"""\
 __attribute__((unused)) static gilk_result_t gilk_inner(struct gilk_woven_call *gilk_call, unsigned gilk_at,
 	const struct gilk_arguments *gilk_came)
@@ -129,18 +128,14 @@ struct gilk_matched *gilk_one = gilk_call->list + gilk_at;
 switch (gilk_one->element) {{
 {_cases(replacing, lambda one: _standing(one, met))}}}
 }}
-{'' if _is_void(met) else 'return '}gilk_original(gilk_call, gilk_came);
+{'' if void else 'return '}gilk_original(gilk_call, gilk_came);
 }}
 """
 
 
-def _standing(one: MetElement, met: MetFunction) -> str:
+def _standing(one: MetElement, met: Met) -> str:
     bound = f"&gilk_one->bound.bound_{one.name}, &gilk_one->words.words_{one.aspect.number}"
     call = f"gilk_advice_{one.name}(gilk_call, gilk_at, gilk_came, {bound});"
-    if _is_void(met):
+    if met.is_void:
         return f"{_fetch(one)} {call}{_commit(one)} return;"
     return f"{{ gilk_result_t gilk_result; {_fetch(one)} gilk_result = {call}{_commit(one)} return gilk_result; }}"
-
-
-def _is_void(met: MetFunction) -> bool:
-    return met.point.result.text == "void"

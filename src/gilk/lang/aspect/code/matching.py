@@ -12,8 +12,9 @@ from gilk.lang.aspect.checked import (
     CheckedStep,
     CheckedType,
 )
+from gilk.lang.aspect.cnames import renamed
 from gilk.lang.aspect.code.meeting import MetAlternative, MetElement, OuterFunction, Symbols, first_binders
-from gilk.lang.aspect.code.types import fragment, is_array, kept_symbols, seen_symbols
+from gilk.lang.aspect.code.types import is_array, is_text, kept_symbols, seen_symbols
 from gilk.lang.syntax.source import Source, Span
 
 
@@ -53,13 +54,15 @@ def _around(one: MetAlternative) -> str:
     """The innermost calls of the functions around that fit: ``gilk_outer_N``, outermost first."""
     if not one.outer:
         return ""
-    parts = ["const struct gilk_activation_head *gilk_around = gilk_own_call(), *gilk_inner = gilk_around;\n"]
+    own = "0" if one.of_access else "gilk_own_call()"
+    parts = [f"const struct gilk_activation_head *gilk_around = {own}, *gilk_inner = gilk_around;\n"]
     for number, functions in reversed(list(enumerate(one.outer))):
-        parts.append("gilk_around = gilk_call_around(gilk_around);\n")
+        newest = one.of_access and number == len(one.outer) - 1
+        parts.append(f"gilk_around = {'gilk_newest_call()' if newest else 'gilk_call_around(gilk_around)'};\n")
         if not one.strict:
             outside = f"gilk_around && !({_is_one_of(functions)})"
             parts.append(f"while ({outside}) gilk_around = gilk_call_around(gilk_around);\n")
-        parts.append(f"if (!gilk_around || !({_is_one_of(functions)}{_calls_itself(one, functions)})) break;\n")
+        parts.append(f"if (!gilk_around || !({_is_one_of(functions)}{_calls_itself(one, functions, newest)})) break;\n")
         parts.append(f"const struct gilk_frame *gilk_outer_{number} = gilk_around->frame;\n")
         parts.append(f"gilk_inner = gilk_around;\n(void)gilk_inner, (void)gilk_outer_{number};\n")
     return "".join(parts)
@@ -69,11 +72,12 @@ def _is_one_of(functions: Sequence[OuterFunction]) -> str:
     return " || ".join(f"gilk_around->frame->number == {one.number}" for one in functions) or "0"
 
 
-def _calls_itself(one: MetAlternative, functions: Sequence[OuterFunction]) -> str:
-    """Strict: the inner call returns into the code of the outer function."""
+def _calls_itself(one: MetAlternative, functions: Sequence[OuterFunction], accesses: bool) -> str:
+    """Strict: the inner call returns into the code of the outer function, or that code ``accesses`` the variable."""
     if not one.strict:
         return ""
-    return " && (" + " || ".join(f"gilk_is_among({each.code}UL, *gilk_inner->rsp)" for each in functions) + ")"
+    where = "gilk_own_pc()" if accesses else "*gilk_inner->rsp"
+    return " && (" + " || ".join(f"gilk_is_among({each.code}UL, {where})" for each in functions) + ")"
 
 
 def names_of(met: MetElement) -> Symbols:
@@ -87,7 +91,7 @@ def _step(
 ) -> Iterator[str]:
     if isinstance(step, CheckedDemand):
         yield line(source, step.condition.span)
-        yield f"if (!({fragment(step.condition, names)})) break;"
+        yield f"if (!({renamed(step.condition.text, names)})) break;"
         return
     if step.expression is not None:
         yield line(source, step.expression.span)
@@ -96,9 +100,11 @@ def _step(
 
 def _value(one: MetAlternative, step: CheckedBinding, names: Symbols) -> str:
     if step.expression is not None:
-        return fragment(step.expression, names)
+        return renamed(step.expression.text, names)
     if step.source is BindingSource.RETURN:
         return "*gilk_result"
+    if step.source is not BindingSource.ARGUMENT:
+        return f"gilk_came->{step.source}"
     if step.function == len(one.outer):
         return f"gilk_came->argument_{step.number}"
     struct = f"struct gilk_arguments_{one.outer[step.function][0].number}"
@@ -126,7 +132,7 @@ def _bind(met: MetElement, step: CheckedBinding, value: str) -> Iterator[str]:
 def _assign(to: str, type_: CheckedType, value: str) -> str:
     if not is_array(type_):
         return f"{to} = ({value});"
-    if type_.text.split("[")[0].replace("unsigned", "").replace("signed", "").replace("const", "").strip() == "char":
+    if is_text(type_):
         return f"gilk_copy_text((char *){to}, (const char *)({value}), sizeof {to});"
     return f"gilk_copy({to}, {value}, sizeof {to});"
 

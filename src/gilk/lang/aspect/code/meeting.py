@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from gilk.lang.aspect.automaton import Automaton, Moment
 from gilk.lang.aspect.checked import (
-    BindingSource,
     CheckedAdvice,
     CheckedAlternative,
     CheckedAspect,
@@ -16,6 +16,7 @@ from gilk.lang.aspect.checked import (
     CheckedFile,
     CheckedFlow,
     CheckedFunction,
+    last_of,
 )
 from gilk.values import dataclass
 
@@ -35,6 +36,11 @@ class NumberedAspect:
     def elements(self) -> tuple[CheckedElement, ...]:
         """Elements of the sequence, then those of ``until``."""
         return (*self.checked.elements, *self.checked.until)
+
+    def moment(self, element: int, alternative: int) -> Moment:
+        """The moment at which that alternative of that element matches; both are numbers, from 0."""
+        one = (*self.automaton.elements, *self.automaton.until)[element]
+        return one.moment(one.alternatives[alternative])
 
     @property
     def is_sequence(self) -> bool:
@@ -60,7 +66,7 @@ class OuterFunction:
 class MetAlternative:
     """One of the ways in which an element matches here. ``outer``: of a control flow, outermost first, the functions
     that may be each of those around. ``callers``: the sets of ranges in the state one of which has to have the return
-    address; () of any caller."""
+    address; () allows every caller."""
 
     checked: CheckedAlternative
     outer: tuple[tuple[OuterFunction, ...], ...] = ()
@@ -69,6 +75,11 @@ class MetAlternative:
     @property
     def strict(self) -> bool:
         return isinstance(self.checked.point, CheckedFlow) and self.checked.point.strict
+
+    @property
+    def of_access(self) -> bool:
+        """Whether it matches accesses of a variable, not calls."""
+        return not isinstance(last_of(self.checked.point), CheckedFunction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +110,23 @@ class MetElement:
 
     @property
     def place(self) -> str:
-        """The same of names that each moment has of its own."""
+        """The part of names in C that says which it is, and at which moment."""
         return f"{self.name}_{self.moment}"
+
+
+class Met(Protocol):
+    """The events that elements match at, for the parts of the C: calls of a function, or accesses of a variable."""
+
+    @property
+    def point(self) -> CheckedFunction: ...
+
+    @property
+    def is_void(self) -> bool: ...
+
+    @property
+    def elements(self) -> tuple[MetElement, ...]: ...
+
+    def at(self, moment: Moment) -> tuple[MetElement, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +142,10 @@ class MetFunction:
     point: CheckedFunction
     elements: tuple[MetElement, ...]
     tracked: bool = False
+
+    @property
+    def is_void(self) -> bool:
+        return self.point.result.text == "void"
 
     def at(self, moment: Moment) -> tuple[MetElement, ...]:
         return tuple(one for one in self.elements if one.moment is moment)
@@ -152,7 +182,3 @@ def first_binders(aspect: NumberedAspect) -> dict[str, tuple[int, int, CheckedBi
                 if isinstance(step, CheckedBinding) and step.name in kept and not step.test and not element.repeated:
                     found.setdefault(step.name, (number, which, step))
     return found
-
-
-def is_argument(step: object) -> bool:
-    return isinstance(step, CheckedBinding) and step.source is BindingSource.ARGUMENT

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator, Sequence
 from gilk.lang.aspect.automaton import Moment, Sharing
 from gilk.lang.aspect.cnames import renamed
 from gilk.lang.aspect.code.matching import names_of
-from gilk.lang.aspect.code.meeting import MetElement, MetFunction, NumberedAspect, first_binders
-from gilk.lang.aspect.code.types import binds, kept_symbols
+from gilk.lang.aspect.code.meeting import Met, MetElement, NumberedAspect, first_binders
+from gilk.lang.aspect.code.types import binds, is_text, kept_symbols
 
 _SHARED = {
     Sharing.ANY: "1",
@@ -21,7 +21,7 @@ const struct gilk_arguments *gilk_came, const gilk_result_t *gilk_result,
 	struct gilk_matched *gilk_list, unsigned gilk_count"""
 
 
-def moments(met: MetFunction) -> Iterator[str]:
+def moments(met: Met) -> Iterator[str]:
     """``gilk_at_before`` and ``gilk_at_after``: have all aspects match; how many matches have advice."""
     for moment in Moment:
         found = _by_aspect(met.at(moment))
@@ -197,19 +197,19 @@ def _sequence(aspect: NumberedAspect, moment: Moment, elements: Collection[int])
 static unsigned gilk_aspect_{n}_{moment}({_PARAMETERS})
 {{
 struct gilk_aspect_part *gilk_part = &gilk_shared.part[{n}];
-gilk_u64 gilk_number, gilk_high = __atomic_load_n(&gilk_part->high, __ATOMIC_ACQUIRE);
+gilk_u64 gilk_number, gilk_end_at = gilk_high(gilk_part);
 unsigned gilk_before = gilk_count;
-if (!__atomic_load_n(&gilk_part->open, __ATOMIC_RELAXED)) gilk_high = 0;
-for (gilk_number = 0; gilk_number < gilk_high && gilk_number < gilk_part->limit; gilk_number++) {{
+if (!__atomic_load_n(&gilk_part->open, __ATOMIC_RELAXED)) gilk_end_at = 0;
+for (gilk_number = 0; gilk_number < gilk_end_at; gilk_number++) {{
 struct gilk_instance *gilk_instance_ = gilk_instance(gilk_part, gilk_number), gilk_seen;
 gilk_u64 gilk_now_at = gilk_stage(__atomic_load_n(&gilk_instance_->word, __ATOMIC_RELAXED));
-if (!({_stages(aspect, elements)}UL >> gilk_now_at & 1)) continue;
+if (!({_stages(aspect, elements)}UL >> (gilk_now_at & 63) & 1)) continue;
 {skip}int gilk_moved = -1, gilk_tries;
 for (gilk_tries = 0; gilk_moved < 0 && gilk_tries < GILK_LOOKS; gilk_tries++) {{
 gilk_u64 gilk_word = gilk_look(gilk_part, gilk_instance_, &gilk_seen, sizeof(struct gilk_record_{n}));
 gilk_moved = (int)gilk_count;
 if (!gilk_word || !({_SHARED[aspect.automaton.sharing]})) break;
-if (gilk_is_late(gilk_part, gilk_instance_, gilk_word, &gilk_seen)) break;
+{_closed(aspect)}if (gilk_is_late(gilk_part, gilk_instance_, gilk_word, &gilk_seen)) break;
 gilk_moved = gilk_move_{n}_{moment}(gilk_part, gilk_instance_, gilk_word, &gilk_seen, gilk_came, gilk_result,
 	gilk_list, gilk_count);
 }}
@@ -222,6 +222,13 @@ gilk_oldest_first(gilk_list, gilk_before, gilk_count);
 """
 
 
+def _closed(aspect: NumberedAspect) -> str:
+    """Texts end within their arrays, whatever another process has written there."""
+    texts = (name for name, (_, _, step) in first_binders(aspect).items() if is_text(step.type))
+    record = f"((struct gilk_record_{aspect.number} *)gilk_seen.record)"
+    return "".join(f"{record}->kept.{name}[sizeof {record}->kept.{name} - 1] = 0;\n" for name in texts)
+
+
 def _begin(one: MetElement) -> str:
     aspect = one.aspect
     n = aspect.number
@@ -231,14 +238,15 @@ def _begin(one: MetElement) -> str:
         elect = f"gilk_replace_{n}_{one.moment}(gilk_part, gilk_serial, gilk_bound);\n"
     return f"""\
 {_replace(one) if aspect.checked.unique is not None else ''}\
-static void gilk_end_late_{n}_{one.moment}(struct gilk_aspect_part *gilk_part)
+static void gilk_make_room_{n}_{one.moment}(struct gilk_aspect_part *gilk_part)
 {{
 gilk_u64 gilk_number;
-if (!gilk_part->within) return;
-for (gilk_number = 0; gilk_number < gilk_part->high && gilk_number < gilk_part->limit; gilk_number++) {{
+if (!gilk_limits(gilk_part)->within && gilk_part->marked == gilk_part->counts.gone) return;
+for (gilk_number = 0; gilk_number < gilk_high(gilk_part); gilk_number++) {{
 struct gilk_instance *gilk_other = gilk_instance(gilk_part, gilk_number), gilk_seen;
 gilk_u64 gilk_word = gilk_look(gilk_part, gilk_other, &gilk_seen, 0);
-if (gilk_word) gilk_is_late(gilk_part, gilk_other, gilk_word, &gilk_seen);
+if (gilk_word && !gilk_is_gone(gilk_part, gilk_other, gilk_word, &gilk_seen))
+gilk_is_late(gilk_part, gilk_other, gilk_word, &gilk_seen);
 }}
 }}
 static unsigned gilk_begin_{n}_{one.moment}(struct gilk_aspect_part *gilk_part, {_PARAMETERS})
@@ -252,7 +260,7 @@ gilk_u64 gilk_word, gilk_serial;
 if (!gilk_match_{one.place}(gilk_came, gilk_result, 0, 0, gilk_bound, 0)) return gilk_count;
 {_first_words(aspect, one, 'gilk_first')}{replace}gilk_instance_ = gilk_begin(gilk_part, &gilk_word);
 if (!gilk_instance_) {{
-gilk_end_late_{n}_{one.moment}(gilk_part);
+gilk_make_room_{n}_{one.moment}(gilk_part);
 gilk_instance_ = gilk_begin(gilk_part, &gilk_word);
 }}
 if (!gilk_instance_) {{ gilk_add(&gilk_part->counts.lost, 1); return gilk_count; }}
@@ -289,7 +297,7 @@ gilk_u64 gilk_number;
 struct gilk_instance *gilk_own = 0;
 int gilk_behind = 0;
 (void)gilk_bound;
-for (gilk_number = 0; gilk_number < gilk_part->high && gilk_number < gilk_part->limit; gilk_number++) {{
+for (gilk_number = 0; gilk_number < gilk_high(gilk_part); gilk_number++) {{
 struct gilk_instance *gilk_other = gilk_instance(gilk_part, gilk_number), gilk_seen;
 const struct gilk_record_{n} *gilk_record = (const void *)gilk_seen.record;
 gilk_u64 gilk_word;

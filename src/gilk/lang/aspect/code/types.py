@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gilk.lang.aspect.checked import CheckedBinding, CheckedC, CheckedElement, CheckedType
+from gilk.lang.aspect.checked import CheckedBinding, CheckedElement, CheckedType
 from gilk.lang.aspect.cnames import renamed
 from gilk.lang.aspect.code.meeting import NumberedAspect, Symbols, first_binders
 
@@ -22,7 +22,7 @@ def declared(type_: CheckedType, name: str) -> str:
 
 
 def parameter(type_: CheckedType, name: str) -> str:
-    """The same of a parameter, where an array is a pointer to its first element."""
+    """``type_`` as that of a parameter: C makes an array a pointer to its first element."""
     if _ARRAY.search(type_.text):
         return f"__typeof__(&(*({_whole(type_)} *)0)[0]) {name}"
     return declared(type_, name)
@@ -38,6 +38,12 @@ def _whole(type_: CheckedType) -> str:
 
 def is_array(type_: CheckedType) -> bool:
     return _ARRAY.search(type_.text) is not None
+
+
+def is_text(type_: CheckedType) -> bool:
+    """Whether it is an array of characters, which names are bound to up to the NUL."""
+    words = type_.text.split("[")[0].replace("unsigned", "").replace("signed", "").replace("const", "")
+    return is_array(type_) and words.strip() == "char"
 
 
 def symbol(aspect: NumberedAspect, element: int, alternative: int, name: str) -> str:
@@ -106,7 +112,3 @@ def structs(aspect: NumberedAspect) -> Iterator[str]:
 
 def _struct(name: str, fields: Symbols) -> str:
     return f"struct {name} {{ {''.join(f'__typeof__({of}) {field}; ' for field, of in fields.items())}}};"
-
-
-def fragment(code: CheckedC, names: Symbols) -> str:
-    return renamed(code.text, names)

@@ -14,7 +14,7 @@ from gilk.lang.aspect.automaton import Moment
 from gilk.lang.aspect.checked import CheckedFile, CheckedTable
 from gilk.lang.aspect.code.advising import advice_functions, nest, runners
 from gilk.lang.aspect.code.matching import line, match_function
-from gilk.lang.aspect.code.meeting import MetElement, MetFunction, NumberedAspect
+from gilk.lang.aspect.code.meeting import Met, MetElement, MetFunction, NumberedAspect
 from gilk.lang.aspect.code.moving import commits, moments
 from gilk.lang.aspect.code.types import declared, externals, is_array, parameter, structs
 from gilk.lang.c.advice import When
@@ -37,8 +37,8 @@ class WovenText:
     when: When
 
 
-_OLDEST_FIRST = """\
-/* What has matched is put in the order in which the instances began. */
+OLDEST_FIRST = """\
+/* Put matches in the order in which their instances began. */
 __attribute__((unused)) static void gilk_oldest_first(struct gilk_matched *list, unsigned from, unsigned to)
 {
 struct gilk_matched kept;
@@ -57,9 +57,9 @@ def woven(file: CheckedFile, met: MetFunction, tables: dict[str, int]) -> WovenT
     """``tables``: where each lies, from the start of the state."""
     aspects = list({one.aspect.number: one.aspect for one in met.elements}.values())
     parts = [
-        *_head(file, met, tables), *_typed(aspects), *_call(met, aspects), _OLDEST_FIRST, *_forward(met),
-        *commits(aspects), *(match_function(one, file.source) for one in met.elements), *moments(met),
-        *advice_functions(met, file.source), runners(met), *_entered(met),
+        *head(file, met.elements, tables), *_place(met), *typed(aspects), *_call(met, aspects), OLDEST_FIRST,
+        *_forward(met), *commits(aspects), *(match_function(one, file.source) for one in met.elements),
+        *moments(met), *advice_functions(met, file.source), runners(met), *_entered(met),
     ]  # fmt: skip
     declarations = "".join(f"{line(file.source, code.span)}\n{code.text}\n" for code in file.process_c)
     when = When.BEFORE if met.observes_entries_only else When.INPLACE
@@ -72,17 +72,24 @@ def signature(met: MetFunction) -> CSignature:
     return CSignature(met.point.result.text, met.function, given, met.point.variadic)
 
 
-def _head(file: CheckedFile, met: MetFunction, tables: dict[str, int]) -> Iterator[str]:
-    if not any(_DOUBLES.search(one.advice.body.text) for one in met.elements if one.advice is not None):
+def head(file: CheckedFile, elements: Sequence[MetElement], tables: dict[str, int]) -> Iterator[str]:
+    """Everything that advice may use besides names, ``proceed`` and ``jp``."""
+    if not any(_DOUBLES.search(one.advice.body.text) for one in elements if one.advice is not None):
         yield "#define GILK_NO_DOUBLES"
     yield "#include <gilk_aspect.h>"
     yield "#undef proceed\n#undef pass"
     yield from (f"#define GILK_ASPECT_{one.name} {n}" for n, one in enumerate(file.aspects) if one.name)
     yield from (_table(one, tables[one.name]) for one in file.tables)
+    yield from (f"#define GILK_GROUP_{one.name} {n}" for n, one in enumerate(file.groups))
     yield "#define report(...) gilk_report(GILK_WHOSE, __VA_ARGS__)"
-    yield f'#define jp ((struct gilk_join_point){{"{met.function}", "{met.image}"}})'
+    for word, how in (("join", "GILK_JOINS"), ("leave", "GILK_LEAVES")):
+        yield f"#define {word}(group, pid) gilk_regroup(GILK_WHOSE, {how}, GILK_GROUP_##group, pid)"
     yield "struct gilk_join_point { const char *function, *image; };"
     yield "extern int *__errno_location(void);"
+
+
+def _place(met: MetFunction) -> Iterator[str]:
+    yield f'#define jp ((struct gilk_join_point){{"{met.function}", "{met.image}"}})'
 
 
 def _table(table: CheckedTable, at: int) -> str:
@@ -104,18 +111,28 @@ for (n = 0; n < GILK_KEY / 8; n++) ((volatile gilk_u64 *)key.words)[n] = 0;
 }}"""
 
 
-def _typed(aspects: Sequence[NumberedAspect]) -> Iterator[str]:
+def typed(aspects: Sequence[NumberedAspect]) -> Iterator[str]:
+    """Types of all that the aspects bind and keep."""
     for aspect in aspects:
         yield from externals(aspect)
         yield from structs(aspect)
 
 
 def _call(met: MetFunction, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
-    """The arguments, what has matched at a moment, and a call under way."""
+    """The arguments, and a call under way."""
     yield f"typedef __typeof__({met.point.result.text}) gilk_result_t;"
     arguments = "".join(f"{parameter(one, f'argument_{n}')}; " for n, one in enumerate(met.point.parameters or ()))
     yield f"struct gilk_arguments {{ {arguments}}};"
-    yield from _outer_arguments(met)
+    yield from outer_arguments(met.elements)
+    yield from matched(met, aspects)
+    yield (
+        "struct gilk_woven_call { gilk_u64 on; struct gilk_frame frame; struct gilk_arguments came; unsigned matched; "
+        "struct gilk_matched list[GILK_MATCHED + 1]; };"
+    )
+
+
+def matched(met: Met, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
+    """The declaration of what has matched at a moment, and has advice."""
     names = dict.fromkeys(one.name for one in met.elements)
     bound = "".join(f"struct gilk_bound_{name} bound_{name}; " for name in names)
     words = "".join(f"struct gilk_words_{one.number} words_{one.number}; " for one in aspects)
@@ -124,21 +141,17 @@ def _call(met: MetFunction, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
         f"union {{ {words}}} words; union {{ {bound}}} bound; }};"
     )
     yield f"#define GILK_MATCHED {_most(met)}"
-    yield (
-        "struct gilk_woven_call { gilk_u64 on; struct gilk_frame frame; struct gilk_arguments came; unsigned matched; "
-        "struct gilk_matched list[GILK_MATCHED + 1]; };"
-    )
 
 
-def _outer_arguments(met: MetFunction) -> Iterator[str]:
-    """Those of functions around, as they are in the C of each."""
-    ways = (way for each in met.elements for way in each.alternatives)
+def outer_arguments(elements: Sequence[MetElement]) -> Iterator[str]:
+    """Declarations of structs with the arguments of functions around, each laid out as in that function's own C."""
+    ways = (way for each in elements for way in each.alternatives)
     for one in {one.number: one for way in ways for functions in way.outer for one in functions}.values():
         fields = "".join(f"{parameter(each, f'argument_{n}')}; " for n, each in enumerate(one.point.parameters or ()))
         yield f"struct gilk_arguments_{one.number} {{ {fields}}};"
 
 
-def _most(met: MetFunction) -> int:
+def _most(met: Met) -> int:
     """How many matches with advice there may be at one moment."""
     return max(_amount(met.at(moment)) for moment in Moment)
 
@@ -167,15 +180,19 @@ def _forward(met: MetFunction) -> Iterator[str]:
             "#define gilk_proceed_with(...) ({ struct gilk_arguments gilk_packed = gilk_pack(__VA_ARGS__); "
             "gilk_inner(gilk_call, gilk_at, &gilk_packed); })"
         )
-    if met.point.result.text != "void":
+    if not met.is_void:
         yield "#define deny(code) do { *__errno_location() = (code); return (gilk_result_t)-1; } while (0)"
 
 
+def on(elements: Sequence[MetElement]) -> str:
+    """An expression with a bit for each aspect that is on."""
+    mask = sum(1 << number for number in {one.aspect.number for one in elements})
+    return f"__atomic_load_n(&gilk_shared.on, __ATOMIC_RELAXED) & {mask:#x}UL"
+
+
 def _on(met: MetFunction) -> str:
-    """Which aspects are on, as bits."""
-    numbers = sorted({one.aspect.number for one in met.elements})
-    bits = [f"(gilk_u64)(gilk_shared.part[{n}].on & 1) << {n}" for n in numbers]
-    return " | ".join([*bits, "1UL << 63"] if met.tracked else bits)
+    """The same, with bit 63 set where control flows ask for the function."""
+    return f"({on(met.elements)}) | 1UL << 63" if met.tracked else on(met.elements)
 
 
 def _entered(met: MetFunction) -> Iterator[str]:
@@ -200,7 +217,7 @@ gilk_restore_errno;
         return
     yield _original(met, given)
     yield nest(met)
-    void = sign.is_void
+    void = met.is_void
     goes_on = "gilk_advice_proceed(); return;" if void else "return gilk_advice_proceed();"
     missed = goes_on if met.waits else "gilk_advice_pass();"
     last = f"{'' if void else 'return '}gilk_next(&gilk_call, 0, &gilk_call.came);"
@@ -217,7 +234,7 @@ static gilk_result_t gilk_original(struct gilk_woven_call *gilk_call, const stru
 gilk_advice_pass();
 }
 """
-    void = met.point.result.text == "void"
+    void = met.is_void
     kept = "" if void else "gilk_result = "
     names = ", ".join(f"gilk_came->argument_{n}" for n, _ in enumerate(met.point.parameters or ()))
     with_others = f"if (gilk_came != &gilk_call->came) {kept}gilk_advice_proceed_with({names});\nelse "

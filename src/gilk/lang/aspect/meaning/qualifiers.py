@@ -10,11 +10,11 @@ from gilk.lang.aspect.checked import (
     CheckedBinding,
     CheckedCode,
     CheckedDemand,
-    CheckedFlow,
     CheckedGlobal,
     CheckedPoint,
     CheckedStep,
     CheckedType,
+    last_of,
 )
 from gilk.lang.aspect.ctypes import as_parameter, checked_type, is_void, resolved
 from gilk.lang.aspect.meaning.findings import PlainMatch
@@ -34,7 +34,7 @@ class QualifierReader:
     def __init__(self, match: PlainMatch, point: CheckedPoint, scope: AspectScope) -> None:
         self._match, self._scope = match, scope
         self._call = last_call(match.term)
-        self._point = point.last if isinstance(point, CheckedFlow) else point
+        self._point = last_of(point)
 
     def steps(self) -> tuple[CheckedStep, ...]:
         found = list[CheckedStep]()

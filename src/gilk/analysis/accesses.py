@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""All instructions of an image that may read or write a variable.
+
+Compilers seldom name a variable in the access itself. So every address of the object that it lies in is followed, from
+wherever code or data have it, through registers to its uses. Where one gets out of sight, anybody may have it: then the
+instructions that are known are not all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import field
+
+from iced_x86 import Instruction
+
+from gilk.analysis.analysis import Analysis
+from gilk.analysis.followed import RESULTS, SOMEWHERE, AddressRules, Escapes, Held, joined
+from gilk.analysis.memory_uses import MemoryUse, is_string, memory_use
+from gilk.analysis.model import Block, End, Function
+from gilk.analysis.references import AddressRange, data_pointers, references
+from gilk.arch import decode as x86
+from gilk.arch.effects import REGISTERS
+from gilk.values import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class VariableAccess:
+    """An instruction of ``function`` (a part of it, if it lies in one) that may reach the variable. ``start``: the
+    link-time address of its operand, None if that is known only when it runs."""
+
+    function: Function
+    instruction: Instruction
+    use: MemoryUse
+    start: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Escape:
+    """Where an address of the object gets out of sight: ``address``, of an instruction or of data, in ``function``, ""
+    for none; ``how`` in words."""
+
+    address: int
+    function: str
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class VariableAccesses:
+    """``complete`` only if nothing escapes."""
+
+    accesses: tuple[VariableAccess, ...]
+    escapes: tuple[Escape, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A ``part`` of an ``object``: all of it, or a member. ``slots``: words of the image that hold an address of the
+    object once it is loaded, each with that, as GOT entries do; ``pointers``: other words that do. An object that lies
+    elsewhere has a range of its own all the same, apart from all that the image has."""
+
+    object: AddressRange
+    part: AddressRange
+    slots: dict[int, int] = field(default_factory=dict)
+    pointers: tuple[int, ...] = ()
+
+
+def accesses(analysis: Analysis, variable: Variable) -> VariableAccesses:
+    """In order of address."""
+    return _Search(analysis, variable).result()
+
+
+class _Search:
+    def __init__(self, analysis: Analysis, variable: Variable) -> None:
+        self._analysis, self._image, self._variable = analysis, analysis.image, variable
+        self._rules = AddressRules(
+            variable.object, variable.slots, not self._image.position_independent, self._taken
+        )  # fmt: skip
+        self._found: dict[int, VariableAccess] = {}
+        self._escapes: dict[int, Escape] = {}
+        self._returning: dict[int, Held] = {}  # what functions may return, by where they start
+        self._todo: dict[int, Function] = {}
+
+    def result(self) -> VariableAccesses:
+        for slot in (*self._variable.pointers, *data_pointers(self._image, self._variable.object)):
+            if slot not in self._variable.slots:
+                self._escapes[slot] = Escape(slot, "", "in data")
+        self._follow(AddressRange(slot, slot + 8) for slot in self._variable.slots)
+        self._follow([self._variable.object])
+        while self._todo:
+            _Following(self._analysis, self._todo.pop(next(iter(self._todo))), self).run()
+        return VariableAccesses(
+            tuple(one for _, one in sorted(self._found.items())), tuple(one for _, one in sorted(self._escapes.items()))
+        )
+
+    def _follow(self, ranges: Iterable[AddressRange]) -> None:
+        """Functions with code that may name something there are to be followed, whole."""
+        for at in references(self._image, tuple(ranges)):
+            span = self._image.span_at(at)
+            if span is None:
+                self._escapes[at] = Escape(at, "", "to code that belongs to no function")
+                continue
+            function = self._whole(self._analysis.function(span))
+            self._todo[function.start] = function
+
+    def _whole(self, function: Function) -> Function:
+        whole = self._image.span_at(function.whole) if function.whole else None
+        return function if whole is None else self._analysis.function(whole)
+
+    def returns(self, function: Function, held: Held, address: int) -> None:
+        """The function may return an address: to those that call it, if it is known who does."""
+        whole = self._whole(function)
+        span = self._image.span_at(whole.start)
+        jumps = self._analysis.jumps
+        known = (*jumps.taken, *jumps.pointers, self._image.entry)
+        if span is None or span.exported or whole.start in known:
+            self.escape(function, address, "to the caller")
+            return
+        old = self._returning.get(whole.start, Held())
+        new = old | dict.fromkeys(RESULTS & held.keys(), SOMEWHERE)
+        if new != old:
+            self._returning[whole.start] = new
+            self._follow([AddressRange(whole.start, whole.start + 1)])
+
+    def result_of(self, instruction: Instruction) -> Held:
+        """The addresses that a function which is called leaves in registers."""
+        return self._returning.get(instruction.near_branch_target, {}) if x86.is_direct_call(instruction) else {}
+
+    def _taken(self, target: int) -> int:
+        """The registers that the function at ``target`` reads, as far as that is known."""
+        span = self._image.span_at(target) if target else None
+        if span is None or span.start != target or target in self._image.plt:
+            return REGISTERS
+        return self._analysis.liveness(self._analysis.function(span)).summary().gen & REGISTERS
+
+    def look(self, function: Function, held: Held, instruction: Instruction) -> Held:
+        """One instruction: note the access that it is; what registers hold behind it."""
+        try:
+            self._note(function, held, instruction)
+            return self._rules.after(held, instruction) | self.result_of(instruction)
+        except Escapes as error:
+            self.escape(function, instruction.ip, str(error))
+            return {}
+
+    def leave(self, function: Function, held: Held, address: int, target: int) -> None:
+        """By a jump to another function; to one that is not known, if ``target`` is 0."""
+        try:
+            self._rules.check_jump(held, target)
+        except Escapes as error:
+            self.escape(function, address, str(error))
+        if target in self._returning:
+            self.returns(function, self._returning[target], address)
+
+    def escape(self, function: Function, address: int, how: str) -> None:
+        self._escapes.setdefault(address, Escape(address, function.name, how))
+
+    def _note(self, function: Function, held: Held, instruction: Instruction) -> None:
+        use = memory_use(instruction)
+        if use is None:
+            return
+        if is_string(instruction):
+            if 6 in held or 7 in held:
+                self._found[instruction.ip] = VariableAccess(function, instruction, use, None)
+            return
+        address = self._rules.address(held, instruction)
+        if address is None:
+            return
+        start = None if address == SOMEWHERE else address
+        if start is not None and not self._variable.part.meets(start, start + max(use.size, 1)):
+            return
+        known = self._found.get(instruction.ip)
+        if known is not None and known.start != start:
+            start = None
+        self._found[instruction.ip] = VariableAccess(function, instruction, use, start)
+
+
+class _Following:
+    """One function with its parts: what registers hold at the start of each block, until nothing changes."""
+
+    def __init__(self, analysis: Analysis, function: Function, search: _Search) -> None:
+        self._analysis, self._search = analysis, search
+        self._functions = analysis.extents(function)
+        self._blocks = {block.start: (one, block) for one in self._functions for block in one.blocks}
+        self._pads = [block.start for one in self._functions for block in one.blocks if block.landing_pad]
+        self._held: dict[int, Held] = {start: {} for start in self._blocks}
+        self._entered = {one.start for one in self._functions}
+        self._bodies: dict[int, list[Instruction]] = {}
+
+    def run(self) -> None:
+        todo = dict.fromkeys(self._blocks)
+        while todo:
+            start = next(iter(todo))
+            del todo[start]
+            function, block = self._blocks[start]
+            held, thrown = self._through(function, block)
+            for successor in self._successors(block):
+                self._flow(successor, held, todo)
+            for pad in self._pads if thrown else ():
+                self._flow(pad, thrown, todo)
+
+    def _flow(self, start: int, held: Held, todo: dict[int, None]) -> None:
+        old = self._held[start]
+        new = joined(old, held) if start in self._entered else held
+        self._entered.add(start)
+        if new != old:
+            self._held[start] = new
+            todo[start] = None
+
+    def _through(self, function: Function, block: Block) -> tuple[Held, Held]:
+        """The addresses in registers behind it, and those that landing pads may find there."""
+        held, thrown = self._held[block.start], Held()
+        for instruction in self._body(function, block):
+            before = held
+            held = self._search.look(function, held, instruction)
+            if instruction.ip == block.terminator:
+                self._leave(function, block, before, instruction)
+            if self._pads and instruction.ip != block.terminator and held and instruction.flow_control:
+                thrown = joined(thrown, held) if thrown else held
+        return held, thrown
+
+    def _leave(self, function: Function, block: Block, held: Held, instruction: Instruction) -> None:
+        if block.how is End.RETURN:
+            if RESULTS & held.keys():
+                self._search.returns(function, held, instruction.ip)
+        elif block.how in (End.TAIL, End.TAIL_INDIRECT):
+            self._search.leave(function, held, instruction.ip, block.target)
+        elif block.how is End.INDIRECT and held:
+            self._search.escape(function, instruction.ip, "by a jump whose targets are not known")
+        elif block.target and block.target not in self._blocks and held and block.how in (End.JUMP, End.BRANCH):
+            self._search.leave(function, held, instruction.ip, block.target)
+
+    def _successors(self, block: Block) -> Iterable[int]:
+        more = (block.target,) if block.target in self._blocks else ()
+        return [each for each in (*block.successors, *more) if each in self._blocks]
+
+    def _body(self, function: Function, block: Block) -> list[Instruction]:
+        known = self._bodies.get(block.start)
+        if known is None:
+            steps = self._analysis.steps(function, block)
+            known = self._bodies[block.start] = [step.instruction for step in steps]
+        return known

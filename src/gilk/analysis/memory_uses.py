@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The uses that single instructions make of memory operands: whether they read or write, how much, in which manner."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Final
+
+from iced_x86 import (
+    Code,
+    EncodingKind,
+    Instruction,
+    InstructionInfoFactory,
+    Mnemonic,
+    OpAccess,
+    OpKind,
+    Register,
+    RegisterExt,
+    UsedMemory,
+)
+
+from gilk.arch import decode as x86
+from gilk.values import dataclass
+
+_information: Final = InstructionInfoFactory()
+_READS: Final = frozenset({OpAccess.READ, OpAccess.READ_WRITE, OpAccess.COND_READ, OpAccess.READ_COND_WRITE})
+_WRITES: Final = frozenset({OpAccess.WRITE, OpAccess.READ_WRITE, OpAccess.COND_WRITE, OpAccess.READ_COND_WRITE})
+_PERHAPS: Final = frozenset({OpAccess.COND_WRITE})
+_NONE: Final = frozenset({OpAccess.NONE, OpAccess.NO_MEM_ACCESS})
+_ATOMIC: Final = frozenset({Mnemonic.XCHG, Mnemonic.XADD, Mnemonic.CMPXCHG, Mnemonic.CMPXCHG8B, Mnemonic.CMPXCHG16B})
+_PREFETCHES: Final = frozenset(
+    code for name, code in vars(Mnemonic).items()
+    if isinstance(code, int) and name.startswith(("PREFETCH", "NOP", "CLFLUSH", "RESERVEDNOP"))
+)
+_STRINGS: Final = frozenset({
+    Mnemonic.MOVSB, Mnemonic.MOVSW, Mnemonic.MOVSD, Mnemonic.MOVSQ, Mnemonic.STOSB, Mnemonic.STOSW, Mnemonic.STOSD,
+    Mnemonic.STOSQ, Mnemonic.LODSB, Mnemonic.LODSW, Mnemonic.LODSD, Mnemonic.LODSQ, Mnemonic.CMPSB, Mnemonic.CMPSW,
+    Mnemonic.CMPSD, Mnemonic.CMPSQ, Mnemonic.SCASB, Mnemonic.SCASW, Mnemonic.SCASD, Mnemonic.SCASQ,
+})  # fmt: skip
+_STRING_KINDS: Final = frozenset(
+    {OpKind.MEMORY_SEG_RSI, OpKind.MEMORY_SEG_ESI, OpKind.MEMORY_ESRDI, OpKind.MEMORY_ESEDI, OpKind.MEMORY_SEG_RDI}
+)
+_WIDEST: Final = 64
+_BIT_STRINGS: Final = frozenset({
+    Code.BT_RM16_R16, Code.BT_RM32_R32, Code.BT_RM64_R64, Code.BTS_RM16_R16, Code.BTS_RM32_R32, Code.BTS_RM64_R64,
+    Code.BTR_RM16_R16, Code.BTR_RM32_R32, Code.BTR_RM64_R64, Code.BTC_RM16_R16, Code.BTC_RM32_R32, Code.BTC_RM64_R64,
+})  # fmt: skip
+#: Vector moves that do not care whether their operand is aligned, or have a twin that does not (splice/access.py).
+_MOVES: Final = frozenset({
+    Mnemonic.MOVAPS, Mnemonic.MOVAPD, Mnemonic.MOVDQA, Mnemonic.MOVUPS, Mnemonic.MOVUPD, Mnemonic.MOVDQU,
+    Mnemonic.LDDQU,
+})  # fmt: skip
+
+
+class AccessManner(Enum):
+    """How an instruction gets to its memory operand."""
+
+    PLAIN = auto()  # reads it, computes, writes it
+    TIED = auto()  # reads it, but not from anywhere else: a jump, a push, a vector that has to be aligned
+    ATOMIC = auto()  # reads and writes it at once, or may change a register of its address
+    STRING = auto()  # by rsi, rdi and a count
+    STRANGE = auto()  # bit strings, masks, parts of the processor's state: which bytes is not known
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """``size`` in bytes."""
+
+    reads: bool
+    writes: bool
+    size: int
+    manner: AccessManner
+
+
+def memory_use(instruction: Instruction) -> MemoryUse | None:
+    """None of an instruction that has no memory operand, or does not touch it, as ``lea``."""
+    if is_string(instruction):
+        return _string(instruction)
+    if not any(instruction.op_kind(n) == OpKind.MEMORY for n in range(instruction.op_count)):
+        return None
+    if instruction.mnemonic == Mnemonic.LEA or instruction.mnemonic in _PREFETCHES:
+        return None
+    used = (one.access for one in _information.info(instruction).used_memory() if _is_operand(one, instruction))
+    accesses: list[int] = [one for one in used if one not in _NONE]
+    reads, writes = any(one in _READS for one in accesses), any(one in _WRITES for one in accesses)
+    if not reads and not writes:
+        return None
+    size = x86.memory_bytes(instruction)
+    return MemoryUse(reads, writes, size, _manner(instruction, accesses, reads, writes, size))
+
+
+def _is_operand(used: UsedMemory, instruction: Instruction) -> bool:
+    """Not the stack, where a push writes besides."""
+    if instruction.is_ip_rel_memory_operand:
+        return int(used.base) in (Register.NONE, Register.RIP)
+    return bool(used.base == instruction.memory_base and used.index == instruction.memory_index)
+
+
+def is_string(instruction: Instruction) -> bool:
+    """Whether rsi or rdi say where it reads and writes."""
+    return any(instruction.op_kind(n) in _STRING_KINDS for n in range(instruction.op_count))
+
+
+def _manner(instruction: Instruction, accesses: list[int], reads: bool, writes: bool, size: int) -> AccessManner:
+    if instruction.has_lock_prefix or instruction.mnemonic in _ATOMIC:
+        return AccessManner.ATOMIC
+    if not 0 < size <= _WIDEST or any(one in _PERHAPS for one in accesses) or instruction.code in _BIT_STRINGS:
+        return AccessManner.STRANGE
+    if writes and size not in (1, 2, 4, 8) and (reads or size not in (16, 32, 64)):
+        return AccessManner.STRANGE
+    if _uses_stack_pointer(instruction) or instruction.flow_control != x86.NEXT:
+        return AccessManner.STRANGE if writes else AccessManner.TIED
+    if size >= 16 and instruction.encoding == EncodingKind.LEGACY and instruction.mnemonic not in _MOVES:
+        return AccessManner.STRANGE if writes else AccessManner.TIED
+    if instruction.op_mask != Register.NONE or RegisterExt.is_vector_register(instruction.memory_index):
+        return AccessManner.STRANGE
+    return AccessManner.PLAIN
+
+
+def _string(instruction: Instruction) -> MemoryUse | None:
+    writes = any(instruction.op_kind(n) in (OpKind.MEMORY_ESRDI, OpKind.MEMORY_ESEDI) for n in range(1)) and (
+        instruction.mnemonic not in (Mnemonic.SCASB, Mnemonic.SCASW, Mnemonic.SCASD, Mnemonic.SCASQ)
+    )
+    return MemoryUse(not writes, writes, x86.memory_bytes(instruction), AccessManner.STRING)
+
+
+def _uses_stack_pointer(instruction: Instruction) -> bool:
+    """Whether the instruction has rsp as an operand, or moves it."""
+    return any(
+        RegisterExt.full_register(one.register) == Register.RSP
+        for one in _information.info(instruction).used_registers()
+    )

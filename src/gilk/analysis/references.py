@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Where code may name an address: found by its bytes, before anything is decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gilk.image.model import Image, LoadSegment
+from gilk.values import dataclass
+
+_IMMEDIATES = (0, 1, 2, 4)  # bytes that may follow a displacement in its instruction
+_PIECE = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class AddressRange:
+    """[start, end), link-time."""
+
+    start: int
+    end: int
+
+    def has(self, address: int) -> bool:
+        return self.start <= address < self.end
+
+    def meets(self, start: int, end: int) -> bool:
+        return start < self.end and end > self.start
+
+
+def references(image: Image, ranges: tuple[AddressRange, ...]) -> list[int]:
+    """Addresses of four bytes of code that would lead into one of the ranges if they were a displacement or, where the
+    image lies where it was linked to, an address. Some of them are no such thing."""
+    found: set[int] = set()
+    for segment in image.segments:
+        if segment.executable:
+            for start, words in _pieces(segment):
+                found.update(start + at for at in _leading(image, start, words, ranges))
+    return sorted(found)
+
+
+def _pieces(segment: LoadSegment) -> Iterator[tuple[int, np.ndarray]]:
+    """Four bytes at each address, as signed numbers."""
+    data = np.frombuffer(segment.data, np.uint8).astype(np.int64)
+    for at in range(0, max(len(data) - 3, 0), _PIECE):
+        part = data[at : at + _PIECE + 3]
+        words = part[:-3] | part[1:-2] << 8 | part[2:-1] << 16 | part[3:] << 24
+        yield segment.address + at, words - ((words >> 31) << 32)
+
+
+def _leading(image: Image, start: int, words: np.ndarray, ranges: tuple[AddressRange, ...]) -> Iterator[int]:
+    behind = words + np.arange(start + 4, start + 4 + len(words), dtype=np.int64)
+    for one in ranges:
+        for more in _IMMEDIATES:
+            yield from np.flatnonzero((behind + more >= one.start) & (behind + more < one.end)).tolist()
+        if not image.position_independent:
+            yield from np.flatnonzero((words >= one.start) & (words < one.end)).tolist()
+
+
+def data_pointers(image: Image, one: AddressRange) -> list[int]:
+    """Addresses of words of data that hold an address of the range; where the image lies where it was linked to, also
+    numbers that look like one."""
+    slots = [slot for slot, addend in image.relative.items() if one.has(addend)]
+    if image.position_independent:
+        return sorted(slots)
+    for segment in image.segments:
+        if not segment.executable:
+            skip = -segment.address % 8
+            words = np.frombuffer(segment.data[skip : skip + (len(segment.data) - skip) // 8 * 8], "<u8")
+            hits = np.flatnonzero((words >= one.start) & (words < one.end))
+            slots += [segment.address + skip + 8 * at for at in hits.tolist()]
+    return sorted(set(slots))

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Shadows of accesses: the instructions of a process that may read or write variables which aspects name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from gilk.analysis.accesses import Escape
+from gilk.analysis.memory_uses import AccessManner
+from gilk.engines.aspect.shadows import Shadows, is_placed
+from gilk.engines.aspect.variables import (
+    FoundVariable,
+    LoadedAccess,
+    VariablePart,
+    find_variable,
+    loaded_accesses,
+)
+from gilk.errors import UsageError
+from gilk.lang.aspect.automaton import Moment
+from gilk.lang.aspect.checked import (
+    CheckedAlternative,
+    CheckedFile,
+    CheckedFunction,
+    CheckedGlobal,
+    CheckedType,
+    last_of,
+)
+from gilk.lang.aspect.code.accessing import MetAccess
+from gilk.lang.aspect.code.meeting import MetElement, NumberedAspect
+from gilk.session.advising import Advice, AdvisedAccess
+from gilk.session.places import Place
+from gilk.splice.access import AccessingInstruction, Means
+from gilk.splice.points import Point
+from gilk.targets.base import Code, Loaded
+from gilk.values import dataclass
+
+_WORDS = (1, 2, 4, 8)
+_VOID = CheckedType("void")
+_WORD = CheckedType("unsigned long", None, 8)
+_MEANS = {
+    AccessManner.PLAIN: Means.EXCHANGED, AccessManner.TIED: Means.READ_ONCE, AccessManner.ATOMIC: Means.OBSERVED,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class AccessShadow:
+    """An instruction, and what matches where it reads or writes; ``number``: of its function in the C of both."""
+
+    where: LoadedAccess
+    instruction: AccessingInstruction
+    read: MetAccess | None
+    write: MetAccess | None
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """An alternative of an element that is about accesses of the variable."""
+
+    aspect: NumberedAspect
+    element: int
+    which: int
+    point: CheckedGlobal
+
+    @property
+    def alternative(self) -> CheckedAlternative:
+        return self.aspect.elements[self.element].alternatives[self.which]
+
+
+class AccessShadows:
+    """``calls``: the shadows of the same file's calls, which know the functions that control flows have around.
+    ``parts``: by path of a member, where that is in its variable."""
+
+    def __init__(
+        self, process: Code, file: CheckedFile, groups: Collection[str], calls: Shadows, parts: dict[str, VariablePart]
+    ) -> None:
+        self._process, self._file, self._groups, self._calls, self._parts = process, file, groups, calls, parts
+        self.left_out: list[str] = []  # accesses that aspects miss which permit that, in words
+
+    def found(self, aspects: Sequence[NumberedAspect]) -> tuple[AccessShadow, ...]:
+        """In order of address. Raises UsageError `no-such-variable`, `ambiguous-variable`, `escapes`, `atomic-access`,
+        `split-access`, `strange-access`, `cannot-weave`."""
+        by_place: dict[tuple[int, int], tuple[FoundVariable, VariablePart, list[_Named]]] = {}
+        for one in self._all(aspects):
+            variable, part = self._variable(one.point)
+            key = variable.address + part.offset, part.size
+            by_place.setdefault(key, (variable, part, []))[2].append(one)
+        found: dict[int, AccessShadow] = {}
+        for variable, part, named in by_place.values():
+            for shadow in self._of_variable(variable, part, named):
+                self._add(found, shadow, named[0])
+        return tuple(one for _, one in sorted(found.items()))
+
+    def _add(self, found: dict[int, AccessShadow], shadow: AccessShadow, named: _Named) -> None:
+        address = shadow.where.access.instruction.ip + shadow.where.loaded.bias
+        if address in found:
+            raise self._refused("split-access", named.point, f"{_place(shadow.where)} may reach two of the variables")
+        found[address] = shadow
+
+    def _all(self, aspects: Sequence[NumberedAspect]) -> Iterator[_Named]:
+        of = {group.name: group.of for group in self._file.groups if group.of}
+        for aspect in aspects:
+            for number, element in enumerate(aspect.elements):
+                if is_placed(element, of, self._groups):
+                    for which, alternative in enumerate(element.alternatives):
+                        last = last_of(alternative.point)
+                        if isinstance(last, CheckedGlobal):
+                            yield _Named(aspect, number, which, last)
+
+    def _variable(self, point: CheckedGlobal) -> tuple[FoundVariable, VariablePart]:
+        name, _, members = point.path.partition(".")
+        try:
+            variable = find_variable(self._process, name, point.image)
+        except UsageError as error:
+            error.message = f"{self._line(point)}: {error.message}"
+            raise
+        part = self._parts[point.path] if members else VariablePart(0, variable.symbol.size)
+        size = point.type.size
+        if size is not None and size != part.size:
+            raise self._refused(
+                "cannot-weave", point, f"{point.path} has {part.size} bytes, and {point.type.text} has {size}",
+                "declare it as the program does",
+            )  # fmt: skip
+        return variable, part
+
+    def _of_variable(
+        self, variable: FoundVariable, part: VariablePart, named: Sequence[_Named]
+    ) -> Iterator[AccessShadow]:
+        found, escapes = loaded_accesses(self._process, variable, part)
+        if escapes:
+            self._refuse(self._escaped(escapes, named[0].point), named)
+        functions = tuple(dict.fromkeys((one.loaded.name, one.access.function.name) for one in found))
+        mets: dict[tuple[bool, tuple[_Named, ...]], MetAccess | None] = {}
+        for where in found:
+            use = where.access.use
+            sides: list[MetAccess | None] = []
+            for write in (False, True):
+                here = tuple(one for one in named if one.point.write is write and self._is_in(one, where))
+                if (write, here) not in mets:
+                    mets[write, here] = self._met(variable, part, write, here, functions) if here else None
+                sides.append(mets[write, here] if (use.writes if write else use.reads) else None)
+            if sides[0] is not None or sides[1] is not None:
+                number = functions.index((where.loaded.name, where.access.function.name))
+                try:
+                    shadow = self._shadow(where, sides[0], sides[1], number, named[0], part)
+                except UsageError as error:
+                    self._refuse(error, named)
+                    continue
+                yield shadow
+
+    def _escaped(self, escapes: Sequence[tuple[Loaded, Escape]], point: CheckedGlobal) -> UsageError:
+        loaded, one = escapes[0]
+        place = f"{loaded.name}:{one.function or 'data'} at {one.address:#x}"
+        more = f", and {len(escapes) - 1} more" if len(escapes) > 1 else ""
+        return self._refused(
+            "escapes", point, f"an address of {point.path} gets out of sight: {place}, {one.how}{more}",
+            "`partial` does without the accesses of those who have it then",
+        )  # fmt: skip
+
+    def _refuse(self, error: UsageError, named: Sequence[_Named]) -> None:
+        """Unless all the aspects permit that some accesses are left out."""
+        if not all(one.aspect.checked.partial for one in named):
+            raise error
+        self.left_out.append(f"{error.message} ({error.slug})")
+
+    def _is_in(self, one: _Named, where: LoadedAccess) -> bool:
+        """Whether the instruction is of the code that ``in(...)`` says."""
+        within = one.alternative.within
+        address = where.access.instruction.ip + where.loaded.bias
+        return not within or any(low <= address < high for low, high in self._calls.ranges_of(within))
+
+    def _met(
+        self, variable: FoundVariable, part: VariablePart, write: bool, named: Sequence[_Named],
+        functions: tuple[tuple[str, str], ...],
+    ) -> MetAccess:  # fmt: skip
+        first = named[0].point
+        for one in named:
+            if one.point.type.text != first.type.text:
+                why = f"{first.path} has another type elsewhere in the file"
+                raise self._refused("cannot-weave", one.point, why, "declare it alike")
+        value = first.type if first.type.size in _WORDS else _WORD
+        point = CheckedFunction(
+            first.image, first.path, True, _VOID if write else value, (value,) if write else (), False, first.span
+        )
+        elements = tuple(self._elements(named))
+        whole = value is first.type
+        return MetAccess(variable.address + part.offset, part.size, write, whole, point, elements, functions)
+
+    def _elements(self, named: Sequence[_Named]) -> Iterator[MetElement]:
+        """One for each element and moment."""
+        for number, element in sorted({(one.aspect.number, one.element) for one in named}):
+            ways = [one for one in named if (one.aspect.number, one.element) == (number, element)]
+            aspect = ways[0].aspect
+            for moment in Moment:
+                here = [one for one in ways if aspect.moment(element, one.which) is moment]
+                if here:
+                    met = tuple(self._calls.way(aspect.elements[element], one.which) for one in here)
+                    yield MetElement(aspect, element, moment, met)
+
+    def _shadow(
+        self, where: LoadedAccess, read: MetAccess | None, write: MetAccess | None, number: int, named: _Named,
+        part: VariablePart,
+    ) -> AccessShadow:  # fmt: skip
+        access, use = where.access, where.access.use
+        means = _MEANS.get(use.manner)
+        place = _place(where)
+        if means is None:
+            raise self._refused(
+                "strange-access", named.point, f"which bytes {place} accesses is not known: {access.instruction}"
+            )
+        for met in (read, write):
+            if met is not None:
+                self._check(met, where, means, part)
+        instruction = access.instruction
+        raw = self._process.image(where.loaded.path).read(instruction.ip, instruction.len)
+        made = AccessingInstruction(instruction, raw, where.loaded.bias, means, use.reads, use.writes, use.size)
+        return AccessShadow(where, made, read, write, number)
+
+    def _check(self, met: MetAccess, where: LoadedAccess, means: Means, part: VariablePart) -> None:
+        span = next((one for one in met.elements if one.advice is not None), met.elements[0])
+        use, place = where.access.use, _place(where)
+        if means is not Means.EXCHANGED and met.replaces:
+            why = f"{place} cannot do without the variable: {where.access.instruction}"
+            raise self._refused_at("atomic-access", span, why)
+        if means is Means.OBSERVED and met.write and met.needs_value:
+            raise self._refused_at(
+                "atomic-access", span, f"nobody knows before what {place} writes: {where.access.instruction}"
+            )
+        partial = use.size < part.size if met.whole else use.size > 8
+        if met.replaces and partial:
+            why = f"{place} accesses {use.size} bytes: {where.access.instruction}"
+            raise self._refused_at("split-access", span, why)
+
+    def _refused(self, slug: str, point: CheckedGlobal, why: str, hint: str = "") -> UsageError:
+        return UsageError(slug, f"{self._line(point)}: {why}", hint)
+
+    def _refused_at(self, slug: str, one: MetElement, why: str) -> UsageError:
+        source = self._file.source
+        hint = "before and after advice can be had" if slug == "atomic-access" else ""
+        return UsageError(slug, f"{source.name}, line {source.line(one.checked.span)}: {why}", hint)
+
+    def _line(self, point: CheckedGlobal) -> str:
+        return f"{self._file.source.name}, line {self._file.source.line(point.span)}"
+
+
+def _place(where: LoadedAccess) -> str:
+    function, address = where.access.function, where.access.instruction.ip
+    return f"{where.loaded.name}:{function.name}+{address - function.start:#x}"
+
+
+def access_advice(process: Code, one: AccessShadow, made: Callable[[MetAccess], Advice]) -> AdvisedAccess:
+    """For a session. ``made``: the advice that a variable's accesses have."""
+    function, address = one.where.access.function, one.where.access.instruction.ip
+    point = Point(one.where.loaded.name, function.name, f"+{address - function.start:#x}", address, False)
+    place = Place(process, one.where.loaded, function, point)
+    read, write = (None if met is None else made(met) for met in (one.read, one.write))
+    replaces = any(met is not None and met.replaces for met in (one.read, one.write))
+    return AdvisedAccess(place, one.instruction, read, write, replaces, one.number)

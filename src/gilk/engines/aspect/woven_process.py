@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""One process with the aspects of a file that are woven into it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from gilk.engines.aspect.access_shadows import AccessShadows, access_advice
+from gilk.engines.aspect.members import member_parts
+from gilk.engines.aspect.reports import AspectReport, ChangeKind, ReportReader
+from gilk.engines.aspect.shadows import Shadow, Shadows
+from gilk.engines.aspect.state import CodeRanges, WovenLayout, private_part, private_size
+from gilk.errors import UsageError
+from gilk.lang.aspect.checked import CheckedFile
+from gilk.lang.aspect.code.accessing import MetAccess, woven_access
+from gilk.lang.aspect.code.meeting import NumberedAspect
+from gilk.lang.aspect.code.unit import WOVEN, woven
+from gilk.lang.aspect.woven import DryShadow, GroupChange, WovenElement, WovenReport, WovenSummary
+from gilk.session.advised_session import AdvisedSession
+from gilk.session.advising import Advice, AdvisedAccess, check_process, wanted
+from gilk.targets.common_memory import CommonMemory
+from gilk.targets.process import Process
+
+_RING = 1 << 18  # bytes of reports that a thread may have waiting
+
+
+class WovenProcess:
+    """``groups``: those that the process is a member of."""
+
+    def __init__(
+        self, process: Process, file: CheckedFile, aspects: Sequence[NumberedAspect], layout: WovenLayout,
+        groups: Sequence[str],
+    ) -> None:  # fmt: skip
+        """Raises UsageError `cannot-weave`, `no-such-function`, `no-such-image`, `ambiguous-function`, TargetError."""
+        self.process, self.groups = process, tuple(groups)
+        self._file = file
+        self._aspects, self._layout = aspects, layout
+        self._ranges = CodeRanges()
+        calls = Shadows(process, file, groups, self._ranges)
+        self.shadows = calls.found(self._aspects)
+        accesses = AccessShadows(process, file, groups, calls, member_parts(file))
+        self.accesses = accesses.found(self._aspects)
+        self.left_out = tuple(accesses.left_out)
+        self._session: AdvisedSession | None = None
+        self._asked: list[AspectReport] = []
+
+    def advice(self) -> list[tuple[Shadow, Advice]]:
+        return [(shadow, self._advice(shadow)) for shadow in self.shadows]
+
+    def _advice(self, shadow: Shadow) -> Advice:
+        made = woven(self._file, shadow.met, self._layout.tables)
+        return Advice(made.text, WOVEN, made.signature, made.when, Path(self._file.source.name), made.declarations)
+
+    def accessed(self) -> list[AdvisedAccess]:
+        made: dict[int, Advice] = {}
+        return [
+            access_advice(
+                self.process, one, lambda met: made.get(id(met)) or made.setdefault(id(met), self._on_access(met))
+            )
+            for one in self.accesses
+        ]
+
+    def _on_access(self, met: MetAccess) -> Advice:
+        made = woven_access(self._file, met, self._layout.tables)
+        return Advice(made.text, WOVEN, made.signature, made.when, Path(self._file.source.name), made.declarations)
+
+    def dry(self) -> Iterator[DryShadow]:
+        """The functions that would be woven; the process is not touched. Some reasons to refuse their points show only
+        when these are planned.
+
+        Raises CompileError.
+        """
+        for shadow, advice in self.advice():
+            met = shadow.met
+            elements = tuple(WovenElement(one.aspect.label, one.number + 1, str(one.moment)) for one in met.elements)
+            why = self._refusal(shadow, advice)
+            yield DryShadow(self.process.pid, met.image, met.function, elements, why)
+        yield from self._dry_accesses()
+
+    def _dry_accesses(self) -> Iterator[DryShadow]:
+        """By function, and by elements."""
+        for advice in {id(each): each for one in self.accessed() for each in (one.read, one.write) if each}.values():
+            advice.compiled()
+        found: Counter[tuple[str, str, tuple[WovenElement, ...]]] = Counter()
+        for one in self.accesses:
+            mets = (met for met in (one.read, one.write) if met is not None)
+            every = (each for met in mets for each in met.elements)
+            matching = tuple(WovenElement(each.aspect.label, each.number + 1, str(each.moment)) for each in every)
+            found[one.where.loaded.name, one.where.access.function.name, matching] += 1
+        why = _why(lambda: check_process(self.process))
+        for (image, function, elements), number in found.items():
+            yield DryShadow(self.process.pid, image, function, elements, why, number)
+
+    def _refusal(self, shadow: Shadow, advice: Advice) -> str:
+        def look() -> None:
+            check_process(self.process)
+            list(wanted(self.process, shadow.view.entry, advice, advice.compiled().proceeds))
+
+        return _why(look)
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended, or executes another program."""
+        process = self.process
+        return not process.alive or (process.launched and process.wait() is not None) or not process.keeper.is_present()
+
+    def share(self, memory: CommonMemory, threads: int = 1024) -> None:
+        """Its part of the state, before weave(). Raises UsageError, TargetError; then unweave() has to be called."""
+        size = private_size(self._ranges)
+        self._session = session = AdvisedSession(self.process, threads=threads, ring=_RING, private=size)
+        session.private[:size] = private_part(self._layout, self._aspects, self._ranges, session.clock)
+        session.share(memory)
+        self._reports = ReportReader(session.stored)
+
+    def weave(self) -> None:
+        """Everything in, in one change; the common state says what is on. Raises UsageError, CompileError, TargetError;
+        then unweave() has to be called."""
+        self.session.advise_all([(shadow.view.entry, advice) for shadow, advice in self.advice()], self.accessed())
+
+    def reports(self, final: bool = False) -> list[WovenReport]:
+        """The reports since the last call."""
+        if self._session is None:
+            return []
+        found = self._reports.reports(self._session.records_taken(final))
+        self._asked += [one for one in found if one.change is not None]
+        return [self._told(one) for one in found if one.change is None]
+
+    def changes(self) -> list[GroupChange]:
+        """The changes of groups that advice has asked for, as far as reports() has read. A group that the file does not
+        have is the work of a program that writes into our memory."""
+        found, self._asked = self._asked, []
+        groups = [one.name for one in self._file.groups]
+        return [
+            GroupChange(self.process.pid, groups[one.group], one.value, one.change is ChangeKind.JOIN)
+            for one in found
+            if one.group < len(groups)
+        ]
+
+    def _told(self, one: AspectReport) -> WovenReport:
+        clock = self.session.clock
+        known = one.aspect < len(self._aspects)
+        aspect = self._aspects[one.aspect] if known else None
+        elements = aspect.elements if aspect is not None else ()
+        line = self._file.source.line(elements[one.element].span) if one.element < len(elements) else 0
+        at = clock.ns0 + int((one.tick - clock.tsc0) / clock.ticks_per_ns)
+        return WovenReport(at, one.pid, one.tid, aspect.label if aspect is not None else "", line, one.text)
+
+    def summary(self) -> WovenSummary:
+        """Raises TargetError if nothing was woven."""
+        session = self.session
+        drain = session.drain
+        return WovenSummary(
+            self.process.pid, len(self.shadows), session.restored, drain.nested(), drain.drops(), drain.lost(),
+            (*session.notes, *(f"left out: {one}" for one in self.left_out)), len(self.accesses),
+        )  # fmt: skip
+
+    @property
+    def session(self) -> AdvisedSession:
+        assert self._session is not None, "nothing is woven"
+        return self._session
+
+    def unweave(self) -> None:
+        """Everything out. Raises TargetError."""
+        if self._session is not None:
+            self._session.end()
+
+
+def _why(look: Callable[[], object]) -> str:
+    """The refusal that it raises, in words; "" if it raises none."""
+    try:
+        look()
+    except UsageError as error:
+        return f"{error.message} ({error.slug})"
+    return ""

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The whole C for reads, or for writes, of one variable: what runs when an instruction is about to make one.
+
+A read is what its advice in place returns. A write has happened in a place on the stack; it reaches the variable where
+advice in place proceeds, and there is none of it otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gilk.lang.aspect.automaton import Moment
+from gilk.lang.aspect.checked import BindingSource, CheckedBinding, CheckedFile, CheckedFunction
+from gilk.lang.aspect.code import unit
+from gilk.lang.aspect.code.advising import advice_functions, nest, runners
+from gilk.lang.aspect.code.matching import line, match_function
+from gilk.lang.aspect.code.meeting import MetElement, NumberedAspect
+from gilk.lang.aspect.code.moving import commits, moments
+from gilk.lang.aspect.code.types import declared
+from gilk.lang.aspect.code.unit import WOVEN, WovenText
+from gilk.lang.c.advice import When
+from gilk.lang.c.signature import CSignature
+from gilk.values import dataclass
+
+_SIGNATURE = CSignature("void", WOVEN, ("void *gilk_frame", "const void *gilk_where"), False)
+
+
+@dataclass(frozen=True, slots=True)
+class MetAccess:
+    """Reads, or writes, of ``size`` bytes at ``start`` in the process. ``point``: a read as a function that returns
+    the value, a write as one that takes it. ``whole``: that is all of the variable. ``functions``: image and
+    name of those with instructions that make them, which places know by number."""
+
+    start: int
+    size: int
+    write: bool
+    whole: bool
+    point: CheckedFunction
+    elements: tuple[MetElement, ...]
+    functions: tuple[tuple[str, str], ...]
+
+    def at(self, moment: Moment) -> tuple[MetElement, ...]:
+        return tuple(one for one in self.elements if one.moment is moment)
+
+    @property
+    def is_void(self) -> bool:
+        return self.write
+
+    @property
+    def replaces(self) -> bool:
+        return any(one.advice is not None and one.advice.when == "inplace" for one in self.elements)
+
+    @property
+    def needs_value(self) -> bool:
+        """Whether an element that matches ahead of the access asks for what is written."""
+        steps = (step for one in self.at(Moment.BEFORE) for way in one.alternatives for step in way.checked.steps)
+        return any(isinstance(step, CheckedBinding) and step.source is BindingSource.VALUE for step in steps)
+
+
+def woven_access(file: CheckedFile, met: MetAccess, tables: dict[str, int]) -> WovenText:
+    """``tables``: where each lies, from the start of the state."""
+    aspects = list({one.aspect.number: one.aspect for one in met.elements}.values())
+    parts = [
+        *unit.head(file, met.elements, tables), *_head(met), *unit.typed(aspects), *_access(met, aspects),
+        unit.OLDEST_FIRST, *_forward(met), *commits(aspects),
+        *(match_function(one, file.source) for one in met.elements), *moments(met),
+        *advice_functions(met, file.source), runners(met), _original(met), nest(met), _entered(met),
+    ]  # fmt: skip
+    declarations = "".join(f"{line(file.source, code.span)}\n{code.text}\n" for code in file.process_c)
+    return WovenText("\n".join(parts), declarations, _SIGNATURE, When.BEFORE)
+
+
+def _head(met: MetAccess) -> Iterator[str]:
+    yield "#include <gilk_variable.h>"
+    names = ", ".join(f'{{"{function}", "{image}"}}' for image, function in met.functions)
+    yield f"static const struct gilk_join_point gilk_join_points[] = {{ {names} }};"
+    yield "#define jp (gilk_join_points[gilk_own_site()->number])"
+    yield f"static const struct gilk_variable gilk_variable = {{ {met.start:#x}UL, {met.size}UL, {int(met.whole)} }};"
+
+
+def _access(met: MetAccess, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
+    """``gilk_value_t`` is what is read or written; an access has it, as a call has its arguments."""
+    yield f"typedef __typeof__({met.point.result.text}) gilk_result_t;"
+    yield f"typedef __typeof__({_value_of(met)}) gilk_value_t;"
+    yield "struct gilk_arguments { gilk_value_t argument_0, value, old; unsigned long size; long offset; };"
+    yield from unit.outer_arguments(met.elements)
+    yield from unit.matched(met, aspects)
+    yield (
+        "struct gilk_woven_call { gilk_u64 on; struct gilk_access *access; const struct gilk_access_site *site; "
+        "struct gilk_arguments came; unsigned matched; struct gilk_matched list[GILK_MATCHED + 1]; };"
+    )
+
+
+def _value_of(met: MetAccess) -> str:
+    return declared((met.point.parameters or (met.point.result,))[0], "").strip()
+
+
+def _forward(met: MetAccess) -> Iterator[str]:
+    yield "static gilk_result_t gilk_next(struct gilk_woven_call *, unsigned, const struct gilk_arguments *);"
+    yield "static gilk_result_t gilk_inner(struct gilk_woven_call *, unsigned, const struct gilk_arguments *);"
+    yield "#define proceed(...) gilk_proceed ## __VA_OPT__(_with)(__VA_ARGS__)"
+    yield "#define gilk_proceed() gilk_inner(gilk_call, gilk_at, gilk_came)"
+    if met.write:
+        yield (
+            "#define gilk_proceed_with(gilk_new) ({ struct gilk_arguments gilk_packed = *gilk_came; "
+            "gilk_packed.argument_0 = gilk_packed.value = (gilk_new); gilk_inner(gilk_call, gilk_at, &gilk_packed); })"
+        )
+
+
+def _after(met: MetAccess, came: str) -> str:
+    if not met.at(Moment.AFTER):
+        return ""
+    return f"""\
+{{
+struct gilk_matched gilk_list[GILK_MATCHED + 1];
+gilk_keep_errno;
+gilk_u64 gilk_on = gilk_call->on & ({unit.on(met.elements)});
+unsigned gilk_n = gilk_at_after(gilk_on, {came}, 0, gilk_list, 0);
+while (gilk_n-- > 0) gilk_observe(gilk_list + gilk_n);
+gilk_restore_errno;
+}}
+"""
+
+
+def _original(met: MetAccess) -> str:
+    """The access itself, and what matches behind it. It finds the variable as advice before it has left that."""
+    if met.write:
+        put = "gilk_access_put(gilk_call->access, gilk_call->site, &gilk_variable, &gilk_came->argument_0," \
+              " sizeof gilk_came->argument_0);\n"
+        body = f"{put if met.replaces else ''}gilk_access_store(gilk_call->access, gilk_call->site);\n"
+        body += _after(met, "gilk_came")
+    else:
+        body = f"""\
+struct gilk_arguments gilk_seen = *gilk_came;
+gilk_access_load(gilk_call->access, gilk_call->site);
+gilk_access_value(gilk_call->access, gilk_call->site, &gilk_variable, gilk_call->access->bytes, &gilk_seen.value,
+	sizeof gilk_seen.value);
+gilk_seen.argument_0 = gilk_seen.value;
+{_after(met, '&gilk_seen')}return gilk_seen.value;
+"""
+    return f"""\
+static gilk_result_t gilk_original(struct gilk_woven_call *gilk_call, const struct gilk_arguments *gilk_came)
+{{
+(void)gilk_call, (void)gilk_came;
+{body}}}
+"""
+
+
+def _entered(met: MetAccess) -> str:
+    """The function for the patch. An instruction that runs as it is comes ahead of a write, and behind it."""
+    store = "if (gilk_site->phase == GILK_ACCESS_WHOLE) gilk_access_store(gilk_access, gilk_site);\n"
+    missed = store if met.write else ""
+    return f"""\
+void {WOVEN}(void *gilk_frame, const void *gilk_where)
+{{
+struct gilk_access *gilk_access = gilk_frame;
+const struct gilk_access_site *gilk_site = gilk_where;
+struct gilk_woven_call gilk_call, *gilk_own = &gilk_call;
+unsigned gilk_n;
+gilk_call.on = {unit.on(met.elements)};
+gilk_call.access = gilk_access;
+gilk_call.site = gilk_site;
+(void)gilk_own;
+{_loaded(met)}if (!gilk_call.on || !gilk_access_reaches(gilk_access, gilk_site, &gilk_variable)) {{
+{missed}return;
+}}
+gilk_call.came.size = gilk_site->size;
+gilk_call.came.offset = gilk_access_offset(gilk_access, &gilk_variable);
+{_filled(met)}{{
+gilk_keep_errno;
+gilk_call.matched = gilk_at_before(gilk_call.on, &gilk_call.came, 0, gilk_call.list, 0);
+for (gilk_n = 0; gilk_n < gilk_call.matched; gilk_n++) gilk_observe(gilk_call.list + gilk_n);
+gilk_restore_errno;
+}}
+{_last(met)}}}
+"""
+
+
+def _loaded(met: MetAccess) -> str:
+    if met.write:
+        return "if (gilk_site->phase == GILK_ACCESS_AHEAD) gilk_access_load(gilk_access, gilk_site);\n"
+    return "gilk_access_load(gilk_access, gilk_site);\n"
+
+
+def _value(bytes_: str, to: str) -> str:
+    return f"gilk_access_value(gilk_access, gilk_site, &gilk_variable, {bytes_}, &{to}, sizeof {to});\n"
+
+
+def _filled(met: MetAccess) -> str:
+    """Behind an instruction that ran as it is, the bytes are those from before it."""
+    there = "(const gilk_u8 *)gilk_access->address"
+    came = "gilk_call.came.argument_0 = gilk_call.came.value;\n"
+    if not met.write:
+        return _value("gilk_access->bytes", "gilk_call.came.value") + came
+    after = _after(met, "&gilk_own->came").replace("gilk_call->on", "gilk_own->on")
+    return f"""\
+if (gilk_site->phase == GILK_ACCESS_BEHIND) {{
+{_value(there, 'gilk_call.came.value')}{_value('gilk_access->bytes', 'gilk_call.came.old')}{came}{after}return;
+}}
+{_value('gilk_access->bytes', 'gilk_call.came.value')}{_value(there, 'gilk_call.came.old')}{came}"""
+
+
+def _last(met: MetAccess) -> str:
+    if met.write:
+        return (
+            "if (gilk_site->phase == GILK_ACCESS_TRIED) gilk_access_load(gilk_access, gilk_site);\n"
+            "if (gilk_site->phase != GILK_ACCESS_WHOLE) return;\n"
+            "gilk_next(&gilk_call, 0, &gilk_call.came);\n"
+        )  # fmt: skip
+    call = "gilk_next(&gilk_call, 0, &gilk_call.came)"
+    if not met.replaces:
+        return f"(void){call};\n"
+    return f"""\
+{{
+gilk_value_t gilk_result = {call};
+gilk_access_put(gilk_access, gilk_site, &gilk_variable, &gilk_result, sizeof gilk_result);
+}}
+"""
+
+

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * From a patch at an access of a variable to its advice, on the stack of advice, and back (abi/gilk_access.h). The patch:
+ *
+ *	lea -256(%rsp),%rsp; ... ; lea SITE(%rip),%r11; call gilk_access_enter
+ *
+ * with struct gilk_access at the stack pointer, the red zone above it, and the direction flag clear. All registers but
+ * r11, which is the program's again, and the flags are what they were. Where there is no advice to run the patch goes on
+ * at the site's `failed`.
+ */
+#include "../abi/gilk_regs.h"
+#include "advising.h"
+
+	.section .text.thunks, "ax"
+
+	.set	FRAME, 256
+	.set	FRAME_R11, 72
+	.set	SITE_VECTORS, 8
+	.set	OWN, 24			/* pushed before the frame: the return address, rax, flags */
+	.set	SAVED, 72		/* and once there is advice to run */
+
+	.globl gilk_access_enter
+gilk_access_enter:
+	push	%rax
+	lahf
+	seto	%al
+	push	%rax
+1:	rdfsbase %rax
+	add	gilk_key(%rip), %rax
+	cmp	%gs:0, %rax
+	jne	50f
+	cmpq	$0, %gs:HIGH
+	je	50f
+2:	cmpq	$0, %gs:RUNNING
+	jne	60f
+	lea	OWN+FRAME-8(%rsp), %rax	/* a call that began at the stack pointer itself goes on */
+	cmp	%gs:SHOWN, %rax
+	jae	70f
+3:	mov	%gs:HIGH, %rax
+	sub	%gs:NEXT, %rax
+	cmp	$STACK_SIZE - LEAST, %rax
+	ja	80f
+
+	push	%rbx
+	push	%rcx
+	push	%rdx
+	push	%rsi
+	push	%rdi
+	push	%r8
+	push	%r9
+	push	%r10
+	push	%r11
+	mov	%rsp, %rbx
+	lea	SAVED+OWN+FRAME(%rsp), %rax
+	mov	%rax, %gs:LEFT
+	mov	%r11, %gs:RUNNING	/* which C finds there (include/gilk_variable.h) */
+	mov	%gs:NEXT, %rsp
+	testl	$1, SITE_VECTORS(%r11)
+	jz	4f
+	sub	$AREA, %rsp
+	xor	%eax, %eax		/* the header must be zero before xsave */
+	.irp	word, 512, 520, 528, 536, 544, 552, 560, 568
+	mov	%rax, \word(%rsp)
+	.endr
+	mov	$PARTS, %eax
+	xor	%edx, %edx
+	xsave64	(%rsp)
+4:	lea	SAVED+OWN(%rbx), %rdi
+	mov	%r11, %rsi
+	movslq	4(%r11), %rax
+	lea	8(%r11,%rax), %rax
+	call	*%rax
+	mov	(%rbx), %r11
+	testl	$1, SITE_VECTORS(%r11)
+	jz	5f
+	mov	$PARTS, %eax
+	xor	%edx, %edx
+	xrstor64 (%rsp)
+5:	mov	%rbx, %rsp
+	movq	$0, %gs:RUNNING
+	pop	%r11
+	pop	%r10
+	pop	%r9
+	pop	%r8
+	pop	%rdi
+	pop	%rsi
+	pop	%rdx
+	pop	%rcx
+	pop	%rbx
+6:	pop	%rax
+	add	$127, %al
+	sahf
+	pop	%rax
+	mov	8+FRAME_R11(%rsp), %r11
+	ret
+
+	.subsection 1
+50:	call	gilk_claim_thunk
+	jc	7f
+	cmpq	$0, %gs:HIGH
+	jne	1b
+	jmp	7f			/* there are no stacks yet */
+60:	mov	%gs:HIGH, %rax
+	sub	%rsp, %rax
+	cmp	$STACK_SIZE, %rax
+	jb	62f
+	lea	OWN+FRAME-8(%rsp), %rax
+	ask	gilk_advice_is_inside
+	test	%eax, %eax
+	jz	2b
+62:	incq	%gs:NESTED
+7:	movslq	(%r11), %rax
+	lea	4(%r11,%rax), %rax
+	mov	%rax, 16(%rsp)
+	jmp	6b
+70:	ask	gilk_advice_prune
+	jmp	3b
+80:	incq	%gs:SKIPPED
+	jmp	7b
+	.previous
+
+	.section .note.GNU-stack, "", @progbits

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Accesses of a variable, as the C of woven aspects has them (lang/aspect/code/accessing.py). A patch has laid a place on
+ * the stack in the way of an instruction (abi/gilk_access.h): what it reads comes from there, what it writes goes there.
+ *
+ * An access may reach a part of the variable, or beyond it. A value of the variable's own size is all of it, with the
+ * bytes that the instruction reads or writes in their place; of another it is what the access has of the variable, as
+ * far as there is room.
+ */
+#ifndef GILK_VARIABLE_H
+#define GILK_VARIABLE_H
+
+#include "gilk_aspect.h"
+#include "../abi/gilk_access.h"
+
+struct gilk_variable {
+	gilk_u64 start, size;
+	int whole; /* a value is all of it */
+};
+
+#define GILK_NEWEST 216 /* struct gilk_block: advising.newest */
+
+/* The place of the access whose advice the thread is in: host/access.S leaves it there. */
+static inline const struct gilk_access_site *gilk_own_site(void)
+{
+	return (const struct gilk_access_site *)gilk_block_load(GILK_RUNNING);
+}
+
+static inline gilk_u64 gilk_own_pc(void)
+{
+	const struct gilk_access_site *site = gilk_own_site();
+
+	return (gilk_u64)(&site->pc + 1) + (gilk_u64)(long)site->pc;
+}
+
+/* The innermost call under way that has a frame, or 0. */
+static inline const struct gilk_activation_head *gilk_newest_call(void)
+{
+	const struct gilk_activation_head *one = (const struct gilk_activation_head *)gilk_block_load(GILK_NEWEST);
+
+	while (one && !one->frame)
+		one = one->previous;
+	return one;
+}
+
+/* So many bytes, at once if one instruction can do that. */
+static inline void gilk_move(void *to, const void *from, gilk_u64 size)
+{
+	switch (size) {
+	case 1:
+		*(volatile gilk_u8 *)to = *(const volatile gilk_u8 *)from;
+		return;
+	case 2:
+		*(volatile unsigned short *)to = *(const volatile unsigned short *)from;
+		return;
+	case 4:
+		*(volatile gilk_u32 *)to = *(const volatile gilk_u32 *)from;
+		return;
+	case 8:
+		*(volatile gilk_u64 *)to = *(const volatile gilk_u64 *)from;
+		return;
+	}
+	gilk_copy(to, from, size);
+}
+
+static inline void gilk_access_load(struct gilk_access *access, const struct gilk_access_site *site)
+{
+	gilk_move(access->bytes, (const void *)access->address, site->size);
+}
+
+static inline void gilk_access_store(const struct gilk_access *access, const struct gilk_access_site *site)
+{
+	gilk_move((void *)access->address, access->bytes, site->size);
+}
+
+static inline int gilk_access_reaches(const struct gilk_access *access, const struct gilk_access_site *site,
+				      const struct gilk_variable *variable)
+{
+	return access->address < variable->start + variable->size && access->address + site->size > variable->start;
+}
+
+static inline long gilk_access_offset(const struct gilk_access *access, const struct gilk_variable *variable)
+{
+	return (long)(access->address - variable->start);
+}
+
+/* The bytes of the variable that the access has: from `*first` of the access and `*at` of the value on, how many. */
+static inline gilk_u64 gilk_access_part(const struct gilk_access *access, const struct gilk_access_site *site,
+					const struct gilk_variable *variable, gilk_u64 room, gilk_u64 *first, gilk_u64 *at)
+{
+	gilk_u64 start = access->address, end = start + site->size, last = variable->start + variable->size, count;
+
+	*first = start < variable->start ? variable->start - start : 0;
+	*at = variable->whole ? start + *first - variable->start : 0;
+	count = (end < last ? end : last) - (start + *first);
+	return count < room - *at ? count : room - *at;
+}
+
+/* The value with `bytes` for those that are accessed. `room`: bytes of the value. */
+static inline void gilk_access_value(const struct gilk_access *access, const struct gilk_access_site *site,
+				     const struct gilk_variable *variable, const gilk_u8 *bytes, void *value, gilk_u64 room)
+{
+	gilk_u64 first, at, count, n;
+
+	if (variable->whole && access->address == variable->start && site->size == room) {
+		gilk_move(value, bytes, room);
+		return;
+	}
+	if (variable->whole)
+		gilk_move(value, (const void *)variable->start, room);
+	else
+		for (n = 0; n < room; n++)
+			((volatile gilk_u8 *)value)[n] = 0;
+	count = gilk_access_part(access, site, variable, room, &first, &at);
+	gilk_copy((gilk_u8 *)value + at, bytes + first, count);
+}
+
+/* The bytes of the access that are the variable's are those of the value. */
+static inline void gilk_access_put(struct gilk_access *access, const struct gilk_access_site *site,
+				   const struct gilk_variable *variable, const void *value, gilk_u64 room)
+{
+	gilk_u64 first, at, count = gilk_access_part(access, site, variable, room, &first, &at);
+
+	gilk_copy(access->bytes + first, (const gilk_u8 *)value + at, count);
+}
+
+#endif

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Advice on accesses of variables, as machine code in patches (native/abi/gilk_access.h).
+
+An instruction that reads or writes the variable runs with a place on the stack as its memory operand. The value that
+it is to read is put there before, and one that it has written is taken from there; the variable itself is touched by
+nobody else. So every instruction keeps its meaning, its registers and its flags, whichever it is.
+
+One that cannot have another operand (atomic, a call, a string instruction) runs as it is, between two observers.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import Enum, auto
+from typing import Any, Final
+
+from iced_x86 import Code, Encoder, Instruction, MemoryOperand, Register
+
+from gilk.arch import asm
+from gilk.splice.code import CodeBuilder
+from gilk.splice.frame import DIRECTION, FLAGS, RED_ZONE
+from gilk.splice.host import Context, Host
+from gilk.splice.instrument import Instrument
+from gilk.splice.relocate import relocate
+from gilk.values import dataclass
+
+_EVERYTHING: Final = FLAGS | (1 << 16) - 1
+_FRAME: Final = 2 * RED_ZONE  # struct gilk_access, and the red zone above it
+_ADDRESS, _R11, _FLAGS, _KEPT = 64, 72, 80, 88  # in struct gilk_access
+_WHOLE, _AHEAD, _BEHIND, _TRIED = range(4)  # enum gilk_access_phase
+_SITE: Final = struct.Struct("<4I")
+_LEA_R11: Final = b"\x4c\x8d\x1d"  # lea r11, [rip + rel32]
+_POP_FLAGS: Final = b"\x8f\x44\x24" + bytes((_FLAGS,))  # pop qword ptr [rsp + 80]
+_PUSH_FLAGS: Final = b"\xff\x74\x24" + bytes((_FLAGS,))
+_POP_KEPT: Final = b"\x8f\x44\x24" + bytes((_KEPT,))
+_PUSH_KEPT: Final = b"\xff\x74\x24" + bytes((_KEPT,))
+_R11_AT_R11: Final = {1: b"\x45\x8a\x1b", 2: b"\x66\x45\x8b\x1b", 4: b"\x45\x8b\x1b", 8: b"\x4d\x8b\x1b"}
+_R11_AT_RSP: Final = {
+    1: b"\x44\x8a\x1c\x24", 2: b"\x66\x44\x8b\x1c\x24", 4: b"\x44\x8b\x1c\x24", 8: b"\x4c\x8b\x1c\x24",
+}  # fmt: skip
+_AT_RSP_R11: Final = {
+    1: b"\x44\x88\x1c\x24", 2: b"\x66\x44\x89\x1c\x24", 4: b"\x44\x89\x1c\x24", 8: b"\x4c\x89\x1c\x24",
+}  # fmt: skip
+_AT_RAX_R11: Final = {1: b"\x44\x88\x18", 2: b"\x66\x44\x89\x18", 4: b"\x44\x89\x18", 8: b"\x4c\x89\x18"}
+
+
+class Means(Enum):
+    """How an instruction gets to its operand."""
+
+    EXCHANGED = auto()  # it has a place on the stack for it
+    READ_ONCE = auto()  # as it is, behind an observer
+    OBSERVED = auto()  # as it is, between two observers
+
+
+@dataclass(frozen=True, slots=True)
+class AccessAdvice:
+    """A C function in the arena; ``vectors``: it may change vector registers."""
+
+    entry: int
+    vectors: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AccessingInstruction:
+    """``raw`` at its link-time address, to which the loader has added ``bias``; ``size`` in bytes of its operand."""
+
+    instruction: Instruction
+    raw: bytes
+    bias: int
+    means: Means
+    reads: bool
+    writes: bool
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Accessed:
+    """Advice on what an instruction reads, and on what it writes: on one of them at least. ``replaces``: some of it
+    stands in place of that.
+
+    ``number``: of the function that it is in, among those that the C knows. ``thunk``: the runtime's way into C.
+    """
+
+    of: AccessingInstruction
+    read: AccessAdvice | None
+    write: AccessAdvice | None
+    replaces: bool
+    number: int
+    thunk: int
+
+    @property
+    def reads(self) -> int:
+        return _EVERYTHING
+
+    def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
+        """With the instruction, where it is ``around`` that."""
+        _Emission(self, builder, context).emit()
+
+
+def last(instruments: list[Instrument]) -> list[Instrument]:
+    """The same with those on accesses behind all others: the instruction is a part of them."""
+    return sorted(instruments, key=lambda each: isinstance(each, Accessed))
+
+
+def is_around(instrument: Instrument | None) -> bool:
+    """Whether it has the instruction at its point run."""
+    return isinstance(instrument, Accessed) and instrument.of.means is not Means.READ_ONCE
+
+
+class _Emission:
+    def __init__(self, accessed: Accessed, builder: CodeBuilder, context: Context) -> None:
+        self._of, self._read, self._write = accessed.of, accessed.read, accessed.write
+        self._accessed, self._builder, self._context = accessed, builder, context
+        self._end, self._plain = builder.label(), builder.label()
+        self._turned = bool(context.live & DIRECTION)
+
+    def emit(self) -> None:
+        """Where there is no advice to run, the instruction runs as the program has it."""
+        builder = self._builder
+        builder.emit(asm.lea_stack(asm.RSP, -_FRAME) + asm.store_stack(asm.R11, _R11))
+        self._load_address()
+        builder.emit(asm.store_stack(asm.R11, _ADDRESS))
+        if self._of.means is Means.EXCHANGED and self._of.reads and self._of.writes and not self._accessed.replaces:
+            self._try()
+        elif self._of.means is Means.EXCHANGED:
+            self._exchange()
+        elif self._of.means is Means.OBSERVED:
+            self._observe()
+        else:
+            self._observe_once()
+        builder.emit(asm.lea_stack(asm.RSP, _FRAME))
+        builder.place(self._end)
+
+    def _load_address(self) -> None:
+        """The operand's, into r11, which may be a part of it."""
+        instruction = self._of.instruction
+        if instruction.is_ip_rel_memory_operand:
+            self._builder.external(_LEA_R11, int(instruction.ip_rel_memory_address) + self._of.bias)
+            return
+        memory = MemoryOperand(
+            instruction.memory_base, instruction.memory_index, instruction.memory_index_scale,
+            _signed(instruction.memory_displacement), 8 if instruction.memory_displ_size else 0,
+        )  # fmt: skip
+        self._builder.emit(encoded(Instruction.create_reg_mem(Code.LEA_R64_M, Register.R11, memory)))
+
+    def _exchange(self) -> None:
+        builder, drained = self._builder, self._builder.label()
+        if self._read is not None:
+            self._call(self._read, _WHOLE, self._plain)
+            builder.cold(self._lay_plain)
+        elif self._of.reads:
+            self._fill()
+        else:
+            builder.emit(asm.load_stack(asm.R11, _R11))
+        builder.emit(exchanged(self._of.instruction))
+        if self._write is not None:
+            builder.emit(asm.store_stack(asm.R11, _R11))
+            self._call(self._write, _WHOLE, drained)
+            builder.cold(lambda: self._lay_drain(drained))
+        elif self._of.writes:
+            self._drain()
+
+    def _observe(self) -> None:
+        """Observers of a write know the value from before, and come again behind the instruction."""
+        builder, behind = self._builder, self._builder.label()
+        builder.cold(self._lay_plain)
+        if self._read is not None:
+            self._call(self._read, _WHOLE, self._plain)
+        if self._write is not None:
+            self._call(self._write, _AHEAD, self._plain)
+        relocate(builder, self._of.instruction, self._of.raw, self._of.bias)
+        if self._write is not None:
+            builder.emit(asm.store_stack(asm.R11, _R11))
+            self._call(self._write, _BEHIND, behind)
+        builder.place(behind)
+
+    def _try(self) -> None:
+        """Have the instruction write to the stack first: it has no operand but that, and the flags."""
+        builder, behind, reads_flags = self._builder, self._builder.label(), self._of.instruction.rflags_read != 0
+        builder.cold(self._lay_plain)
+        if self._read is not None:
+            self._call(self._read, _WHOLE, self._plain)
+        if self._write is not None:
+            builder.emit(asm.load_stack(asm.R11, _ADDRESS))
+            self._fill()
+            builder.emit(asm.PUSHF + _POP_KEPT if reads_flags else b"")
+            builder.emit(exchanged(self._of.instruction))
+            builder.emit(_PUSH_KEPT + asm.POPF if reads_flags else b"")
+            self._call(self._write, _TRIED, self._plain)
+        relocate(builder, self._of.instruction, self._of.raw, self._of.bias)
+        if self._write is not None:
+            self._call(self._write, _BEHIND, behind)
+        builder.place(behind)
+
+    def _observe_once(self) -> None:
+        assert self._read is not None
+        behind = self._builder.label()
+        self._call(self._read, _WHOLE, behind)
+        self._builder.place(behind)
+
+    def _call(self, advice: AccessAdvice, phase: int, failed: int) -> None:
+        """Behind it registers and flags are what they were, r11 too: struct gilk_access has that."""
+        builder, site = self._builder, self._builder.label()
+        builder.emit(asm.PUSHF + _POP_FLAGS + asm.CLD if self._turned else b"")
+        builder.local(_LEA_R11, site)
+        builder.external(asm.CALL32, self._accessed.thunk)
+        builder.emit(_PUSH_FLAGS + asm.POPF if self._turned else b"")
+        out = builder.label() if self._turned else failed
+
+        def lay() -> None:
+            if out != failed:
+                builder.place(out)
+                builder.emit(_PUSH_FLAGS + asm.POPF)
+                builder.local(asm.JMP32, failed)
+            builder.place(site)
+            builder.local(b"", out)
+            builder.external(b"", advice.entry)
+            builder.emit(_SITE.pack(advice.vectors, self._accessed.number, self._of.size, phase))
+            builder.external(b"", self._context.address)
+
+        builder.cold(lay)
+
+    def _lay_plain(self) -> None:
+        """The instruction as the program has it."""
+        builder = self._builder
+        builder.place(self._plain)
+        builder.emit(asm.lea_stack(asm.RSP, _FRAME))
+        builder.mark(self._context.address, False)
+        relocate(builder, self._of.instruction, self._of.raw, self._of.bias)
+        builder.local(asm.JMP32, self._end)
+
+    def _lay_drain(self, label: int) -> None:
+        """Put a value that was written where it belongs, without advice."""
+        self._builder.place(label)
+        if self._of.size in _AT_RAX_R11:
+            self._drain()
+        else:
+            self._builder.emit(asm.lea_stack(asm.RSP, _FRAME))
+            relocate(self._builder, self._of.instruction, self._of.raw, self._of.bias)  # a store, made once more
+            self._builder.local(asm.JMP32, self._end)
+            return
+        self._builder.emit(asm.lea_stack(asm.RSP, _FRAME))
+        self._builder.local(asm.JMP32, self._end)
+
+    def _fill(self) -> None:
+        """Put the value that is to be read onto the stack. The address is in r11, whose own value comes back."""
+        size = self._of.size
+        self._builder.emit(_R11_AT_R11[size] + _AT_RSP_R11[size] + asm.load_stack(asm.R11, _R11))
+
+    def _drain(self) -> None:
+        """Take the value that was written from the stack."""
+        size = self._of.size
+        self._builder.emit(asm.store_stack(asm.R11, _R11) + asm.store_stack(asm.RAX, _KEPT))
+        self._builder.emit(asm.load_stack(asm.RAX, _ADDRESS) + _R11_AT_RSP[size] + _AT_RAX_R11[size])
+        self._builder.emit(asm.load_stack(asm.RAX, _KEPT) + asm.load_stack(asm.R11, _R11))
+
+
+def exchanged(instruction: Instruction) -> bytes:
+    """The same with the word at the stack pointer as its memory operand, which need not be aligned."""
+    other = instruction.copy()
+    if instruction.code in UNALIGNED:
+        other.code = UNALIGNED[instruction.code]
+    other.memory_base, other.memory_index, other.memory_index_scale = Register.RSP, Register.NONE, 1
+    other.memory_displacement, other.memory_displ_size = 0, 0
+    other.segment_prefix = Register.NONE
+    return encoded(other)
+
+
+def encoded(instruction: Instruction) -> bytes:
+    encoder = Encoder(64)
+    encoder.encode(instruction, 0)
+    return bytes(encoder.take_buffer())
+
+
+def _unaligned() -> dict[int, Any]:
+    """Moves that want their operand aligned, with those that do not."""
+    names: dict[str, Any] = {name: code for name, code in vars(Code).items() if isinstance(code, int)}
+    pairs = (("MOVAPS", "MOVUPS"), ("MOVAPD", "MOVUPD"), ("MOVDQA", "MOVDQU"))
+    return {
+        code: names[name.replace(old, new)]
+        for name, code in names.items()
+        for old, new in pairs
+        if old in name and name.replace(old, new) in names
+    }
+
+
+UNALIGNED: Final = _unaligned()
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value

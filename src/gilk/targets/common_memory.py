@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Memory that several targets and gilk have mapped. The first target makes it; the others are handed its descriptor."""
+
+from __future__ import annotations
+
+import mmap
+import os
+
+from gilk.targets.base import Target
+
+
+class CommonMemory:
+    """Targets keep their mappings until their keepers take all out."""
+
+    def __init__(self, size: int) -> None:
+        """``size`` in bytes."""
+        self.size = size
+        self._descriptor = -1
+        self._view: mmap.mmap | None = None
+
+    def map_into(self, target: Target) -> int:
+        """The address there. Raises TargetError `cannot-share` and as Tracer does."""
+        if self._descriptor >= 0:
+            return target.keeper.map_common(self._descriptor, self.size)
+        self._descriptor, address = target.keeper.share_memory(self.size)
+        self._view = mmap.mmap(self._descriptor, self.size)
+        return address
+
+    @property
+    def there(self) -> bool:
+        """Whether a target has made it."""
+        return self._view is not None
+
+    @property
+    def view(self) -> memoryview:
+        """Our own mapping; any of the targets may have written anything there."""
+        assert self._view is not None, "no target has it yet"
+        return memoryview(self._view)
+
+    def close(self) -> None:
+        """The descriptor alone: what has been read of the memory stays readable."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
