@@ -113,9 +113,16 @@ def ask(pid: int, words: dict[str, Any]) -> dict[str, Any]:
         except (Closed, OSError):
             raise _none(pid) from None
     if "error" in found:
-        raise UsageError(str(found["error"].get("slug")), str(found["error"].get("message")))
+        raise _refused(found["error"])
     answer = found.get("answer")
     return answer if isinstance(answer, dict) else {}
+
+
+def _refused(error: dict[str, Any]) -> UsageError:
+    message = str(error.get("message"))
+    if error.get("slug") == "no-such-aspect":
+        return UsageError("no-such-aspect", message)
+    return UsageError("bad-request", message)
 
 
 def _none(pid: int) -> UsageError:
