@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import field
 
-from iced_x86 import Instruction
+from iced_x86 import Instruction, Mnemonic
 
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.followed import RESULTS, SOMEWHERE, AddressRules, Escapes, Held, joined
@@ -55,8 +55,8 @@ class VariableAccesses:
 @dataclass(frozen=True, slots=True)
 class Variable:
     """A ``part`` of an ``object``: all of it, or a member. ``slots``: words of the image that hold an address of the
-    object once it is loaded, each with that, as GOT entries do; ``pointers``: other words that do. An object that lies elsewhere has a range of its own all
-    the same, apart from all that the image has."""
+    object once it is loaded, each with that, as GOT entries do; ``pointers``: other words that do. An object that lies
+    elsewhere has a range of its own all the same, apart from all that the image has."""
 
     object: AddressRange
     part: AddressRange
@@ -97,10 +97,19 @@ class _Search:
         for at in references(self._image, tuple(ranges)):
             span = self._image.span_at(at)
             if span is None:
-                self._escapes[at] = Escape(at, "", "to code that belongs to no function")
+                if not self._is_padding(at):
+                    self._escapes[at] = Escape(at, "", "to code that belongs to no function")
                 continue
             function = self._whole(self._analysis.function(span))
             self._todo[function.start] = function
+
+    def _is_padding(self, at: int) -> bool:
+        """Whether nothing but idle instructions lie between the functions around."""
+        before, behind = self._image.span_before(at), self._image.span_after(at)
+        if before is None or behind is None:
+            return False
+        gap = self._image.read(before.end, behind.start - before.end)
+        return all(x86.is_nop(one) or x86.is_trap(one) or _is_idle(one) for one in x86.decode(gap, before.end))
 
     def _whole(self, function: Function) -> Function:
         whole = self._image.span_at(function.whole) if function.whole else None
@@ -110,8 +119,7 @@ class _Search:
         """The function may return an address: to those that call it, if it is known who does."""
         whole = self._whole(function)
         span = self._image.span_at(whole.start)
-        jumps = self._analysis.jumps
-        if span is None or span.exported or whole.start in (*jumps.taken, *jumps.pointers) or whole.start == self._image.entry:
+        if span is None or span.exported or self._is_taken(whole.start):
             self.escape(function, address, "to the caller")
             return
         old = self._returning.get(whole.start, Held())
@@ -120,8 +128,13 @@ class _Search:
             self._returning[whole.start] = new
             self._follow([AddressRange(whole.start, whole.start + 1)])
 
+    def _is_taken(self, start: int) -> bool:
+        """Whether somebody else than direct calls and jumps may lead there."""
+        jumps = self._analysis.jumps
+        return start == self._image.entry or start in jumps.taken or start in jumps.pointers
+
     def result_of(self, instruction: Instruction) -> Held:
-        """What a function that is called leaves in registers."""
+        """The addresses that a function leaves in registers which the instruction calls."""
         return self._returning.get(instruction.near_branch_target, {}) if x86.is_direct_call(instruction) else {}
 
     def _taken(self, target: int) -> int:
@@ -205,7 +218,7 @@ class _Following:
             todo[start] = None
 
     def _through(self, function: Function, block: Block) -> tuple[Held, Held]:
-        """What registers hold behind it, and what landing pads may find in them."""
+        """The addresses that registers hold behind it, and those that landing pads may find in them."""
         held, thrown = self._held[block.start], Held()
         for instruction in self._body(function, block):
             before = held
@@ -237,3 +250,8 @@ class _Following:
             steps = self._analysis.steps(function, block)
             known = self._bodies[block.start] = [step.instruction for step in steps]
         return known
+
+
+def _is_idle(instruction: Instruction) -> bool:
+    """``xchg %ax,%ax``, which assemblers fill up with."""
+    return instruction.mnemonic == Mnemonic.XCHG and instruction.op0_register == instruction.op1_register

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from iced_x86 import Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register
+from iced_x86 import Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind
 
 from gilk.analysis.memory_uses import is_string
 from gilk.analysis.references import AddressRange
@@ -48,8 +48,8 @@ def joined(one: Held, other: Held) -> Held:
 
 
 class AddressRules:
-    """What instructions do with addresses of ``objects``. ``slots``: words of data that hold one each, which nobody
-    changes. ``absolute``: numbers in instructions may be addresses."""
+    """Rules for what instructions do with addresses of ``objects``. ``slots``: words of data that hold one each, which
+    nobody changes. ``absolute``: numbers in instructions may be addresses."""
 
     def __init__(
         self, objects: AddressRange, slots: dict[int, int], absolute: bool, taken: Callable[[int], int]
@@ -59,7 +59,7 @@ class AddressRules:
         self._object, self._slots, self._absolute, self._taken = objects, slots, absolute, taken
 
     def after(self, held: Held, instruction: Instruction) -> Held:
-        """What registers hold behind it. Raises Escapes."""
+        """The addresses that registers hold behind it. Raises Escapes."""
         mnemonic, flow = instruction.mnemonic, instruction.flow_control
         if mnemonic in _COMPARES:
             return held
@@ -219,7 +219,8 @@ def _reads_first(instruction: Instruction) -> bool:
 
 
 def _is_difference(instruction: Instruction) -> bool:
-    return instruction.mnemonic in (Mnemonic.SUB, Mnemonic.XOR) and instruction.op0_kind == instruction.op1_kind == OpKind.REGISTER
+    registers = instruction.op0_kind == instruction.op1_kind == OpKind.REGISTER
+    return registers and instruction.mnemonic in (Mnemonic.SUB, Mnemonic.XOR)
 
 
 def _is_cmov(instruction: Instruction) -> bool:

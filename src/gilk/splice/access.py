@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Advice on accesses of variables, as machine code in patches (native/abi/gilk_access.h).
 
-An instruction that reads or writes the variable runs with a place on the stack as its memory operand. What it is to
-read is put there before, what it has written is taken from there, and the variable itself is touched by nobody else. So
-every instruction keeps its meaning, its registers and its flags, whichever it is.
+An instruction that reads or writes the variable runs with a place on the stack as its memory operand: there it reads
+the value that advice decides on, and there advice finds the value that it has written. So every instruction keeps its
+meaning, its registers and its flags, whichever it is.
 
 One that cannot have another operand (atomic, a call, a string instruction) runs as it is, between two observers.
 """
@@ -35,8 +35,12 @@ _PUSH_FLAGS: Final = b"\xff\x74\x24" + bytes((_FLAGS,))
 _POP_KEPT: Final = b"\x8f\x44\x24" + bytes((_KEPT,))
 _PUSH_KEPT: Final = b"\xff\x74\x24" + bytes((_KEPT,))
 _R11_AT_R11: Final = {1: b"\x45\x8a\x1b", 2: b"\x66\x45\x8b\x1b", 4: b"\x45\x8b\x1b", 8: b"\x4d\x8b\x1b"}
-_R11_AT_RSP: Final = {1: b"\x44\x8a\x1c\x24", 2: b"\x66\x44\x8b\x1c\x24", 4: b"\x44\x8b\x1c\x24", 8: b"\x4c\x8b\x1c\x24"}
-_AT_RSP_R11: Final = {1: b"\x44\x88\x1c\x24", 2: b"\x66\x44\x89\x1c\x24", 4: b"\x44\x89\x1c\x24", 8: b"\x4c\x89\x1c\x24"}
+_R11_AT_RSP: Final = {
+    1: b"\x44\x8a\x1c\x24", 2: b"\x66\x44\x8b\x1c\x24", 4: b"\x44\x8b\x1c\x24", 8: b"\x4c\x8b\x1c\x24",
+}  # fmt: skip
+_AT_RSP_R11: Final = {
+    1: b"\x44\x88\x1c\x24", 2: b"\x66\x44\x89\x1c\x24", 4: b"\x44\x89\x1c\x24", 8: b"\x4c\x89\x1c\x24",
+}  # fmt: skip
 _AT_RAX_R11: Final = {1: b"\x44\x88\x18", 2: b"\x66\x44\x89\x18", 4: b"\x44\x89\x18", 8: b"\x4c\x89\x18"}
 
 
@@ -71,8 +75,8 @@ class AccessingInstruction:
 
 @dataclass(frozen=True, slots=True)
 class Accessed:
-    """Advice on what an instruction reads, and on what it writes: on one of them at least. ``replaces``: some of it stands
-    in place of that.
+    """Advice on what an instruction reads, and on what it writes: on one of them at least. ``replaces``: some of it
+    stands in place of that.
 
     ``number``: of the function that it is in, among those that the C knows. ``thunk``: the runtime's way into C.
     """
@@ -157,7 +161,7 @@ class _Emission:
             self._drain()
 
     def _observe(self) -> None:
-        """What observes a write knows what was there before, and comes again behind the instruction."""
+        """An observer of a write sees the old value, and comes again behind the instruction."""
         builder, behind = self._builder, self._builder.label()
         builder.cold(self._lay_plain)
         if self._read is not None:
@@ -171,7 +175,7 @@ class _Emission:
         builder.place(behind)
 
     def _try(self) -> None:
-        """What the instruction writes shows on the stack before; it has no operand but that, and the flags."""
+        """The instruction shows on the stack beforehand what it writes; nothing but flags differs the second time."""
         builder, behind, reads_flags = self._builder, self._builder.label(), self._of.instruction.rflags_read != 0
         builder.cold(self._lay_plain)
         if self._read is not None:
@@ -226,7 +230,7 @@ class _Emission:
         builder.local(asm.JMP32, self._end)
 
     def _lay_drain(self, label: int) -> None:
-        """What was written goes where it belongs, without advice."""
+        """The value that was written goes where it belongs, without advice."""
         self._builder.place(label)
         if self._of.size in _AT_RAX_R11:
             self._drain()
@@ -239,12 +243,12 @@ class _Emission:
         self._builder.local(asm.JMP32, self._end)
 
     def _fill(self) -> None:
-        """What is to be read, onto the stack. The address is in r11, whose own value comes back."""
+        """Put the value to be read onto the stack. The address is in r11, whose own value comes back."""
         size = self._of.size
         self._builder.emit(_R11_AT_R11[size] + _AT_RSP_R11[size] + asm.load_stack(asm.R11, _R11))
 
     def _drain(self) -> None:
-        """What was written, from the stack."""
+        """Take the value that was written from the stack."""
         size = self._of.size
         self._builder.emit(asm.store_stack(asm.R11, _R11) + asm.store_stack(asm.RAX, _KEPT))
         self._builder.emit(asm.load_stack(asm.RAX, _ADDRESS) + _R11_AT_RSP[size] + _AT_RAX_R11[size])

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Shadows of accesses: the instructions of a process that may read or write variables which elements of aspects name."""
+"""Shadows of accesses: instructions of a process that may read or write variables which elements of aspects name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from gilk.analysis.accesses import Escape
-from gilk.analysis.memory_uses import Manner
+from gilk.analysis.memory_uses import OperandManner
 from gilk.engines.aspect.shadows import Shadows, is_placed
 from gilk.engines.aspect.variables import (
     FoundVariable,
     LoadedAccess,
-    Part,
+    VariablePart,
     find_variable,
     loaded_accesses,
 )
@@ -38,7 +38,8 @@ _WORDS = (1, 2, 4, 8)
 _VOID = CheckedType("void")
 _WORD = CheckedType("unsigned long", None, 8)
 _MEANS = {
-    Manner.PLAIN: Means.EXCHANGED, Manner.TIED: Means.READ_ONCE, Manner.ATOMIC: Means.OBSERVED,
+    OperandManner.PLAIN: Means.EXCHANGED, OperandManner.TIED: Means.READ_ONCE,
+    OperandManner.ATOMIC: Means.OBSERVED,
 }  # fmt: skip
 
 
@@ -72,7 +73,7 @@ class AccessShadows:
     ``parts``: by path of a member, where that is in its variable."""
 
     def __init__(
-        self, process: Code, file: CheckedFile, groups: Collection[str], calls: Shadows, parts: dict[str, Part]
+        self, process: Code, file: CheckedFile, groups: Collection[str], calls: Shadows, parts: dict[str, VariablePart]
     ) -> None:
         self._process, self._file, self._groups, self._calls, self._parts = process, file, groups, calls, parts
         self.left_out: list[str] = []  # accesses that aspects miss which permit that, in words
@@ -80,7 +81,7 @@ class AccessShadows:
     def found(self, aspects: Sequence[NumberedAspect]) -> tuple[AccessShadow, ...]:
         """In order of address. Raises UsageError `no-such-variable`, `ambiguous-variable`, `escapes`, `atomic-access`,
         `split-access`, `strange-access`, `cannot-weave`."""
-        by_place: dict[tuple[int, int], tuple[FoundVariable, Part, list[_Named]]] = {}
+        by_place: dict[tuple[int, int], tuple[FoundVariable, VariablePart, list[_Named]]] = {}
         for one in self._all(aspects):
             variable, part = self._variable(one.point)
             key = variable.address + part.offset, part.size
@@ -107,14 +108,14 @@ class AccessShadows:
                         if isinstance(last, CheckedGlobal):
                             yield _Named(aspect, number, which, last)
 
-    def _variable(self, point: CheckedGlobal) -> tuple[FoundVariable, Part]:
+    def _variable(self, point: CheckedGlobal) -> tuple[FoundVariable, VariablePart]:
         name, _, members = point.path.partition(".")
         try:
             variable = find_variable(self._process, name, point.image)
         except UsageError as error:
             error.message = f"{self._line(point)}: {error.message}"
             raise
-        part = self._parts[point.path] if members else Part(0, variable.symbol.size)
+        part = self._parts[point.path] if members else VariablePart(0, variable.symbol.size)
         size = point.type.size
         if size is not None and size != part.size:
             raise self._refused(
@@ -123,7 +124,9 @@ class AccessShadows:
             )  # fmt: skip
         return variable, part
 
-    def _of_variable(self, variable: FoundVariable, part: Part, named: Sequence[_Named]) -> Iterator[AccessShadow]:
+    def _of_variable(
+        self, variable: FoundVariable, part: VariablePart, named: Sequence[_Named]
+    ) -> Iterator[AccessShadow]:
         found, escapes = loaded_accesses(self._process, variable, part)
         if escapes:
             self._refuse(self._escaped(escapes, named[0].point), named)
@@ -168,13 +171,14 @@ class AccessShadows:
         return not within or any(low <= address < high for low, high in self._calls.ranges_of(within))
 
     def _met(
-        self, variable: FoundVariable, part: Part, write: bool, named: Sequence[_Named],
+        self, variable: FoundVariable, part: VariablePart, write: bool, named: Sequence[_Named],
         functions: tuple[tuple[str, str], ...],
     ) -> MetAccess:  # fmt: skip
         first = named[0].point
         for one in named:
             if one.point.type.text != first.type.text:
-                raise self._refused("cannot-weave", one.point, f"{first.path} has another type elsewhere in the file", "declare it alike")
+                why = f"{first.path} has another type elsewhere in the file"
+                raise self._refused("cannot-weave", one.point, why, "declare it alike")
         value = first.type if first.type.size in _WORDS else _WORD
         point = CheckedFunction(
             first.image, first.path, True, _VOID if write else value, (value,) if write else (), False, first.span
@@ -196,7 +200,7 @@ class AccessShadows:
 
     def _shadow(
         self, where: LoadedAccess, read: MetAccess | None, write: MetAccess | None, number: int, named: _Named,
-        part: Part,
+        part: VariablePart,
     ) -> AccessShadow:  # fmt: skip
         access, use = where.access, where.access.use
         means = _MEANS.get(use.manner)
@@ -213,25 +217,27 @@ class AccessShadows:
         made = AccessingInstruction(instruction, raw, where.loaded.bias, means, use.reads, use.writes, use.size)
         return AccessShadow(where, made, read, write, number)
 
-    def _check(self, met: MetAccess, where: LoadedAccess, means: Means, part: Part) -> None:
+    def _check(self, met: MetAccess, where: LoadedAccess, means: Means, part: VariablePart) -> None:
         span = next((one for one in met.elements if one.advice is not None), met.elements[0])
         use, place = where.access.use, _place(where)
         if means is not Means.EXCHANGED and met.replaces:
-            raise self._refused_at("atomic-access", span, f"{place} cannot do without the variable: {where.access.instruction}")
+            raise self._refused_at("atomic-access", span, f"{place} needs the variable: {where.access.instruction}")
         if means is Means.OBSERVED and met.write and met.needs_value:
             raise self._refused_at(
                 "atomic-access", span, f"nobody knows before what {place} writes: {where.access.instruction}"
             )
         partial = use.size < part.size if met.whole else use.size > 8
         if met.replaces and partial:
-            raise self._refused_at("split-access", span, f"{place} accesses {use.size} bytes: {where.access.instruction}")
+            why = f"{place} accesses {use.size} bytes: {where.access.instruction}"
+            raise self._refused_at("split-access", span, why)
 
     def _refused(self, slug: str, point: CheckedGlobal, why: str, hint: str = "") -> UsageError:
         return UsageError(slug, f"{self._line(point)}: {why}", hint)
 
     def _refused_at(self, slug: str, one: MetElement, why: str) -> UsageError:
         source = self._file.source
-        return UsageError(slug, f"{source.name}, line {source.line(one.checked.span)}: {why}", "before and after advice can be had" if slug == "atomic-access" else "")
+        hint = "advice before and after can be had"
+        return UsageError(slug, f"{source.name}, line {source.line(one.checked.span)}: {why}", hint)
 
     def _line(self, point: CheckedGlobal) -> str:
         return f"{self._file.source.name}, line {self._file.source.line(point.span)}"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Members of variables that aspects name: the file's own C declares the variable, and a compiler says where they are."""
+"""Members of variables that aspects name: the file's own C declares the variable, a compiler says where they are."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
 
-from gilk.engines.aspect.variables import Part
+from gilk.engines.aspect.variables import VariablePart
 from gilk.errors import CompileError, UsageError
 from gilk.lang.aspect.checked import CheckedFile, CheckedGlobal, last_of
 from gilk.lang.aspect.code.matching import line
@@ -17,7 +17,7 @@ _NUMBERS = "gilk_parts"
 _PAIR = struct.Struct("<QQ")
 
 
-def member_parts(file: CheckedFile) -> dict[str, Part]:
+def member_parts(file: CheckedFile) -> dict[str, VariablePart]:
     """By path, where each member is in its variable. Raises UsageError `cannot-weave`."""
     points = {one.path: one for one in _variables(file) if "." in one.path}
     if not points:
@@ -26,13 +26,13 @@ def member_parts(file: CheckedFile) -> dict[str, Part]:
         numbers = _compiled(_text(file, list(points)))
     except CompileError as error:
         first = next(iter(points.values()))
+        where = f"{file.source.name}, line {file.source.line(first.span)}"
         raise UsageError(
-            "cannot-weave",
-            f"{file.source.name}, line {file.source.line(first.span)}: the compiler does not know {first.path}: {error.message}",
+            "cannot-weave", f"{where}: the compiler does not know {first.path}: {error.message}",
             f"declare the variable in %{{ %}}, as the program does: extern struct some {first.path.split('.')[0]};",
         ) from None  # fmt: skip
     pairs = _PAIR.iter_unpack(numbers[: _PAIR.size * len(points)])
-    return {path: Part(*pair) for path, pair in zip(points, pairs, strict=True)}
+    return {path: VariablePart(*pair) for path, pair in zip(points, pairs, strict=True)}
 
 
 def _variables(file: CheckedFile) -> Iterator[CheckedGlobal]:

@@ -17,7 +17,7 @@ _APART = 1 << 60  # where no image has anything: an object that lies in another 
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class VariablePart:
     """A member of a variable: where it begins in that, and how long it is, in bytes."""
 
     offset: int
@@ -49,7 +49,8 @@ def find_variable(process: Code, name: str, image: str) -> FoundVariable:
     """That of the program, and where it has none of that name, of any library. Raises UsageError `no-such-variable`,
     `ambiguous-variable`."""
     for pattern in (image,) if image else ("", "*"):
-        found = [each for loaded in process.loaded() if _is_meant(loaded, pattern) for each in _named(process, loaded, name)]
+        meant = (loaded for loaded in process.loaded() if _is_meant(loaded, pattern))
+        found = [each for loaded in meant for each in _named(process, loaded, name)]
         if len({one.address for one in found}) > 1:
             images = ", ".join(sorted({one.loaded.name for one in found})[:5])
             raise UsageError("ambiguous-variable", f"there are {len(found)} variables {name}", f"they are in {images}")
@@ -69,9 +70,9 @@ def _named(process: Code, loaded: Loaded, name: str) -> Iterator[FoundVariable]:
 
 
 def loaded_accesses(
-    process: Code, variable: FoundVariable, part: Part
+    process: Code, variable: FoundVariable, part: VariablePart
 ) -> tuple[tuple[LoadedAccess, ...], tuple[tuple[Loaded, Escape], ...]]:
-    """Of all images; and where an address of the variable gets out of sight."""
+    """The accesses of all images; and where an address of the variable gets out of sight."""
     found: list[LoadedAccess] = []
     escapes: list[tuple[Loaded, Escape]] = []
     for loaded in process.loaded():
@@ -84,7 +85,7 @@ def loaded_accesses(
     return tuple(found), tuple(escapes)
 
 
-def _as_seen(image: Image, loaded: Loaded, variable: FoundVariable, part: Part) -> Variable | None:
+def _as_seen(image: Image, loaded: Loaded, variable: FoundVariable, part: VariablePart) -> Variable | None:
     """The variable as the code of an image has it; None if that does not know it."""
     own, symbol = loaded == variable.loaded, variable.symbol
     start = symbol.address if own else _APART

@@ -27,9 +27,9 @@ _SIGNATURE = CSignature("void", WOVEN, ("void *gilk_frame", "const void *gilk_wh
 
 @dataclass(frozen=True, slots=True)
 class MetAccess:
-    """Reads, or writes, of ``size`` bytes at ``start`` in the process. ``point``: a read as a function that returns what
-    is read, a write as one that takes what is written. ``whole``: that is all of the variable. ``functions``: image and
-    name of those with instructions that make them, which places know by number."""
+    """Reads, or writes, of ``size`` bytes at ``start`` in the process. ``point``: a read as a function that returns the
+    value, a write as one that takes it. ``whole``: that is all of the variable. ``functions``: image and name of those
+    with instructions that make them, which places know by number."""
 
     start: int
     size: int
@@ -123,7 +123,7 @@ gilk_restore_errno;
 
 
 def _original(met: MetAccess) -> str:
-    """The access itself, and what matches behind it. What advice before it has done to the variable counts."""
+    """The access itself, and what matches behind it. A read sees what advice before it has done to the variable."""
     if met.write:
         put = "gilk_access_put(gilk_call->access, gilk_call->site, &gilk_variable, &gilk_came->argument_0," \
               " sizeof gilk_came->argument_0);\n"
@@ -148,7 +148,8 @@ static gilk_result_t gilk_original(struct gilk_woven_call *gilk_call, const stru
 
 def _entered(met: MetAccess) -> str:
     """The function for the patch. An instruction that runs as it is comes ahead of a write, and behind it."""
-    missed = "if (gilk_site->phase == GILK_ACCESS_WHOLE) gilk_access_store(gilk_access, gilk_site);\n" if met.write else ""
+    store = "if (gilk_site->phase == GILK_ACCESS_WHOLE) gilk_access_store(gilk_access, gilk_site);\n"
+    missed = store if met.write else ""
     return f"""\
 void {WOVEN}(void *gilk_frame, const void *gilk_where)
 {{

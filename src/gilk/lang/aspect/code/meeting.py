@@ -115,7 +115,7 @@ class MetElement:
 
 
 class Met(Protocol):
-    """What elements match at, as the parts of its C have it: calls of a function, or accesses of a variable."""
+    """Calls of a function, or accesses of a variable, at which elements match, as the parts of their C have them."""
 
     @property
     def point(self) -> CheckedFunction: ...
