@@ -14,13 +14,16 @@ from dataclasses import field
 from iced_x86 import Instruction, Mnemonic
 
 from gilk.analysis.analysis import Analysis
-from gilk.analysis.followed import RESULTS, SOMEWHERE, AddressRules, Escapes, Held, joined
+from gilk.analysis.followed import FIRST_RESULT, RESULTS, SOMEWHERE, AddressRules, Escapes, Held, joined
 from gilk.analysis.memory_uses import MemoryUse, is_string, memory_use
 from gilk.analysis.model import Block, End, Function
 from gilk.analysis.references import AddressRange, data_pointers, references
 from gilk.arch import decode as x86
 from gilk.arch.effects import REGISTERS
 from gilk.values import dataclass
+
+#: Functions of the start-up code that know where the table of transactional memory ends: a variable may begin there.
+_OF_THE_START_UP = ("deregister_tm_clones", "register_tm_clones")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +103,9 @@ class _Search:
                 if not self._is_padding(at):
                     self._escapes[at] = Escape(at, "", "to code that belongs to no function")
                 continue
-            function = self._whole(self._analysis.function(span))
-            self._todo[function.start] = function
+            if span.name not in _OF_THE_START_UP:
+                function = self._whole(self._analysis.function(span))
+                self._todo[function.start] = function
 
     def _is_padding(self, at: int) -> bool:
         """Whether nothing but idle instructions lie between the functions around."""
@@ -116,11 +120,13 @@ class _Search:
         return function if whole is None else self._analysis.function(whole)
 
     def returns(self, function: Function, held: Held, address: int) -> None:
-        """The function may return an address: to those that call it, if it is known who does."""
+        """The function may return an address: to those that call it, if it is known who does. Of others it is not
+        believed that they return pairs: what is left in the register of the second half is mostly no result."""
         whole = self._whole(function)
         span = self._image.span_at(whole.start)
         if span is None or span.exported or self._is_taken(whole.start):
-            self.escape(function, address, "to the caller")
+            if FIRST_RESULT in held:
+                self.escape(function, address, "to the caller")
             return
         old = self._returning.get(whole.start, Held())
         new = old | dict.fromkeys(RESULTS & held.keys(), SOMEWHERE)

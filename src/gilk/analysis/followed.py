@@ -33,6 +33,7 @@ _STEPS: Final = {Mnemonic.INC: 1, Mnemonic.DEC: -1}
 ARGUMENTS: Final = sum(1 << number for number in (7, 6, 2, 1, 8, 9))
 #: Registers that have what a function returns.
 RESULTS: Final = frozenset({0, 2})
+FIRST_RESULT: Final = 0
 _STRINGS: Final = (6, 7)  # rsi, rdi
 
 
