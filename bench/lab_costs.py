@@ -11,6 +11,7 @@ here, and hundreds of cycles on a real processor.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from bench.lab_scene import Scene
 from bench.measure import HERE, Programs, Row
@@ -24,6 +25,18 @@ ENTRY, RETURN, INSIDE = "kernel: count at entry", "kernel: count at return", "ke
 TRAPPED = "kernel: count at an instruction, by int3"
 CALLED, RECORDED = "kernel: C instrument at entry", "kernel: entry, recorded"
 
+#: What clauses of D do at the function's entry, or at both ends of it.
+CLAUSES = {
+    "kernel D: count": "fbt::%s:entry { @ = count(); }",
+    "kernel D: a predicate that is false": "fbt::%s:entry /arg1 == 77/ { @ = count(); }",
+    "kernel D: count by an argument": "fbt::%s:entry { @[arg1] = count(); }",
+    "kernel D: quantize": "fbt::%s:entry { @ = quantize(arg1); }",
+    "kernel D: count by execname": "fbt::%s:entry { @[execname] = count(); }",
+    "kernel D: a record of two numbers": 'fbt::%s:entry { printf("%d %d", arg0, arg1); }',
+    "kernel D: time of a call, by probefunc": """
+        fbt::%s:entry { self->t = timestamp; }
+        fbt::%s:return /self->t/ { @[probefunc] = quantize(timestamp - self->t); self->t = 0; }""",
+}
 #: A row, whose it is, and how it is measured.
 COSTS: tuple[tuple[str, str, Callable[[Scene], float]], ...] = (
     (ENTRY, "gilk", lambda scene: scene.gilk("entry", Builtin.COUNT)),
@@ -50,6 +63,8 @@ def rows(programs: Programs, counts: tuple[int, ...]) -> Iterator[Row]:
             scene = Scene(vm)
             for what, tool, cost in COSTS:
                 yield _row(what, tool, cost, scene)
+            for what, text in CLAUSES.items():
+                yield _row(what, "gilk", partial(Scene.clauses, text=text), scene)
     except (GilkError, ValueError) as error:
         yield Row(ENTRY, "gilk", None, UNIT, str(error))
 

@@ -14,9 +14,16 @@ from pathlib import Path
 from iced_x86 import Decoder
 
 from bench.measure import BUILD, HERE
+from gilk.engines.dtrace.compiled import ProgramText
+from gilk.engines.dtrace.consumer import Consumer
+from gilk.engines.dtrace.machine import OtherMachine
 from gilk.image.kernel.btf import Btf, TypeKind
 from gilk.image.model import FunctionSpan
 from gilk.lab import VM
+from gilk.lang.d.macros import Macros
+from gilk.lang.d.options import Options
+from gilk.lang.syntax.source import Source
+from gilk.runs.elsewhere import Elsewhere
 from gilk.session.kernel_session import KernelSession
 from gilk.session.request import Builtin, CFunction
 from gilk.targets.kernel import driver_build, driver_load
@@ -72,6 +79,20 @@ class Scene:
         if not seen and isinstance(instrument, Builtin):
             raise ValueError(f"{where}: it was never hit")
         return found
+
+    def clauses(self, text: str) -> float:
+        """Clauses of D in the kernel; %s in the text is the function."""
+        machine = OtherMachine(Elsewhere(self.vm.link, lambda: None), self.target)
+        source = ProgramText("script", Source("clauses", text.replace("%s", self.function)))
+        consumer = Consumer([source], Macros({}, ("clauses",)), Options(), None, (), machine)
+        try:
+            consumer.compile()
+            refused = consumer.start()
+            if refused:
+                raise ValueError(str(refused[0]))
+            return self.more()
+        finally:
+            machine.close()
 
     def by_peer(self, way: str, offset: int = 0) -> float:
         """The kernel's own way to be called there."""

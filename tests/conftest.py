@@ -50,6 +50,7 @@ def gilk_on_path(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "PYTHONPATH": str(ROOT / "src"),
         "GILK_CACHE": str(tmp_path_factory.mktemp("cache")),
         "NO_COLOR": "1",
+        "GILK_PROGRESS": "0",
     }
 
 

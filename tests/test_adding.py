@@ -21,6 +21,7 @@ from gilk.lang.ir import Binary, Constant, Given
 from gilk.lang.machine import CallArg
 from gilk.lang.types import UINT64
 from gilk.providers.probe import ProcessProbe, ProbeSite
+from gilk.image import lookup
 from gilk.splice import points
 
 NOT_SEEN = {"hours": "it counts beats"}
@@ -32,7 +33,7 @@ def probes(process, description):
         return
     for loaded in process.loaded():
         image = process.image(loaded.path)
-        for span in points.spans(image, "step") if loaded.main else ():
+        for span in lookup.spans(image, "step") if loaded.main else ():
             site = ProbeSite(loaded, span.start, points.entry(image.name, span), Given((CallArg(0), _TWICE)))
             yield ProcessProbe(("pulse", "", span.name, "beat"), (site,))
 """

@@ -19,11 +19,11 @@ SOURCE = ROOT / "src" / "gilk"
 LAYERS = [
     "web", "cli", "api", "render", "engines", "runs", "session", "trace", "providers", "lab", "targets", "toolchain",
     "lang", "splice", "analysis", "image", "cache", "arch", "spec", "native", "version", "private", "errors", "digest",
-    "outputs", "values",
+    "outputs", "activity", "values",
 ]  # fmt: skip
 ROOTS = {"__init__", "__main__"}  # the package root: for users, not for the package
 FRONT_ENDS = {"web", "cli"}
-FRONT_END_MAY_IMPORT = {"api", "render", "spec", "version", "errors", "values"}
+FRONT_END_MAY_IMPORT = {"api", "render", "spec", "version", "errors", "activity", "values"}
 PURE = {"analysis", "splice", "lang", "spec"}
 IMPURE_MODULES = {"os", "io", "subprocess", "socket", "tempfile", "shutil", "mmap", "ctypes", "threading"}
 IMPURE_CALLS = {"open", "print", "input"}
@@ -251,8 +251,8 @@ def test_every_source_file_names_its_licence() -> None:
 
 
 def licence(path: Path) -> str:
-    """The driver's is the kernel's; the header that programs share with it may be used by any."""
-    if path.name == "ilk_abi.h":
+    """The driver's is the kernel's; the headers that programs share with it may be used by any."""
+    if path.name in ("ilk_abi.h", "ilk_d_abi.h", "ilk_d_forms.h"):
         return "GPL-2.0 WITH Linux-syscall-note"
     return "GPL-2.0" if "ilk" in path.parent.parts else "LGPL-2.1-or-later"
 

@@ -14,7 +14,7 @@ import pytest
 import gilk
 from gilk.engines.follow.follower import Follower
 from gilk.engines.follow.scope import TraceScope
-from gilk.splice.points import spans
+from gilk.image.lookup import spans
 from tests.behaviour.harness import Loop, children, differences, wait_for
 from tests.programs.build import build
 

@@ -82,7 +82,7 @@ def planned_late(session: Session, program: Grabber, step: int) -> None:
         program.ask(sorted(ground.puns.pages.keys() - session._workspace._mapped)[::step])
         return made
 
-    session._ledger._planning = planning
+    session._ledger.planner.planning = planning
 
 
 def test_it_is_planned_anew() -> None:

@@ -146,14 +146,14 @@ def test_a_change_that_fails_in_the_second_image_leaves_the_first_free(
     source.write_text("#include <gilk.h>\nvoid note(unsigned iid) { ilk_log_integer_sample(iid, iid); }\n")
     instrument = CFunction(source, "note")
     with Loop([build("hot8")]) as loop, gilk.attach(loop.pid) as target, Session(target.process) as session:
-        planning = session._ledger._planning
+        planning = session._ledger.planner.planning
 
         def fails_in_libc(ground: PatchContext, wanted: Iterable[tuple[Function, list[Want]]]) -> Plan:
             if "libc" in ground.analysis.image.name:
                 raise OutOfSpace
             return planning(ground, wanted)
 
-        session._ledger._planning = fails_in_libc
+        session._ledger.planner.planning = fails_in_libc
         requests = [parse("*:entry=count"), parse("libc:getenv:blocks=count")]
         if kept:
             requests[0] = Request(requests[0].spec, instrument)

@@ -267,10 +267,11 @@ def test_a_program_that_is_launched_keeps_its_status_and_output(tmp_path: Path) 
 
 REFUSED = [
     ("K: call(long vfs_read(void *f)) then { report(\"x\"); };", "cannot-weave", "in the kernel"),
-    ("writeGlobal(int counter) then { report(\"x\"); };", "cannot-weave", "accesses of variables"),
-    ("controlflow(call(int a(int x)), writeGlobal(int b));", "cannot-weave", "accesses of variables"),
+    ("writeGlobal(int counter) then { report(\"x\"); };", "no-such-variable", "counter"),
+    ("controlflow(call(int twice(long a)), writeGlobal(int b));", "no-such-variable", "b"),
+    ("seq(call(long twice(long a)) && bind(void *b, (void *)a); write(b, 8) then { report(\"x\"); });", "cannot-weave",
+     "accesses of memory"),
     ("call(long twice(long a)); call(long twice(long a, long b));", "cannot-weave", "other parameters"),
-    ("group A; call(long twice(long a)) then { join(A, pid()); };", "cannot-weave", "`join`"),
     ("table t key(long) quantize; call(long twice(long a)) then { add(t, a, 1); };", "cannot-weave", "table t"),
     ("partial call(long twice(long a)) then { report(\"x\"); };", "cannot-weave", "`partial`"),
     ("call(long nothing_there(long a)) then { report(\"x\"); };", "no-such-function", "nothing_there"),

@@ -64,7 +64,8 @@ def weave(program: Path, text: str, place: Path) -> tuple[list[str], dict[str, C
         assert '"error"' in done.stdout, (done.returncode, done.stdout, done.stderr)
         error = json.loads(done.stdout.splitlines()[-1])["error"]
         raise UsageError(error["slug"], error["message"])
-    *lines, last = done.stdout.splitlines()
+    begun, *lines, last = done.stdout.splitlines()
+    assert "woven" in json.loads(begun)
     summary = json.loads(last)
     assert all(one["restored"] is not False and not one["drops"] for one in summary["processes"])
     found: dict[str, Counter[tuple[str, int, int]]] = {}

@@ -221,13 +221,13 @@ def test_a_swap_that_is_a_store_is_found(
     assert header.count(sound) == 1
     header = header.replace(sound, "one->word = gilk_staged(word, stage); return 1;").replace("../abi/", f"{NATIVE}/abi/")
     (tmp_path / "planted.h").write_text(header)
-    real = unit._head
+    real = unit.head
 
     def planted(*given: object) -> Iterator[str]:
         for each in real(*given):  # type: ignore[arg-type]
             yield each.replace("<gilk_aspect.h>", f'"{tmp_path / "planted.h"}"')
 
-    monkeypatch.setattr(unit, "_head", planted)
+    monkeypatch.setattr(unit, "head", planted)
     for one in threaded(running, tmp_path, "instances 64", " until call(long stop(long k))"):
         wrong = False
         for _ in range(20):

@@ -14,7 +14,7 @@ import pytest
 import gilk
 from gilk.engines.follow.follower import Follower
 from gilk.engines.follow.scope import TraceScope
-from gilk.splice.points import spans
+from gilk.image.lookup import spans
 from tests.behaviour.harness import ENVIRONMENT, Loop, differences, leftovers, run_gilk, wait_for
 from tests.programs.build import build
 
@@ -44,7 +44,9 @@ int main(int count, char **words)
 	return write(1, "done\\n", 5) != 5;
 }
 """
-PYTHON = "import threading; t = threading.Thread(target=lambda: __import__('_ctypes')); t.start(); t.join(); print('done')"
+PYTHON = (
+    "import threading; t = threading.Thread(target=lambda: __import__('_ctypes')); t.start(); t.join(); print('done')"
+)
 
 
 def opens(directory: Path, *flags: str) -> Path:

@@ -53,6 +53,31 @@ def test_version() -> None:
     assert run("--version").stdout == "gilk 0.1.0\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["gilk", "ano"], {"anomalies"}),
+        (["gilk", "tra"], {"trace"}),
+        (["gilk", "trace", "--s"], {"--start", "--stop", "--scope", "--skip"}),
+        (["gilk", "nothing", "--s"], set()),
+    ],
+)
+def test_a_shell_completes_commands_and_options(
+    gilk_on_path: dict[str, str], words: list[str], expected: set[str]
+) -> None:
+    """As the script for bash has it, which bash itself runs."""
+    script = (
+        'set -e; script=$(_GILK_COMPLETE=bash_source gilk); eval "$script"; complete -p gilk >&2;'
+        'COMP_CWORD=$(($# - 1));'
+        'COMP_WORDS=("$@"); _gilk_completion gilk; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(
+        ["bash", "-c", script, "bash", *words], env=gilk_on_path, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, "_gilk_completion" in done.stderr) == (0, True), done.stderr
+    assert set(done.stdout.split()) == expected
+
+
 def test_an_unknown_command_suggests_a_near_one() -> None:
     done = run("docter")
     assert done.returncode == 2

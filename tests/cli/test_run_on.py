@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
+
+from gilk.trace.reading import read
 
 
 def gilk(env: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
@@ -25,6 +28,19 @@ def test_a_command_in_the_lab(gilk_on_path: dict[str, str]) -> None:
     assert report["counts"]["kernel:__x64_sys_getsid:entry"] == 700
     assert report["restored"] is True
     assert report["points"] == {"asked": 2, "spliced": 1, "refused": 1}
+
+
+@pytest.mark.stress
+def test_a_trace_of_the_lab_is_not_about_gilk(gilk_on_path: dict[str, str], tmp_path: Path) -> None:
+    """Its own process there, which is the parent of the command, makes as many calls as it likes meanwhile."""
+    script = "import os\nfor _ in range(50): os.read(os.open('/etc/passwd', 0), 9)\nprint(os.getpid(), os.getppid())"
+    words = ["trace", "--on", "lab", "--kernel=vfs_read", "--kernel=vfs_write", "-o", str(tmp_path / "t.parquet")]
+    done = gilk(gilk_on_path, *words, "--", "python3", "-ISc", script)
+    assert done.returncode == 0, done.stderr
+    own, relay = map(int, done.stdout.split())
+    calls = read(tmp_path / "t.parquet").flow.table.to_pylist()
+    assert sum(row["pid"] == own and row["function"] == "vfs_read" for row in calls) >= 50
+    assert not [row for row in calls if row["pid"] == relay]
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def running(pid: int) -> bool:
 
 def test_a_bar_on_a_terminal_and_none_in_a_file(gilk_on_path: Environment) -> None:
     ours, theirs = pty.openpty()
-    environment = {**gilk_on_path, "TERM": "xterm"}
+    environment = {**gilk_on_path, "TERM": "xterm", "GILK_PROGRESS": "1e-9"}
     command = ["gilk", "scan", "/bin/bash", "re*"]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=theirs) as process:
         os.close(theirs)

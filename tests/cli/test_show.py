@@ -40,7 +40,7 @@ RECORDS = nested(
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    omitted = (Omitted("tiny", "prog", 700, 99),)
+    omitted = (Omitted("tiny", "prog", 700, 99), Omitted("early", "prog", 0, 0))
     tally = Tally(partial=False, drops=5, trace=TraceDescription(0, 10_000, "call:main", "after:10us", "prog", omitted))
     return write(tmp_path / "a.parquet", RECORDS, tally)
 
@@ -58,6 +58,7 @@ def test_a_trace_is_shown_by_function_and_says_what_is_missing(file: Path) -> No
         "12 calls in 1 thread, 10us: from call:main to after:10us; only prog",
         "2 still under way at the stop, 1 left by a jump",
         "left out from 700ns on: prog:tiny, short and hot, after 99 calls",
+        "left out from 0ns on: prog:early, short and hot, from the beginning, for its calls before that",
         "5 records dropped",
     ):
         assert words in text

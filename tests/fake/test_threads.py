@@ -79,7 +79,7 @@ def test_what_a_thread_has_recorded_is_there_when_it_has_ended() -> None:
 def inside(process: FakeProcess) -> int:
     """Let the first thread go on until it is in the runtime, and no further."""
     first, keeper = process.program.tasks[process.pid], process.keeper.keeper
-    while not keeper.held.in_arena(at := first.registers.rip) or keeper._all_patches().in_patch(at):
+    while not keeper.held.in_arena(at := first.registers.rip) or keeper._batches.everywhere().in_patch(at):
         process.program.step(first)
     process.program.stalled.add(first.tid)
     return first.tid

@@ -9,7 +9,9 @@ import numpy as np
 
 from gilk.render.histogram import Histogram
 from gilk.render.report import RunReport, losses, refused_by_name, top_counts
+from gilk.render.trace_report import TraceReport
 from gilk.trace.probes import RefusedPoint
+from gilk.trace.traced import TraceDescription
 
 FULL = RunReport(
     counts={"f:entry": 7, "g:entry": 0},
@@ -60,7 +62,7 @@ def test_json_has_what_is_promised() -> None:
 def test_text_says_it_all() -> None:
     text = FULL.render(terminal=False)
     for words in (
-        "8 of 10 points spliced in 12.3 ms (7 by jump, 1 by pun)",
+        "8 of 10 points instrumented in 12.3 ms\n",
         "2 refused: 2 rseq\n  h:@1:pre: rseq\n  h:@2:pre: rseq\n",
         "    7  f:entry",
         "1 point never reached",
@@ -74,6 +76,17 @@ def test_text_says_it_all() -> None:
     ):
         assert words in text, words
     assert "NOT" not in text and "partial" not in text
+
+
+def test_tactics_are_for_those_who_ask() -> None:
+    assert "8 of 10 points instrumented in 12.3 ms (7 by jump, 1 by pun)\n" in FULL.render(False, verbose=True)
+
+
+def test_calls_at_the_edges_of_a_trace_are_told_apart_for_those_who_ask() -> None:
+    calls = {"whole": 9, "left": 3, "open": 2, "before": 4, "cut": 0}
+    report = TraceReport(FULL, TraceDescription(0, 10_000, "now", "exit"), 5, 0, 1.0, calls, 2)
+    assert "not whole: 6 at the edges, 3 left\n" in report.render()
+    assert "not whole: 3 left, 2 open, 4 before\n" in report.render(verbose=True)
 
 
 def test_of_many_refused_points_the_first_are_named_and_the_others_counted() -> None:

@@ -58,6 +58,15 @@ def test_a_browser_shows_what_is_in_the_trace(small: Path, tmp_path: Path) -> No
     assert "records dropped" in legend
 
 
+@pytest.mark.parametrize(("command", "title"), [((), "t1 (1)"), (("gzip", "a b"), "gzip &#x27;a b&#x27;")])
+def test_a_page_is_titled_by_the_command_or_the_names_of_processes(
+    small: Path, command: tuple[str, ...], title: str
+) -> None:
+    trace = read(small)
+    document = page(replace(trace, about=replace(trace.about, command=command, pids=(1,))))
+    assert f"<title>{title}" in document
+
+
 def test_details_of_a_call_and_a_search_are_part_of_the_address(small: Path, tmp_path: Path) -> None:
     made = tmp_path / "a.html"
     made.write_text(page(read(small)))

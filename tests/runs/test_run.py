@@ -78,7 +78,7 @@ def test_times_of_all_processes_are_on_one_line(
     """Each sample lies between what the program itself read off the clock before the call and after it."""
     pids = [each.pid for each in three]
     points = "marked" + (f"={instrument}" if instrument.startswith("@") else f":entry={instrument}")
-    run = prepare_run([parse_request(points)], pids, (), tmp_path / "s.parquet")
+    run = prepare_run([parse_request(points)], pids, (), str(tmp_path / "s.parquet"))
     run.begin()
     said = {}
     for each in three:

@@ -95,7 +95,7 @@ def forbid_planning(of: Session) -> None:
     def planning(*_: object) -> None:
         raise AssertionError("something was planned")
 
-    of._ledger._planning = planning  # type: ignore[assignment]
+    of._ledger.planner.planning = planning  # type: ignore[assignment]
 
 
 def test_a_dormant_probe_changes_nothing_and_comes_into_force_without_being_planned_again() -> None:

@@ -71,13 +71,6 @@ def test_what_is_no_point(text: str) -> None:
     assert caught.value.slug == "bad-point"
 
 
-def test_a_function_goes_by_any_of_its_names() -> None:
-    named = functions.parse("libc:mem*")
-    assert named.takes(["__memcpy", "memcpy"])
-    assert not named.takes(["strlen"])
-    assert not named.takes([])
-
-
 def test_where_can_be_left_off() -> None:
     assert point.without_where("libc:f*:@3:pre") == "libc:f*"
     assert point.without_where("libc:f*") is None

@@ -64,6 +64,14 @@ def test_round_trip(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["a.parquet"]
 
 
+def test_a_path_may_be_text(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet")
+    assert read(str(path)).samples.equals(read(path).samples)
+    with pytest.raises(StoreError) as refused:
+        read(str(tmp_path / "none.parquet"))
+    assert refused.value.slug == "no-such-file"
+
+
 def test_other_tools_can_read_the_file(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", table(0, 10))
     assert pq.read_table(path)["time"].to_pylist() == list(range(10))

@@ -10,23 +10,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import errno
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from gilk.api.processes import hold
 from gilk.engines.aspect.checked import check as check_aspects
 from gilk.engines.aspect.explained import explain as explain_aspects
 from gilk.errors import UsageError
+from gilk.outputs import fresh, replaceable
 
 if TYPE_CHECKING:
     from gilk.api.processes import Target
+    from gilk.engines.aspect.asking import WeavingAnswers
+    from gilk.engines.aspect.control import ControlServer
+    from gilk.engines.aspect.membership import MemberChoice as MemberChoice
+    from gilk.engines.aspect.membership import Members
     from gilk.engines.aspect.weaving import Weaving as Weaving
+    from gilk.errors import GilkError
     from gilk.lang.aspect.checked import CheckedFile
     from gilk.lang.aspect.woven import WovenReport as WovenReport
+    from gilk.targets.detached import Detached
 
-__all__ = ["check_aspects", "explain_aspects", "held", "members", "read_aspects", "weave"]
+__all__ = ["check_aspects", "explain_aspects", "choices", "held", "read_aspects", "tended", "weave"]
 
 
 def read_aspects(path: str | Path) -> CheckedFile:
@@ -58,40 +67,88 @@ def weave(path: str | Path, *targets: Target, groups: Mapping[int, Sequence[str]
     return woven
 
 
-def members(groups: Sequence[str], pids: Sequence[int]) -> dict[int, tuple[str, ...]]:
-    """The groups of each process; () of one that is a member of all. ``groups``: GROUP=PID,PID each.
+def choices(groups: Sequence[str], pids: Sequence[int]) -> list[MemberChoice]:
+    """``groups``: GROUP=MEMBERS each; ``pids`` are members of all groups. Raises UsageError `bad-group`."""
+    from gilk.engines.aspect.membership import read_choices, said  # here, as below
 
-    Raises UsageError `bad-group`.
-    """
-    found: dict[int, tuple[str, ...]] = dict.fromkeys(pids, ())
-    for text in groups:
-        name, separator, numbers = text.partition("=")
-        words = numbers.split(",")
-        if not separator or not name.isidentifier() or not all(word.isdecimal() for word in words):
-            raise UsageError("bad-group", f"{text!r} is not GROUP=PID[,PID]", "for example A=4711")
-        for pid in map(int, words):
-            if pid not in pids:
-                found[pid] = (*found.get(pid, ()), name)
-    return found
+    return [*said(pids), *(one for text in groups for one in read_choices(text))]
 
 
 @contextmanager
-def held(path: Path, members: Mapping[int, Sequence[str]], command: Sequence[str]) -> Iterator[Weaving]:
-    """A weaving that nothing of is in yet. Its processes are let go at the end; the command, if there is one, is
-    launched, and waits for its release.
+def held(
+    path: Path, chosen: Sequence[MemberChoice], command: Sequence[str], at_least: int | None = None
+) -> Iterator[tuple[Weaving, Members]]:
+    """A weaving that nothing of is in yet, and its members. Its processes are let go at the end; the command, if there
+    is one, is launched, is a member of all groups, and waits for its release. ``at_least``: how many processes are
+    enough.
 
-    Raises as weave(), and UsageError `bad-group`.
+    Raises as weave(), and UsageError `bad-group`, TargetError `no-such-process`.
     """
-    from gilk.engines.aspect.weaving import Weaving  # here, as above
+    from gilk.engines.aspect.membership import Members
+    from gilk.engines.aspect.weaving import Weaving  # here: few programs weave
+    from gilk.targets.selecting import processes as all_processes
 
     file = read_aspects(path)
     every = tuple(group.name for group in file.groups)
-    for name in {name for names in members.values() for name in names} - set(every):
-        raise UsageError("bad-group", f"{path} has no group {name!r}", f"it has {', '.join(every) or 'none'}")
-    processes = hold(list(members), command)
+    members = Members(chosen, every)
+    groups = members.first(all_processes())
+    processes = hold(list(groups), command)
     try:
-        yield Weaving(file, {one.pid: members.get(one.pid) or every for one in processes}, processes)
+        yield Weaving(file, {one.pid: groups.get(one.pid, every) for one in processes}, processes, at_least), members
     finally:
         for one in processes:
             one.kill_unstarted()
             one.keeper.leave()
+
+
+@contextmanager
+def tended(weaving: Weaving, members: Members, tell: Callable[[int, GilkError], None]) -> Iterator[Callable[[], bool]]:
+    """A function that has processes join and leave as members come and go; it says whether more may come. ``tell`` is
+    told of each that does not take part."""
+    from gilk.engines.aspect.tending import Tender  # here, as above
+
+    with Tender(weaving, members, tell) as tender:
+        yield tender.tend
+
+
+class AnswersOfWeaving:
+    """A weaving's answers to `gilk aspect list` and the others. ``removed``: one of them has asked for the end."""
+
+    def __init__(self, answers: WeavingAnswers, server: ControlServer) -> None:
+        self._answers, self._server = answers, server
+
+    def note(self, report: WovenReport) -> None:
+        self._answers.note(report)
+
+    def serve(self) -> None:
+        """All who have asked since the last call."""
+        self._server.answer()
+
+    @property
+    def removed(self) -> bool:
+        return self._answers.removed
+
+
+@contextmanager
+def answering(weaving: Weaving, file: Path) -> Iterator[AnswersOfWeaving]:
+    """Raises OSError."""
+    from gilk.engines.aspect.asking import WeavingAnswers
+    from gilk.engines.aspect.control import ControlServer
+
+    answers = WeavingAnswers(weaving, str(file.absolute()))
+    with ControlServer(answers.answer) as server:
+        yield AnswersOfWeaving(answers, server)
+
+
+def fresh_text(path: Path) -> IO[str]:
+    """A new file in the place of what is there. Raises OSError."""
+    if not replaceable(path):
+        raise OSError(errno.EEXIST, "is there, and is no file")
+    return os.fdopen(fresh(path), "w", encoding="utf-8")
+
+
+def detached() -> Detached:
+    """Two processes from here on (targets/detached.py)."""
+    from gilk.targets.detached import Detached
+
+    return Detached()

@@ -13,9 +13,9 @@ from gilk.runs.experiment.run import Staged
 __all__ = ["Experiment", "Staged", "load_experiment", "prepare_experiment"]
 
 
-def load_experiment(path: Path) -> Experiment:
+def load_experiment(path: str | Path) -> Experiment:
     """Raises UsageError `bad-experiment`, and what is wrong with its points."""
-    return file.load(path)
+    return file.load(Path(path))
 
 
 def prepare_experiment(experiment: Experiment, number: int = 1) -> Staged:

@@ -40,7 +40,7 @@ def prepare_run(
     requests: Sequence[Request | Chosen],
     pids: Sequence[int],
     command: Sequence[str],
-    output: Path | None = None,
+    output: str | Path | None = None,
     machine: str = "",
     flight: bool = False,
 ) -> Run:
@@ -51,30 +51,33 @@ def prepare_run(
     """
     if flight and not any(request.of_kernel for request in requests):
         raise UsageError("flight-in-kernel", "--flight is about buffers in the kernel, and no point is in the kernel")
-    check_output(output)
+    file = None if output is None else Path(output)
+    check_output(file)
     kernel, elsewhere = kernel_of(requests, bool(pids), machine)
     held = hold(pids, command if elsewhere is None else ())
     plain = [request for request in requests if isinstance(request, Request)]
     if len(plain) == len(requests):
-        return Run(held, plain, output, tuple(command), kernel, elsewhere, flight)
+        return Run(held, plain, file, tuple(command), kernel, elsewhere, flight)
     from gilk.runs.experiment import run as experiment_run  # here: few runs have strategies
 
-    return experiment_run.of_requests(held, requests, output, tuple(command), kernel, elsewhere, flight)
+    return experiment_run.of_requests(held, requests, file, tuple(command), kernel, elsewhere, flight)
 
 
 def report(result: Result) -> RunReport:
     """A run's result in the form that is shown."""
     notes = list(result.notes)
     if result.calls is not None:
-        lost = result.calls.abandoned + result.calls.open + result.calls.orphans + result.calls.cut
-        if lost:
-            lacking = any(each.point.endswith(":post") for each in result.refused_points)
-            how = "a jump, an exception or a return that was refused" if lacking else "a jump or an exception"
-            notes.append(
-                f"{lost} timed calls are not whole: {result.calls.abandoned} left by {how}, "
-                f"{result.calls.open} still under way, {result.calls.orphans} entered before, "
-                f"{result.calls.cut} cut by dropped records"
-            )
+        lacking = any(each.point.endswith(":post") for each in result.refused_points)
+        how = "a jump, an exception or a return that was refused" if lacking else "a jump or an exception"
+        calls = result.calls
+        parts = (
+            (calls.abandoned, f"left by {how}"),
+            (calls.open + calls.orphans, "at the edges: entered before, or still under way"),
+            (calls.cut, "cut by dropped records"),
+        )
+        if any(number for number, _ in parts):
+            text = ", ".join(f"{number} {what}" for number, what in parts if number)
+            notes.append(f"{sum(number for number, _ in parts)} timed calls are not whole: {text}")
     return RunReport(
         counts=result.counts,
         **result.numbers,

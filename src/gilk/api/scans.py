@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from gilk.engines.scan.graph import cfg
-from gilk.engines.scan.scanning import scan
+from gilk.engines.scan.scanning import scan, sources
 from gilk.splice.figures import Survey
 from gilk.splice.graph import Graph
 
-__all__ = ["Graph", "Survey", "cfg", "scan"]
+__all__ = ["Graph", "Survey", "cfg", "scan", "sources"]

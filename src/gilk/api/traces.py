@@ -26,7 +26,7 @@ _INTERRUPTS = "irq"  # no function of the kernel's is called so
 def prepare_trace(
     pids: Sequence[int] = (),
     command: Sequence[str] = (),
-    output: Path | None = None,
+    output: str | Path | None = None,
     start: str = "now",
     stop: str = "exit",
     scope: Sequence[str] = (),
@@ -50,7 +50,8 @@ def prepare_trace(
     budget = None if everything else Budget()
     globs = [glob for glob in kernel if glob != _INTERRUPTS] or (["*"] if kernel else [])
     requests = [request_of(f"kernel:{glob}:entry=time") for glob in globs]
-    check_output(output)
+    file = None if output is None else Path(output)
+    check_output(file)
     if modules and not machine:
         raise UsageError("no-machine", "--module needs --on", "use --on lab: a crash there does no harm")
     target, elsewhere = kernel_of(requests, bool(pids), machine)
@@ -58,7 +59,7 @@ def prepare_trace(
         elsewhere.load(modules)
     held = hold(pids, command if elsewhere is None else ())
     return Tracing(
-        held, requests, output, tuple(command), target, elsewhere,
+        held, requests, file, tuple(command), target, elsewhere,
         start=first, stop=last, scope=chosen, budget=budget, depth=depth, interrupts=_INTERRUPTS in kernel,
     )  # fmt: skip
 

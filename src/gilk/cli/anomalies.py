@@ -9,8 +9,11 @@ from pathlib import Path
 import click
 
 from gilk.cli.duration import Duration
+from gilk.cli.mangled import mangled_option
 from gilk.render.findings import findings, to_json, to_text
+from gilk.render.names import with_names
 from gilk.render.trace import load
+from gilk.render.trace_names import with_readable_names
 
 
 @click.command()
@@ -22,11 +25,13 @@ from gilk.render.trace import load
 )  # fmt: skip
 @click.option("--thread", "threads", multiple=True, help="Only this thread, by name or number; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@mangled_option
 def anomalies(file: Path, limit: int, least: int, threads: tuple[str, ...], as_json: bool) -> None:
     """Find calls in FILE that take much longer than others of their path, call others, or do not return."""
     trace = load(file, threads)
+    trace = trace if as_json else with_readable_names(trace)
     found = findings(trace, least)
     if as_json:
-        click.echo(json.dumps(to_json(trace, found, limit)))
+        click.echo(json.dumps(with_names(to_json(trace, found, limit))))
     else:
         click.echo(to_text(trace, found, limit), nl=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk aspect``: what a file of aspects means, asked without a process."""
+"""``gilk aspect``: what a file of aspects means, asked without a process, and what is woven on this machine."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 
 from gilk.api import aspects
 from gilk.cli.aspect_explain import explain
+from gilk.cli.weavings import COMMANDS
 from gilk.render import aspect as render
 
 
@@ -34,3 +35,5 @@ def check(file: Path, as_json: bool) -> int:
 
 
 aspect.add_command(explain)
+for each in COMMANDS:
+    aspect.add_command(each)

@@ -9,8 +9,11 @@ import subprocess
 
 import click
 
+from gilk.cli.mangled import mangled_option
+from gilk.cli.progress import working
 from gilk.errors import GilkError, UsageError
 from gilk.render.graph import to_dot, to_json, to_text
+from gilk.render.names import with_names
 
 
 @click.command()
@@ -19,15 +22,17 @@ from gilk.render.graph import to_dot, to_json, to_text
 @click.option("--dot", "form", flag_value="dot", help="Print the graph in Graphviz's language.")
 @click.option("--svg", "form", flag_value="svg", help="Print a picture, drawn by Graphviz's dot.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@mangled_option
 def cfg(target: str, function: str, form: str | None, as_json: bool) -> None:
     """Disassembly and control-flow graph of FUNCTION in TARGET (an ELF file, pid:N or kernel), points numbered."""
     if form and as_json:
         raise UsageError("usage", f"--{form} and --json are two forms of output", "choose one")
     from gilk.api.scans import cfg as graph_of  # here: --help need not wait for it
 
-    graph = graph_of(target, function)
+    with working("analysing", not as_json):
+        graph = graph_of(target, function)
     if as_json:
-        click.echo(json.dumps(to_json(graph)))
+        click.echo(json.dumps(with_names(to_json(graph))))
     elif form:
         dot = to_dot(graph)
         click.echo(dot if form == "dot" else draw(dot), nl=False)

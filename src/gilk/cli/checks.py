@@ -147,6 +147,12 @@ def symbols() -> Check:
     return Check("symbols", verdict(found != "none", Status.WARN), found, means, fix)
 
 
+def names() -> Check:
+    program = shutil.which("c++filt")
+    means = "names of C++ and Rust as their source has them; without it they are shown as the linker has them"
+    return Check("names", verdict(program is not None, Status.WARN), program or "none", means, "apt install binutils")
+
+
 def graphviz() -> Check:
     dot = shutil.which("dot")
     means = "draws `gilk cfg --svg`; `--dot` and the text do without"
@@ -170,5 +176,5 @@ def room() -> Check:
 
 FACTS: tuple[Callable[[], Check], ...] = (
     machine, python, kernel, fsgsbase, tsc, yama, seccomp,
-    shadow_stack, maps, symbols, graphviz, room,
+    shadow_stack, maps, symbols, names, graphviz, room,
 )  # fmt: skip

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import click
 
+from gilk.cli.mangled import mangled_option
 from gilk.render.comparison import differences, slower, to_json, to_text
+from gilk.render.names import with_names
 
 
 @click.command()
@@ -25,11 +27,12 @@ from gilk.render.comparison import differences, slower, to_json, to_text
 )
 @click.option("--thread", "threads", multiple=True, help="Only this thread, by name or number; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@mangled_option
 def diff(a: Path, b: Path, limit: int, factor: float, threads: tuple[str, ...], as_json: bool) -> int:
     """Say what differs between the calls in A and in B. The exit status is 0 if nothing does, 1 if something does."""
-    found = differences(a, b, threads)
+    found = differences(a, b, threads, readable=not as_json)
     if as_json:
-        click.echo(json.dumps(to_json(found, limit, factor)))
+        click.echo(json.dumps(with_names(to_json(found, limit, factor))))
     else:
         click.echo(to_text(found, limit, factor), nl=False)
     return 0 if found.same and not slower(found, factor) else 1

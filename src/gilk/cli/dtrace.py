@@ -13,6 +13,7 @@ import click
 
 from gilk.api import ahead
 from gilk.cli.dtrace_manner import Manner, Mode
+from gilk.cli.mangled import mangled_option
 from gilk.cli.running import split_command
 from gilk.errors import UsageError
 from gilk.version import VERSION
@@ -74,6 +75,10 @@ def _program(letter: str, what: str) -> Callable[[Any], Any]:
     help="Run a command, and end when it does; $target is its number.",
 )  # fmt: skip
 @click.option(
+    "--on", "machine", default="", metavar="MACHINE",
+    help="In whose kernel the program runs, and where COMMAND does: lab (a fresh virtual machine) or ssh:HOST.",
+)  # fmt: skip
+@click.option(
     "-o",
     "output",
     type=click.Path(path_type=Path),
@@ -107,6 +112,7 @@ def _program(letter: str, what: str) -> Callable[[Any], Any]:
 @click.option("-V", "version", is_flag=True, help="Print the version, and exit.")
 @click.argument("arguments", nargs=-1)
 @click.pass_context
+@mangled_option
 def dtrace(ctx: click.Context, /, **given: Any) -> int:
     """Run D programs: `gilk dtrace -n 'pid$target:libc.so.6:malloc:entry { @ = count(); }' -p PID`.
 
@@ -122,7 +128,8 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
     if not ctx.obj and not given["listing"] and not given["compile_only"]:
         raise UsageError("no-d-program", "there is no program", "give one with -n or -s")
     mode = _mode(given)
-    ahead.expect(given["pid"] is not None or given["command"] is not None, mode is Mode.RUN)
+    if not given["machine"]:
+        ahead.expect(given["pid"] is not None or given["command"] is not None, mode is Mode.RUN)
     from gilk.cli.dtrace_session import carry_out  # here: the process's keeper starts while this is imported
 
     testing = "_DTRACE_TESTING" in os.environ
@@ -149,6 +156,7 @@ def _request(programs: list[tuple[str, str]], given: dict[str, Any], mode: Mode)
         libraries=given["libraries"],
         preprocess=preprocess,
         objects=given["arguments"] if mode is Mode.LINK else (),
+        machine=given["machine"],
     )
 
 

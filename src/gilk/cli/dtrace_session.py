@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from gilk.api import dtrace as d_programs
 from gilk.cli.dtrace_manner import Manner, Mode
 from gilk.cli.dtrace_output import JsonOutput, Output, TableOutput, TextOutput
+from gilk.cli.progress import working
 from gilk.cli.running import Stop
 from gilk.errors import GilkError
 from gilk.render.d.listing import LISTING_HEADER
@@ -27,7 +28,9 @@ def carry_out(name: str, asked: d_programs.Asked, manner: Manner) -> int:
         if manner.mode in (Mode.RUN, Mode.COMPILE, Mode.LIST):
             d_programs.check_output(manner.output, appends=not manner.as_table)
         with _prepared(asked) as consumer:
-            if not _compile(consumer, messages, output, manner.mode is Mode.LIST):
+            with working("compiling", not manner.as_json):
+                compiled = _compile(consumer, messages, output, manner.mode is Mode.LIST)
+            if not compiled:
                 return 1
             match manner.mode:
                 case Mode.RUN:
@@ -142,8 +145,10 @@ def _run(consumer: d_programs.Consumer, messages: Messages, manner: Manner, outp
     clauses = len(consumer.compiled.program.clauses)
     if clauses >= _MANY:
         output.remark(messages.error(f"compiling {clauses} clauses, which takes the C compiler some time"))
-    for lacking in consumer.start():
-        output.take(lacking)
+    with working("planning", not manner.as_json):
+        lacking = list(consumer.start())
+    for each in lacking:
+        output.take(each)
     if manner.emit:
         sys.stderr.write(consumer.tracing.text)
     status = 0

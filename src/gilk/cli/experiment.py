@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gilk.cli.failure import INTERRUPTED
+from gilk.cli.mangled import mangled_option
 from gilk.cli.running import Stop, carry_out, let_go_at_last
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ from gilk.render.text import table
 
 
 @click.group()
+@mangled_option
 def experiment() -> None:
     """Sessions described in a file: targets, instruments with start and stop times, a workload, repetitions."""
 

@@ -11,9 +11,11 @@ from typing import Any
 
 import click
 
+from gilk.cli.mangled import mangled_option
 from gilk.render import output
 from gilk.render.export import chrome, perfetto, plain
 from gilk.render.trace import load
+from gilk.render.trace_names import with_readable_names
 
 _FORMATS: dict[str, tuple[Callable[[Any], Iterable[bytes | str]], str]] = {
     "perfetto": (perfetto.parts, ".pftrace"),
@@ -31,10 +33,12 @@ _FORMATS: dict[str, tuple[Callable[[Any], Iterable[bytes | str]], str]] = {
 )
 @click.option("--thread", "threads", multiple=True, help="Only calls of this thread, by name or number; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was made as one JSON object.")
+@mangled_option
 def export(file: Path, to: str, target: Path | None, threads: tuple[str, ...], as_json: bool) -> None:
     """Write the calls in FILE for Perfetto, chrome://tracing, flame graph programs, or as CSV."""
     make, ending = _FORMATS[to]
     trace = load(file, threads)
+    trace = trace if to == "csv" else with_readable_names(trace)
     if str(target) == "-":
         for part in make(trace):
             sys.stdout.buffer.write(part if isinstance(part, bytes) else part.encode("utf-8", "replace"))

@@ -28,6 +28,10 @@ COMMANDS = {
     "cfg": "Show one function: disassembly and control-flow graph, points numbered.",
     "run": "Put instruments into a running or new process and bring back the samples.",
     "trace": "Follow the flow of control from one event to another: every call, with its time.",
+    "syscalls": "Count and time the system calls of a process.",
+    "mallocs": "Say who allocates memory in a process, how much, and how much of it is freed.",
+    "locks": "Say who takes mutexes in a process, and how long that takes.",
+    "slow": "Show the calls of a function that take long, and where they come from.",
     "dtrace": "Run D programs, as dtrace(1) does, on a process.",
     "aspect": "Check files of aspects: when something is to happen in programs and the kernel, and what.",
     "weave": "Weave a file of aspects into running processes: advice at calls, and at sequences of them.",
@@ -47,6 +51,8 @@ COMMANDS = {
 #: Images and plans have hundreds of thousands of small values, hardly any in a cycle: looking for cycles less often
 #: makes a session of thousands of probes start in a fifth less time.
 _COLLECTION = 50_000, 20, 100
+#: Shells set this variable to ask for their script, or for the words that may come next.
+_COMPLETION = "_GILK_COMPLETE"
 
 
 class Commands(click.Group):
@@ -69,7 +75,8 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
+        completing = ctx.resilient_parsing  # for a shell: words that are wrong are no errors yet
+        if args and not completing and not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
             import difflib
 
             near = difflib.get_close_matches(args[0], self.list_commands(ctx), 1)
@@ -127,6 +134,10 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def _invoke(arguments: list[str]) -> object:
     """Call click without `cli.main`, which ends the process itself when the reader of our output has gone."""
+    if instruction := os.environ.get(_COMPLETION):
+        from click.shell_completion import shell_complete  # here: commands need not wait for it
+
+        return shell_complete(cli, {}, "gilk", _COMPLETION, instruction)
     try:
         with cli.make_context("gilk", arguments) as context:
             return cli.invoke(context)

@@ -9,10 +9,12 @@ from pathlib import Path
 import click
 
 from gilk.cli.duration import Duration
+from gilk.cli.mangled import mangled_option
 from gilk.render import plot_draw
 from gilk.render.plot import PlotKind, PlotOptions, picture
 from gilk.render.plot_data import By, Values
 from gilk.render.trace import load
+from gilk.render.trace_names import with_readable_names
 
 _HELP = """Draw the samples in FILE.
 
@@ -45,6 +47,7 @@ spectrum   the power spectrum of arrivals
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="A .png, .svg or .pdf; FILE-KIND.png."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print what was drawn as one JSON object.")
+@mangled_option
 def plot(
     file: Path, kind: str, of: tuple[str, ...], by: str | None, values: str | None, scale: str | None,
     width: int | None, sql: str, title: str, output: Path | None, as_json: bool,
@@ -55,7 +58,7 @@ def plot(
         PlotKind(kind), of, By(by) if by else None, Values(values) if values else None,
         scale or "", width or 0, sql, title,
     )  # fmt: skip
-    made = picture(load(file), options)
+    made = picture(with_readable_names(load(file)), options)
     plot_draw.save(made, target)
     if as_json:
         click.echo(json.dumps({"file": str(target), **made.to_json()}))

@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A line on the terminal that says how a run stands; nothing where standard error is no terminal."""
+"""How a run stands, and how far work is that takes long: a line on the terminal; and of the work, lines in a pipe."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
+
+from gilk import activity
+from gilk.activity import Activity
 
 if TYPE_CHECKING:
     from gilk.api import runs
 
 
 _EVERY = 0.25
+_LINES_EVERY = 5.0
 
 
 @contextlib.contextmanager
@@ -39,16 +45,73 @@ def progress(wanted: bool) -> Iterator[Callable[[runs.Progress], None]]:
         yield show
 
 
+def interval() -> float:
+    """Seconds between two lines about work that takes long, where standard error is no terminal; 0 for none."""
+    try:
+        return max(0.0, float(os.environ.get("GILK_PROGRESS", _LINES_EVERY)))
+    except ValueError:
+        return _LINES_EVERY
+
+
+class Beat:
+    """When the next line is due, by a clock in seconds that is given."""
+
+    def __init__(self, began: float, every: float) -> None:
+        self._began, self._every = began, every
+        self._next = began + every
+
+    def line(self, now: float, activity: Activity) -> str | None:
+        """``analysing 12 of 31 images, 9 s``; None when none is due."""
+        if not self._every or now < self._next:
+            return None
+        self._next = now + self._every
+        return self.text(now, activity)
+
+    def text(self, now: float, activity: Activity) -> str:
+        return f"{activity}, {int(now - self._began)} s"
+
+
 @contextlib.contextmanager
 def working(what: str, wanted: bool) -> Iterator[None]:
-    """Say that something takes a while."""
-    if not wanted or not sys.stderr.isatty():
+    """Say how far work is that takes long: on a terminal all the time, else a line every few seconds."""
+    activity.tell(what)
+    beat = Beat(time.monotonic(), interval())
+    if not wanted or not (sys.stderr.isatty() or interval()):
         yield
-        return
-    from rich.console import Console
+    elif sys.stderr.isatty():
+        from rich.console import Console
 
-    with Console(stderr=True).status(what):
+        status = Console(stderr=True).status(what)
+        with status, _every(_EVERY, lambda: status.update(beat.text(time.monotonic(), activity.latest()))):
+            yield
+    else:
+        with _every(min(_EVERY, interval()), lambda: say(beat.line(time.monotonic(), activity.latest()))):
+            yield
+
+
+@contextlib.contextmanager
+def _every(seconds: float, act: Callable[[], None]) -> Iterator[None]:
+    """Act so often, in a thread, until the block ends."""
+    over = threading.Event()
+
+    def beat() -> None:
+        while not over.wait(seconds):
+            act()
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
         yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def say(line: str | None) -> None:
+    """Write a line at once, without Python's lock: somebody may fork meanwhile."""
+    if line is not None:
+        with contextlib.suppress(OSError):
+            os.write(sys.stderr.fileno(), f"gilk: {line}\n".encode())
 
 
 def _line(state: runs.Progress) -> str:

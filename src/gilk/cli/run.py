@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from gilk.cli.running import carry_out_for_user, command_option, lasting_option, split_command
+from gilk.cli.mangled import mangled_option
+from gilk.cli.running import carry_out_for_user, command_option, lasting_option, split_command, verbose_option
 from gilk.errors import UsageError
 
 _HELP = """Put instruments at points of a program while it runs.
@@ -16,6 +17,7 @@ _HELP = """Put instruments at points of a program while it runs.
 POINTS is [IMAGE:]FUNCTION:WHERE, with shell globs; IMAGE is the main program unless named. The image `kernel` is the
 running kernel with its modules: it takes root, and `gilk driver load`.
 WHERE is entry, return, blocks, blocks-post, @N:pre, @N:post (see gilk cfg) or +0x1c.
+POINTS may also be [IMAGE:]FILE:LINE, a line of the source, as parse.c:123, if there is debug information.
 INSTRUMENT is one of
   count            count hits
   stamp            record the time
@@ -52,6 +54,10 @@ and takes all instruments out.
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write samples to a Parquet file."
 )
 @click.option(
+    "--coverage", "coverage", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="Write which lines and blocks ran: FILE.info is lcov's, FILE.drcov is drcov's.",
+)  # fmt: skip
+@click.option(
     "--json", "as_json", is_flag=True, help="Print the report as one JSON object, the last line of standard output."
 )
 @click.option(
@@ -60,10 +66,12 @@ and takes all instruments out.
 )  # fmt: skip
 @click.option("--flight", is_flag=True, help="Of the kernel's records keep the newest, where there is no more room.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no report.")
+@verbose_option("the tactics by which points are spliced")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@mangled_option
 def run(
     inserts: tuple[str, ...], pids: tuple[int, ...], line: str | None, lasting: int | None,
-    output: Path | None, as_json: bool, quiet: bool, machine: str, flight: bool,
+    output: Path | None, coverage: Path | None, as_json: bool, quiet: bool, verbose: bool, machine: str, flight: bool,
     command: tuple[str, ...],
 ) -> int:  # fmt: skip
     words = split_command(line, command)
@@ -72,6 +80,18 @@ def run(
     requests = [runs.parse_request(text) for text in inserts]
     if not words and not pids and not all(request.of_kernel for request in requests):
         raise UsageError("no-target", "there is nothing to instrument", "give -p PID, -c 'COMMAND' or -- COMMAND")
+    if coverage is not None:
+        from gilk.api.coverage import check_coverage
+
+        check_coverage(coverage, requests)
     running = runs.prepare_run(requests, pids, words, output, machine, flight)
     seconds = None if lasting is None else lasting / 1e9
-    return carry_out_for_user(running, seconds, bool(words), as_json, quiet, runs.report)
+
+    def report(result: runs.Result) -> runs.RunReport:
+        if coverage is not None:
+            from gilk.api.coverage import write_coverage
+
+            result.notes += write_coverage(coverage, running, result)
+        return runs.report(result)
+
+    return carry_out_for_user(running, seconds, bool(words), as_json, quiet, report, verbose)

@@ -28,7 +28,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 class Report(Protocol):
     """The report of a session that has ended, in its two forms."""
 
-    def render(self) -> str: ...
+    def render(self, *, verbose: bool = False) -> str: ...
 
     def to_json(self) -> dict[str, Any]: ...
 
@@ -101,6 +101,11 @@ def command_option(more: str = "") -> Callable[[_Command], _Command]:
     )  # fmt: skip
 
 
+def verbose_option(more: str) -> Callable[[_Command], _Command]:
+    """The option -v; ``more``: the things that the report has besides."""
+    return click.option("-v", "--verbose", is_flag=True, help=f"Report also {more}.")
+
+
 #: The option --for.
 lasting_option = click.option(
     "--for", "lasting", type=Duration("2, 1.5s or 500ms"), metavar="TIME", help="Take everything out after so long."
@@ -141,7 +146,7 @@ def let_go_at_last(running: runs.Run) -> Iterator[None]:
 
 def carry_out_for_user(
     running: runs.Run, seconds: float | None, launched: bool, as_json: bool, quiet: bool,
-    report: Callable[[runs.Result], Report],
+    report: Callable[[runs.Result], Report], verbose: bool = False,
 ) -> int:  # fmt: skip
     """Run a session and print its report. Returns the exit status, which is that of the launched program.
 
@@ -151,13 +156,15 @@ def carry_out_for_user(
     with let_go_at_last(running):
         told = report(carry_out(running, seconds, stop, quiet or as_json, launched, stop))
         if not quiet and not as_json:
-            click.echo(told.render(), nl=False, err=launched)
+            click.echo(told.render(verbose=verbose), nl=False, err=launched)
         status = _exit_status(running, stop) if launched else 0
     if as_json:
         import json
 
+        from gilk.render.names import with_names
+
         sys.stdout.flush()
-        click.echo(json.dumps(told.to_json()))
+        click.echo(json.dumps(with_names(told.to_json())))
     return status
 
 

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from gilk.activity import Activity
 from gilk.api.scans import scan as survey
+from gilk.api.scans import sources
+from gilk.cli.mangled import mangled_option
+from gilk.cli.progress import Beat, interval, say
+from gilk.render.names import with_names
 from gilk.render.survey import to_json, to_text
 
 if TYPE_CHECKING:
@@ -24,18 +29,22 @@ _PATIENCE: Final = 0.5  # seconds that a scan may take without a bar
 @click.argument("glob", metavar="[FUNCTION-GLOB]", default="*")
 @click.option("-v", "--list", "listing", is_flag=True, help="A row for every function.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@mangled_option
 def scan(target: str, glob: str, listing: bool, as_json: bool) -> None:
     """Functions, blocks and points of TARGET, an ELF file, pid:N or kernel, and how each can be spliced."""
     with Bar() as bar:
         found = survey(target, glob, bar.report)
-    click.echo(json.dumps(to_json(found, listing)) if as_json else to_text(found, listing), nl=as_json)
+    lines = sources(found) if listing and target != "kernel" else {}
+    told = json.dumps(with_names(to_json(found, listing, lines))) if as_json else to_text(found, listing, lines)
+    click.echo(told, nl=as_json)
 
 
 class Bar:
-    """Progress on standard error when it is a terminal, once things take long. Gone at the end."""
+    """Progress on standard error, once things take long: on a terminal a bar, which is gone at the end; else lines."""
 
     def __init__(self) -> None:
-        self._begun = time.monotonic()
+        self._begun, self._patience = time.monotonic(), min(_PATIENCE, interval())
+        self._beat = Beat(self._begun, interval())
         self._drawn: Progress | None = None
         self._tasks: dict[str, TaskID] = {}
 
@@ -47,7 +56,11 @@ class Bar:
             self._drawn.stop()
 
     def report(self, what: str, done: int, total: int) -> None:
-        if not sys.stderr.isatty() or time.monotonic() - self._begun < _PATIENCE:
+        now = time.monotonic()
+        if not sys.stderr.isatty():
+            say(self._beat.line(now, Activity(what, done, total, "functions")))
+            return
+        if now - self._begun < self._patience:
             return
         bar = self._drawn or self._draw()
         if what not in self._tasks:

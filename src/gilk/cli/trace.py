@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from gilk.cli.running import carry_out_for_user, command_option, split_command
+from gilk.cli.mangled import mangled_option
+from gilk.cli.running import carry_out_for_user, command_option, split_command, verbose_option
 from gilk.errors import UsageError
 
 _HELP = """Follow the flow of control through a program and its libraries, from one event to another.
@@ -64,11 +65,13 @@ which, and from when on; --all follows them too. Ctrl-C ends the trace and takes
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON object, the last line of output.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no report.")
+@verbose_option("the state of each call that is not whole")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@mangled_option
 def trace(
     pids: tuple[int, ...], line: str | None, start: str, end: str, scope: tuple[str, ...], skip: tuple[str, ...],
     in_kernel: tuple[str, ...], machine: str, modules: tuple[Path, ...], depth: int, everything: bool, output: Path,
-    as_json: bool, quiet: bool, command: tuple[str, ...],
+    as_json: bool, quiet: bool, verbose: bool, command: tuple[str, ...],
 ) -> int:  # fmt: skip
     words = split_command(line, command)
     if not words and not pids and not in_kernel:
@@ -78,4 +81,6 @@ def trace(
     running = traces.prepare_trace(
         pids, words, output, start, end, scope, skip, everything, in_kernel, machine, modules, depth
     )
-    return carry_out_for_user(running, None, bool(words), as_json, quiet, partial(traces.trace_report, running))
+    return carry_out_for_user(
+        running, None, bool(words), as_json, quiet, partial(traces.trace_report, running), verbose
+    )

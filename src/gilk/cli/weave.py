@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,12 @@ import click
 
 from gilk.cli.progress import working
 from gilk.cli.running import Stop, command_option, lasting_option, split_command, status_of
+from gilk.cli.weave_told import WeavingTold
 from gilk.errors import UsageError
+from gilk.values import dataclass
 
 if TYPE_CHECKING:
-    from gilk.api.aspects import Weaving, WovenReport
+    from gilk.api.aspects import AnswersOfWeaving, MemberChoice, Weaving, WovenReport
 
 _HELP = """Weave the aspects of FILE into processes, and print what their advice reports.
 
@@ -28,62 +30,119 @@ time, or the end of the processes takes everything out. docs/aspect/language.md 
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("-p", "--pid", "pids", multiple=True, type=int, help="A running process, of all groups; repeatable.")
 @click.option(
-    "-g", "--group", "groups", multiple=True, metavar="GROUP=PID[,PID]",
-    help="Processes that are members of a group of the file; repeatable.",
+    "-g", "--group", "groups", multiple=True, metavar="GROUP=MEMBERS",
+    help="Members of a group of the file: A=PID,PID, A=name:GLOB (those there are), A=all:GLOB (later ones too), "
+    "A=children:PID; repeatable.",
+)  # fmt: skip
+@click.option(
+    "--at-least", type=click.IntRange(1), metavar="K",
+    help="Go on if so many processes can be woven; those that refuse are named. Without it, one that refuses is enough "
+    "for none to be woven.",
 )  # fmt: skip
 @command_option("; it is a member of all groups")
 @lasting_option
 @click.option("--dry-run", is_flag=True, help="Say what would be woven, and what stands against it. Touch nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print an object for each report, and one at the end.")
+@click.option(
+    "-d", "--detach", is_flag=True,
+    help="Go on in the background once everything is in, and print the number for `gilk aspect show` and remove.",
+)  # fmt: skip
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE",
+    help="Write what --json prints to FILE, a line each, as it comes.",
+)  # fmt: skip
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no counts; reports alone.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def weave(
-    file: Path, pids: tuple[int, ...], groups: tuple[str, ...], line: str | None, lasting: int | None, dry_run: bool,
-    as_json: bool, quiet: bool, command: tuple[str, ...],
+    file: Path, pids: tuple[int, ...], groups: tuple[str, ...], at_least: int | None, line: str | None,
+    lasting: int | None, dry_run: bool, as_json: bool, detach: bool, output: Path | None, quiet: bool,
+    command: tuple[str, ...],
 ) -> int:  # fmt: skip
     words = split_command(line, command)
     from gilk.api import aspects  # here: --help need not wait for it
 
-    members = aspects.members(groups, pids)
-    if not members and not words:
+    chosen = aspects.choices(groups, pids)
+    if not chosen and not words:
         raise UsageError("no-target", "there is nothing to weave into", "give -p PID, -g GROUP=PID, or -c 'COMMAND'")
+    if detach and (words or dry_run):
+        raise UsageError("usage", "-d is for processes that run already", "leave out -c and --dry-run")
+    asked = _Asked(file, chosen, at_least, tuple(words), None if lasting is None else lasting / 1e9)
+    if dry_run:
+        return _dry(asked, as_json)
+    if detach:
+        return _detached(lambda begun: _weave(asked, WeavingTold(as_json, quiet, False, output), begun))
+    return _weave(asked, WeavingTold(as_json, quiet, bool(words), output), lambda: None)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A file, the processes to weave it into, and how long: in seconds, or None until somebody ends it."""
+
+    file: Path
+    chosen: Sequence[MemberChoice]
+    at_least: int | None
+    words: tuple[str, ...]
+    seconds: float | None
+
+
+def _weave(asked: _Asked, told: WeavingTold, begun: Callable[[], None]) -> int:
+    """``begun`` is called when everything is in."""
+    from gilk.api import aspects
+
+    words = asked.words
     stop = Stop(shared=bool(words))
-    with aspects.held(file, members, words) as weaving:
-        if dry_run:
-            return _dry(weaving, as_json)
-        return _carry_out(weaving, None if lasting is None else lasting / 1e9, stop, as_json, quiet, bool(words))
+    with told, aspects.held(asked.file, asked.chosen, words, asked.at_least) as (weaving, members):
+        stop.install()
+        launched = weaving.processes[-1].process if words else None
+        with working("analysing and planning", told.shows_progress), stop.at_once():
+            weaving.weave()
+        told.begun(weaving)
+        begun()
+        with aspects.tended(weaving, members, told.refused) as tend, aspects.answering(weaving, asked.file) as answers:
+            _carry_out(weaving, asked.seconds, stop, told, tend, answers)
+        return status_of(launched.wait, stop) if launched is not None else 0
 
 
-def _dry(weaving: Weaving, as_json: bool) -> int:
+def _detached(work: Callable[[Callable[[], None]], int]) -> int:
+    """In the background from the moment on when everything is in."""
+    from gilk.api import aspects
+
+    both = aspects.detached()
+    if not both.child:
+        return work(both.begun)
+    status = both.wait()
+    if not status:
+        click.echo(both.child)
+    return status
+
+
+def _dry(asked: _Asked, as_json: bool) -> int:
+    from gilk.api import aspects
     from gilk.render import woven
 
-    with working("compiling", not as_json):
+    holding = aspects.held(asked.file, asked.chosen, asked.words, asked.at_least)
+    with holding as (weaving, _), working("compiling", not as_json):
         found = [each for one in weaving.processes for each in one.dry()]
     click.echo(woven.dry_json(found) if as_json else woven.dry_text(found), nl=as_json)
     return 1 if any(one.refused for one in found) else 0
 
 
 def _carry_out(
-    weaving: Weaving, seconds: float | None, stop: Stop, as_json: bool, quiet: bool, launched: bool
-) -> int:  # fmt: skip
-    from gilk.render import woven
-
+    weaving: Weaving, seconds: float | None, stop: Stop, told: WeavingTold, tend: Callable[[], bool],
+    answers: AnswersOfWeaving,
+) -> None:  # fmt: skip
     def tell(report: WovenReport) -> None:
-        click.echo(woven.report_json(report) if as_json else woven.report_text(report), err=launched and not as_json)
+        answers.note(report)
+        told.report(report)
 
-    stop.install()
-    with working("analysing and planning", not (quiet or as_json)), stop.at_once():
-        weaving.weave()
+    def look() -> bool:
+        answers.serve()
+        return tend()
+
     for one in weaving.processes:
         one.process.release()
-    weaving.wait(seconds, stop, tell)
+    weaving.wait(seconds, lambda: stop() or answers.removed, tell, look)
     weaving.unweave()
     for report in weaving.reports(final=True):
         tell(report)
-    summary = [one.summary() for one in weaving.processes], weaving.counts(), weaving.tables()
-    if as_json:
-        sys.stdout.flush()
-        click.echo(woven.summary_json(*summary))
-    elif not quiet:
-        click.echo(woven.summary_text(*summary), nl=False, err=launched)
-    return status_of(weaving.processes[-1].process.wait, stop) if launched else 0
+    told.end(weaving)

@@ -7,6 +7,7 @@ Where to look is GDB's manual, "Debugging Information in Separate Files" and "Mi
 from __future__ import annotations
 
 import lzma
+import os
 import struct
 import zlib
 from collections.abc import Iterator
@@ -69,11 +70,21 @@ def by_build_id(identity: str) -> Path:
     return ROOT / ".build-id" / identity[:2] / f"{identity[2:]}.debug"
 
 
+def fetched(identity: str) -> Path:
+    """The path at which ``debuginfod-find`` leaves the debug file of that identity (debuginfod_find_debuginfo(3))."""
+    place = os.environ.get("DEBUGINFOD_CACHE_PATH")
+    if place:
+        return Path(place) / identity / "debuginfo"
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path(os.environ.get("HOME") or "/nonexistent") / ".cache")
+    return Path(home) / "debuginfod_client" / identity / "debuginfo"
+
+
 def _candidates(header: Header) -> Iterator[tuple[Path, int | None]]:
     """The paths at which a debug file may lie, each with its CRC if that is how it is recognised, else None."""
     identity = notes.noted_build_id(header)
     if len(identity) > 2:
         yield by_build_id(identity), None
+        yield fetched(identity), None
     name, check = _link(header)
     if name:
         folder = header.source.path.parent

@@ -17,7 +17,8 @@ from gilk.image.plt import Plt
 from gilk.image.relocations import Relocations
 from gilk.image.remembered import CachedFields
 from gilk.image.source import ByteSource, from_bytes, open_file, open_source, source_of
-from gilk.image.spans import Named, nameless, spans
+from gilk.image.spans import Named, spans
+from gilk.image.stripped import nameless
 
 
 def load(path: Path) -> Image:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Set
 
 from gilk.image.extents import Extents
 from gilk.image.model import ElfSymbol, FrameDescription, FunctionSpan, SymbolKind
+from gilk.image.stripped import nameless
 
 ALIGNMENT = 16  # bytes, of functions
 FUNCTIONS = (SymbolKind.FUNC, SymbolKind.IFUNC)
@@ -36,10 +37,6 @@ def spans(
     found = [span._replace(ifunc=True) if span.start in resolving else span for span in found]
     firm = {start for start, group in by_start.items() if any(symbol.kind in FUNCTIONS for symbol, _ in group)}
     return _disjoint(sorted(found, key=lambda span: span.start), firm, covered, code)
-
-
-def nameless(address: int) -> str:
-    return f"sub_{address:x}"
 
 
 def _covered(frames: Iterable[FrameDescription], code: Extents) -> dict[int, int]:

@@ -6,10 +6,13 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 
+from gilk import activity
 from gilk.analysis.analysis import Analysis
 from gilk.errors import UsageError
+from gilk.image import demangle, lookup
 from gilk.image.model import FunctionSpan, Image
 from gilk.lang.d.probes import Description
 from gilk.lang.ir import Binary, Given
@@ -18,6 +21,7 @@ from gilk.lang.types import UINT64
 from gilk.providers.probe import ProbeSite, ProcessProbe
 from gilk.splice import points
 from gilk.splice.points import Point
+from gilk.targets import lines
 from gilk.targets.base import Target
 
 #: Points, each with the start of the part of the function that it lies in.
@@ -35,14 +39,18 @@ def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
     provider = f"pid{process.pid}"
     if not fnmatch.fnmatchcase(provider, description.provider or "?"):
         return
-    for loaded in process.loaded():
+    images = process.loaded()
+    for number, loaded in enumerate(images):
+        activity.tell("analysing", number, len(images), "images")
         if not loaded.is_meant(description.module):
             continue
         image, module = process.image(loaded.path), "a.out" if loaded.main else loaded.name
-        for span, name, where in _places(image, partial(process.analysis, loaded), description):
+        found = list(_places(image, partial(process.analysis, loaded), description))
+        demangle.learn(span.name for span, _, _ in found)
+        for span, name, where in found:
             given, start = _GIVEN.get(name, _INSIDE), span.start + loaded.bias
             sites = tuple([ProbeSite(loaded, part, point, given, start) for part, point in where])
-            yield ProcessProbe((provider, module, span.name, name), sites)
+            yield ProcessProbe((provider, module, demangle.readable(span.name), name), sites)
 
 
 def _places(
@@ -52,11 +60,10 @@ def _places(
 
     Where a function begins is known without looking into it.
     """
-    try:
-        functions = points.spans(image, description.function or "*")
-    except UsageError:
-        return
+    functions = lookup.matching(image, description.function or "*")
     name = description.name
+    if not functions and name.isdecimal() and lines.has_line(image.path, description.function, int(name)):
+        yield from _of_line(image, analysis(), description.function, int(name))
     entries, inside = fnmatch.fnmatchcase("entry", name or "*"), name != "entry"
     for span in functions:
         if not image.read(span.start, 1):
@@ -65,6 +72,15 @@ def _places(
             yield span, "entry", ((span.start, points.entry(image.name, span)),)
         if inside:
             yield from ((span, *found) for found in _inside(image, analysis(), span, name))
+
+
+def _of_line(image: Image, analysis: Analysis, file: str, line: int) -> Iterator[tuple[FunctionSpan, str, _Where]]:
+    """``pidN:module:FILE:LINE``: the probes where code of that line begins."""
+    with suppress(UsageError):
+        for function, point in lines.at_line(image, analysis, file, line):
+            span = image.span_at(function.start)
+            if span is not None:
+                yield span, f"{point.address - span.start:x}", ((span.start, point),)
 
 
 def _inside(image: Image, analysis: Analysis, span: FunctionSpan, name: str) -> Iterator[tuple[str, _Where]]:

@@ -45,7 +45,7 @@ def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
     if not (fnmatch.fnmatchcase("syscall", provider) and fnmatch.fnmatchcase(_MODULE, module)):
         return
     sides = [side for side in ("entry", "return") if fnmatch.fnmatchcase(side, description.name or "*")]
-    numbers = [number for number, name in NAMES.items() if _is_meant(name, description.function or "*")]
+    numbers = [number for number, name in NAMES.items() if is_meant(name, description.function or "*")]
     if not sides or not numbers:
         return
     made = calls(process)
@@ -54,7 +54,8 @@ def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
             yield ProcessProbe(("syscall", _MODULE, NAMES[number], side), tuple(sites(made, number, side)))
 
 
-def _is_meant(name: str, glob: str) -> bool:
+def is_meant(name: str, glob: str) -> bool:
+    """Whether the glob is about the system call of that name, or about the kernel's own name for it."""
     return name != "rt_sigreturn" and (fnmatch.fnmatchcase(name, glob) or _OTHER_NAMES.get(glob) == name)
 
 

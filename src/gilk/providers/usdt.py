@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import bisect
 import fnmatch
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 
 from gilk.errors import GilkError, UsageError
-from gilk.image.model import Image
+from gilk.image import demangle, lookup
+from gilk.image.model import FunctionSpan, Image
 from gilk.image.stapsdt import UsdtMarker, marks
 from gilk.lang.d.probes import Description, Key
 from gilk.lang.ir import Given
@@ -27,9 +30,11 @@ def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
     for loaded in process.loaded():
         if loaded.is_meant(description.module):
             by_key: dict[Key, _Found] = {}
-            for mark in _marks(loaded.path):
-                if _matches(mark, process.pid, description) and _can_count(process, loaded, mark):
-                    _add(by_key, process, loaded, mark, description.function)
+            meant = [mark for mark in _marks(loaded.path) if _matches(mark, process.pid, description)]
+            functions = lookup.matching(process.image(loaded.path), description.function or "*") if meant else []
+            for mark in meant:
+                if _can_count(process, loaded, mark):
+                    _add(by_key, process, loaded, mark, functions)
             yield from (_probe(key, loaded, found) for key, found in by_key.items())
 
 
@@ -64,11 +69,14 @@ def _can_count(process: Target, loaded: Loaded, mark: UsdtMarker) -> bool:
     return not at or any(each.writable and 0 <= at - each.address <= each.size - 2 for each in segments)
 
 
-def _add(by_key: dict[Key, _Found], process: Target, loaded: Loaded, mark: UsdtMarker, glob: str) -> None:
-    """One probe may have several sites, in one function or more."""
+def _add(
+    by_key: dict[Key, _Found], process: Target, loaded: Loaded, mark: UsdtMarker, functions: Sequence[FunctionSpan]
+) -> None:
+    """One probe may have several sites, in one of ``functions``, which are in order, or more."""
     image, analysis = process.image(loaded.path), process.analysis(loaded)
     span = image.span_at(mark.address)
-    if span is None or (glob and not any(fnmatch.fnmatchcase(each, glob) for each in (span.name, *span.aliases))):
+    at = bisect.bisect_left(functions, mark.address, key=attrgetter("end"))
+    if span is None or span not in functions[at : at + 2]:
         return
     part = analysis.function(span)
     try:
@@ -76,7 +84,7 @@ def _add(by_key: dict[Key, _Found], process: Target, loaded: Loaded, mark: UsdtM
     except UsageError:
         return  # of no instruction that is known: the note is wrong, or nobody knows how to get there
     fetched = operands(mark.arguments, lambda symbol: _symbol(image, loaded.bias, symbol))
-    key = (f"{mark.provider}{process.pid}", loaded.name, span.name, name(mark))
+    key = (f"{mark.provider}{process.pid}", loaded.name, demangle.readable(span.name), name(mark))
     by_key.setdefault(key, []).append((ProbeSite(loaded, part.start, point, Given(fetched)), mark))
 
 

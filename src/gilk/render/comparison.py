@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gilk.render.text import cell, nanoseconds, plural
+from gilk.render.trace_names import with_readable_names
 from gilk.trace.compare import Comparison, Extra, Timing, compare
 from gilk.trace.paths import Symbol, label
 from gilk.trace.reading import read
@@ -17,10 +18,11 @@ Json = dict[str, Any]
 _LONGEST = 6  # functions of a path
 
 
-def differences(a: Path, b: Path, thread: tuple[str, ...]) -> Comparison:
-    """The differences between two files. Raises StoreError."""
-    traces = [read(path) for path in (a, b)]
-    flows = [(trace.only(thread) if thread else trace).flow for trace in traces]
+def differences(a: Path, b: Path, thread: tuple[str, ...], readable: bool = False) -> Comparison:
+    """The differences between two files; functions are called as their source calls them if ``readable``. Raises
+    StoreError."""
+    traces = [trace.only(thread) if thread else trace for trace in map(read, (a, b))]
+    flows = [(with_readable_names(trace) if readable else trace).flow for trace in traces]
     return compare(flows[0], flows[1])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gilk.render.text import cell, listed, nanoseconds, plural, table
+from gilk.render.text import cell, left_out, listed, nanoseconds, plural, table
 from gilk.trace.flow import CallState, Flow
 from gilk.trace.paths import of_flow, whole
 from gilk.trace.traced import NEVER, TraceDescription
@@ -87,7 +87,7 @@ def omitted_text(flow: Flow) -> str:
     """A line per function that was followed only so far."""
     return "".join(
         f"left out from {nanoseconds(each.from_ns - flow.start_ns)} on: {cell(each.image)}:{cell(each.function)}, "
-        f"short and hot, after {plural(each.calls, 'call')}\n"
+        f"short and hot, {left_out(each.calls)}\n"
         for each in flow.omitted
     )
 

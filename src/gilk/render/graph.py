@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from typing import Any, Final
 
+from gilk.render.names import named, readable, readable_in
 from gilk.render.text import cell, plural
 from gilk.splice.graph import Graph, GraphNode, ListingLine, PointOutcome
 
@@ -35,20 +37,31 @@ def to_text(graph: Graph) -> str:
 def _heading(graph: Graph) -> Iterator[str]:
     size = f"{plural(graph.end - graph.start, 'byte')}, {plural(len(graph.nodes), 'block')}"
     loaded = f", loaded at {graph.bias:#x}" if graph.bias else ""
-    yield f"{cell(graph.image)}:{cell(graph.function)}  {graph.start:#x}-{graph.end:#x}, {size}{loaded}"
-    if graph.aliases:
-        yield f"also called {cell(', '.join(graph.aliases))}"
+    yield f"{cell(graph.image)}:{named(graph.function)}  {graph.start:#x}-{graph.end:#x}, {size}{loaded}"
+    others = _other_names(graph)
+    if others:
+        yield f"also called {cell(', '.join(others))}"
     for start, end in graph.parts:
         yield f"a part of it lies at {start:#x}-{end:#x}"
+
+
+def _other_names(graph: Graph) -> list[str]:
+    """In the source, and as the linker has them."""
+    names = dict.fromkeys((graph.function, *map(readable, graph.aliases), *graph.aliases))
+    return [name for name in names if name != readable(graph.function)]
 
 
 def _block(graph: Graph, node: GraphNode) -> Iterator[str]:
     pad = "  landing pad" if node.landing_pad else ""
     yield f"@{node.index}  {node.start:#x}-{node.end:#x}{pad}  live: {' '.join(node.live) or 'nothing'}"
     yield f"    @{node.index}:pre   {_outcome(node.pre)}"
+    before = ""
     for line in node.lines:
         if line.address == node.post_address:
             yield f"    @{node.index}:post  {_outcome(node.post)}"
+        if line.source != before:
+            before = line.source
+            yield f"      {cell(PurePosixPath(before).name) or 'no line'}"
         yield _instruction(line)
     if node.post_address == node.end:
         yield f"    @{node.index}:post  {_outcome(node.post)}"
@@ -65,13 +78,13 @@ def _instruction(line: ListingLine) -> str:
 
 
 def _assembly(line: ListingLine) -> str:
-    return f"{line.text}  ; {cell(line.symbol)}" if line.symbol else line.text
+    return f"{line.text}  ; {named(line.symbol)}" if line.symbol else line.text
 
 
 def _end(node: GraphNode) -> str:
     ways = [f"@{edge.to} {edge.kind}" if edge.kind.endswith("taken") else f"@{edge.to}" for edge in node.edges]
     if node.outside:
-        ways.append(cell(node.outside))
+        ways.append(named(node.outside))
     return f"{_ENDS[node.how]} -> {', '.join(ways)}" if ways else _ENDS[node.how]
 
 
@@ -101,7 +114,10 @@ def _node(node: GraphNode) -> Json:
         "live": list(node.live),
         "points": {"pre": _point(node.pre), "post": {**_point(node.post), "address": node.post_address}},
         "instructions": [
-            {"address": line.address, "bytes": line.code.hex(), "text": line.text, "symbol": line.symbol}
+            {
+                **{"address": line.address, "bytes": line.code.hex(), "text": line.text, "symbol": line.symbol},
+                **({"source": line.source} if line.source else {}),
+            }
             for line in node.lines
         ],
     }
@@ -114,8 +130,8 @@ def _point(outcome: PointOutcome) -> Json:
 def to_dot(graph: Graph) -> str:
     """A digraph; a box per block, its instructions left-aligned."""
     lines = [
-        f"digraph {_quoted(graph.function)} {{",
-        f"  label={_quoted(f'{graph.image}:{graph.function}')};",
+        f"digraph {_quoted(readable(graph.function))} {{",
+        f"  label={_quoted(f'{graph.image}:{readable(graph.function)}')};",
         '  node [shape=box, fontname="monospace", fontsize=10];',
         '  edge [fontname="monospace", fontsize=9];',
     ]
@@ -123,7 +139,7 @@ def to_dot(graph: Graph) -> str:
         lines.append(f"  b{node.index} [label={_label(node)}];")
         lines += [f"  b{node.index} -> b{e.to}{_style(e.kind)};" for e in node.edges]
         if node.outside:
-            lines.append(f"  o{node.index} [label={_quoted(node.outside)}, shape=plaintext];")
+            lines.append(f"  o{node.index} [label={_quoted(readable_in(node.outside))}, shape=plaintext];")
             lines.append(f"  b{node.index} -> o{node.index} [style=dashed];")
     return "\n".join([*lines, "}"]) + "\n"
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, field
 from typing import Any
 
 from gilk.render.histogram import Histogram
+from gilk.render.names import named, readable_in
 from gilk.render.text import cell, plural, table
 from gilk.trace.probes import Inlined, RefusedPoint
 from gilk.values import dataclass
@@ -66,17 +67,17 @@ class RunReport:
             "inlined": [asdict(each) for each in self.inlined],
         }
 
-    def render(self, terminal: bool | None = None) -> str:
-        """Several lines for a person; ends with a newline."""
-        parts = [self._points(), top_counts(self.counts, terminal), histograms(self.latency), self._records()]
-        parts += [f"{cell(str(each))}, where it is not instrumented\n" for each in self.inlined]
-        parts += [f"note: {cell(note)}\n" for note in self.notes]
+    def render(self, terminal: bool | None = None, verbose: bool = False) -> str:
+        """Several lines for a person; ends with a newline. ``verbose``: also by which tactics points were spliced."""
+        parts = [self._points(verbose), top_counts(self.counts, terminal), histograms(self.latency), self._records()]
+        parts += [f"{named(str(each))}, where it is not instrumented\n" for each in self.inlined]
+        parts += [f"note: {named(note)}\n" for note in self.notes]
         return "".join(part for part in parts if part)
 
-    def _points(self) -> str:
+    def _points(self, verbose: bool) -> str:
         how = ", ".join(f"{number} by {tactic}" for tactic, number in sorted(self.tactics.items()) if number)
-        text = f"{self.spliced} of {plural(self.asked, 'point')} spliced in {self.activation_ms:.1f} ms"
-        text += f" ({how})\n" if how else "\n"
+        text = f"{self.spliced} of {plural(self.asked, 'point')} instrumented in {self.activation_ms:.1f} ms"
+        text += f" ({how})\n" if how and verbose else "\n"
         if self.refused:
             why = "; ".join(f"{number} {reason}" for reason, number in _most_first(self.refusals))
             text += f"{self.refused} refused: {why}\n" + refused_by_name(self.refused_points)
@@ -92,14 +93,16 @@ class RunReport:
 
 def refused_by_name(points: Sequence[RefusedPoint]) -> str:
     """A line each; of many the first."""
-    text = "".join(f"  {cell(each.point)}: {each.reason}\n" for each in points[:_REFUSED])
+    text = "".join(f"  {named(each.point)}: {each.reason}\n" for each in points[:_REFUSED])
     return text + (f"  and {len(points) - _REFUSED} more\n" if len(points) > _REFUSED else "")
 
 
 def top_counts(counts: Mapping[str, int], terminal: bool | None = None) -> str:
     """The highest counts; points never reached are only counted themselves."""
     hit = [(name, number) for name, number in _most_first(counts) if number]
-    text = table(("count", "point"), [(number, name) for name, number in hit[:_TOP]], terminal) if hit else ""
+    text = (
+        table(("count", "point"), [(number, readable_in(name)) for name, number in hit[:_TOP]], terminal) if hit else ""
+    )
     if len(hit) > _TOP:
         text += f"and {plural(len(hit) - _TOP, 'point')} with lower counts\n"
     if len(hit) < len(counts):
@@ -109,7 +112,7 @@ def top_counts(counts: Mapping[str, int], terminal: bool | None = None) -> str:
 
 def histograms(latency: Mapping[str, Histogram]) -> str:
     """The histograms of the first functions; the others are only counted."""
-    text = "".join(histogram.render(name) for name, histogram in list(latency.items())[:_FUNCTIONS])
+    text = "".join(histogram.render(readable_in(name)) for name, histogram in list(latency.items())[:_FUNCTIONS])
     if len(latency) > _FUNCTIONS:
         text += f"and {plural(len(latency) - _FUNCTIONS, 'function')} that took less time in all\n"
     return text

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from gilk.image.stripped import is_stripped, remark
+from gilk.render.names import learn, readable
 from gilk.render.text import cell, plural, table
 from gilk.splice.figures import FunctionRow, Survey, refused, spliced
 from gilk.splice.plan import Refusal
@@ -13,6 +15,7 @@ from gilk.splice.tactics.table import NAMES
 from gilk.splice.tactics.trap import TRAP
 
 Json = dict[str, Any]
+Lines = Mapping[tuple[str, int], str]  # file and line, by image and address
 
 _MOST_IMAGES: Final = 8  # named by a line each
 
@@ -49,12 +52,17 @@ REASONS: Final = {
 }
 
 
-def to_json(survey: Survey, listing: bool = False) -> Json:
-    """Counts of all tactics, also those that do not occur; with ``listing`` also a row per function."""
+def to_json(survey: Survey, listing: bool = False, lines: Lines | None = None) -> Json:
+    """Counts of all tactics, also those that do not occur; with ``listing`` also a row per function, and the line where
+    it begins if ``lines`` has that."""
     found: Json = {
         "image": survey.image,
         "images": [
-            {"image": p.image, "path": str(p.path), "build_id": p.build_id, "bias": p.bias} for p in survey.parts
+            {
+                **{"image": p.image, "path": str(p.path), "build_id": p.build_id, "bias": p.bias},
+                "stripped": is_stripped(p.table.functions),
+            }
+            for p in survey.parts
         ],
         "functions": survey.functions,
         "blocks": survey.blocks,
@@ -65,7 +73,7 @@ def to_json(survey: Survey, listing: bool = False) -> Json:
         "cached": survey.cached,
     }
     if listing:
-        found["list"] = [_row(row) for row in survey.rows()]
+        found["list"] = [_row(row, (lines or {}).get((row.image, row.address), "")) for row in survey.rows()]
     return found
 
 
@@ -73,7 +81,7 @@ def _side(counts: dict[str, int]) -> Json:
     return {**{tactic: counts.get(tactic, 0) for tactic in NAMES}, "refused": refused(counts)}
 
 
-def _row(row: FunctionRow) -> Json:
+def _row(row: FunctionRow, line: str) -> Json:
     return {
         "image": row.image,
         "function": row.name,
@@ -83,6 +91,7 @@ def _row(row: FunctionRow) -> Json:
         "unresolved": row.unresolved,
         "points": {"pre": _present(row.pre), "post": _present(row.post)},
         "refusals": {reason: n for reason in Refusal if (n := row.pre.get(reason, 0) + row.post.get(reason, 0))},
+        **({"source": line} if line else {}),
     }
 
 
@@ -91,11 +100,13 @@ def _present(counts: dict[str, int]) -> Json:
     return {**tactics, "refused": refused(counts)} if refused(counts) else tactics
 
 
-def to_text(survey: Survey, listing: bool = False, terminal: bool | None = None) -> str:
+def to_text(
+    survey: Survey, listing: bool = False, lines: Lines | None = None, terminal: bool | None = None
+) -> str:
     """The survey as text for people; ends with a newline."""
     parts = [f"{line}\n" for line in _heading(survey)]
     if listing:
-        parts += ["\n", _list(survey, terminal)]
+        parts += ["\n", _list(survey, lines or {}, terminal)]
     parts += ["\n", _totals(survey, terminal)]
     parts += [f"{line}\n" for line in _reasons(survey)]
     took = "from the cache" if survey.cached else f"took {survey.seconds:.1f} s"
@@ -111,6 +122,7 @@ def _heading(survey: Survey) -> Iterator[str]:
         more = [part.image for part in survey.parts[1:]]
         yield f"and {len(more)} more: {cell(', '.join(more))}"
     yield f"{plural(survey.functions, 'function')}, {plural(survey.blocks, 'block')}"
+    yield from map(cell, remark({part.image: part.table.functions for part in survey.parts}))
     if survey.unresolved:
         has = "has an indirect jump" if survey.unresolved == 1 else "have indirect jumps"
         yield f"{plural(survey.unresolved, 'function')} {has} of unknown target"
@@ -137,13 +149,21 @@ def _reasons(survey: Survey) -> Iterator[str]:
         yield f"refused: {plural(count, 'point')}, {reason}: {REASONS[Refusal(reason)]}"
 
 
-def _list(survey: Survey, terminal: bool | None) -> str:
+def _list(survey: Survey, lines: Lines, terminal: bool | None) -> str:
     several = len(survey.parts) > 1
+    learn(row.name for row in survey.rows())
     rows = []
     for row in survey.rows():
-        name = f"{row.image}:{row.name}" if several else row.name
-        rows.append([f"{row.address:#x}", row.size, row.blocks, _short(row.pre), _short(row.post), name])
-    return table(["address", "size", "blocks", "pre", "post", "function"], rows, terminal)
+        name = f"{row.image}:{readable(row.name)}" if several else readable(row.name)
+        figures = [f"{row.address:#x}", row.size, row.blocks, _short(row.pre), _short(row.post)]
+        rows.append([*figures, *_source(row, lines), name])
+    source = ["source"] if lines else []
+    return table(["address", "size", "blocks", "pre", "post", *source, "function"], rows, terminal)
+
+
+def _source(row: FunctionRow, lines: Lines) -> list[str]:
+    """The cell for the line; none where there are no lines at all."""
+    return [lines.get((row.image, row.address), "")] if lines else []
 
 
 def _short(counts: dict[str, int]) -> str:

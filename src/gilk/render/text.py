@@ -51,6 +51,11 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}{ending}"
 
 
+def left_out(calls: int) -> str:
+    """When a function was left out of a trace: after so many calls; 0 if it had been called too often beforehand."""
+    return f"after {plural(calls, 'call')}" if calls else "from the beginning, for its calls before that"
+
+
 def listed(items: Sequence[str], most: int) -> str:
     """The first ``most`` items, made fit for a terminal, with commas between; and how many more there are."""
     more = len(items) - most

@@ -17,7 +17,6 @@ import hashlib
 import html
 import json
 import re
-import shlex
 import zlib
 from importlib.resources import files
 from typing import Any
@@ -25,8 +24,9 @@ from typing import Any
 import numpy as np
 
 from gilk.render.flow_table import functions, missing_text
+from gilk.render.process_names import traced_name
 from gilk.render.report import losses
-from gilk.render.text import cell, nanoseconds, plural
+from gilk.render.text import nanoseconds, plural
 from gilk.trace.flow import KERNEL, CallState, Flow
 from gilk.trace.nesting import Ints
 from gilk.trace.paths import symbols_of
@@ -132,7 +132,7 @@ def _cut(trace: Trace) -> list[str]:
 
 
 def heading(trace: Trace) -> str:
-    return _short(cell(shlex.join(trace.about.command)) or f"process {', '.join(map(str, trace.about.pids))}")
+    return _short(traced_name(trace))
 
 
 def _short(name: str) -> str:

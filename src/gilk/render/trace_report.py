@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
+from gilk.render.names import named, readable
 from gilk.render.report import RunReport, losses
-from gilk.render.text import cell, listed, plural
+from gilk.render.text import cell, left_out, listed, plural
 from gilk.trace.traced import NEVER, Omitted, TraceDescription, Unended, Unfollowed
 from gilk.values import dataclass
 
 _SHOWN = 12  # functions that were left out
+_EDGES = ("open", "before")  # trace/flow.py
 
 
 @dataclass(frozen=True)
@@ -38,16 +40,16 @@ class TraceReport:
         del report["counts"], report["latency"]
         return report
 
-    def render(self) -> str:
-        """Several lines for a person; ends with a newline."""
+    def render(self, verbose: bool = False) -> str:
+        """Several lines for a person; ends with a newline. ``verbose``: also the state of each call at the edges."""
         run = self.run
-        text = self._ready() + self._window() + _omitted(self.traced.omitted)
+        text = self._ready() + self._window(verbose) + _omitted(self.traced.omitted)
         text += "".join(f"{line}\n" for line in losses(run.drops, run.lost, run.nested, run.corrupt))
         text += f"{plural(run.records, 'record')} in {cell(run.file)}\n" if run.file else ""
         if run.restored is False:
             text += "the code is NOT what it was before; see the notes\n"
         text += "this is a partial result\n" if run.partial else ""
-        return text + "".join(f"note: {cell(note)}\n" for note in run.notes)
+        return text + "".join(f"note: {named(note)}\n" for note in run.notes)
 
     def _ready(self) -> str:
         text = f"{plural(self.functions, 'function')} ready, followed within {self.activation_ms:.2f} ms\n"
@@ -58,7 +60,7 @@ class TraceReport:
             text += f"what comes later: {_some(self.traced.unended)}\n"
         return text
 
-    def _window(self) -> str:
+    def _window(self, verbose: bool) -> str:
         traced = self.traced
         if traced.start_ns == NEVER:
             return f"the trace never began: {cell(traced.start_event)} did not come\n"
@@ -66,19 +68,26 @@ class TraceReport:
         text = f"from {cell(traced.start_event)} to {cell(traced.stop_event) if ended else 'the end'}"
         text += f": {(traced.stop_ns - traced.start_ns) / 1e6:.3f} ms" if ended else ""
         text += f", {plural(calls, 'call')} in {plural(self.threads, 'thread')}\n"
-        others = ", ".join(f"{n} {state}" for state, n in self.calls.items() if n and state != "whole")
+        found = self.calls if verbose else _at_the_edges(self.calls)
+        others = ", ".join(f"{n} {state}" for state, n in found.items() if n and state != "whole")
         return text + (f"not whole: {others}\n" if others else "")
+
+
+def _at_the_edges(calls: Mapping[str, int]) -> dict[str, int]:
+    """Calls by state, where those that lie across the begin or the end of the trace are one."""
+    edges = sum(calls.get(state, 0) for state in _EDGES)
+    return {"at the edges": edges, **{state: n for state, n in calls.items() if state not in _EDGES}}
 
 
 def _some(functions: Sequence[Unfollowed | Unended]) -> str:
     """Each with the reason; of many the first."""
-    return listed([f"{each.function} of {each.image} ({each.reason})" for each in functions], _SHOWN)
+    return listed([f"{readable(each.function)} of {each.image} ({each.reason})" for each in functions], _SHOWN)
 
 
 def _omitted(omitted: Sequence[Omitted]) -> str:
     if not omitted:
         return ""
-    text = f"{plural(len(omitted), 'function')} left out on the way, called too often (--all follows them):\n"
+    text = f"{plural(len(omitted), 'function')} left out, called too often (--all follows them):\n"
     for each in omitted[:_SHOWN]:
-        text += f"  {cell(each.function)} of {cell(each.image)} after {plural(each.calls, 'call')}\n"
+        text += f"  {named(each.function)} of {cell(each.image)} {left_out(each.calls)}\n"
     return text + (f"  and {len(omitted) - _SHOWN} more\n" if len(omitted) > _SHOWN else "")

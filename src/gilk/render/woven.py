@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
+from gilk.errors import GilkError
 from gilk.lang.aspect.checked import CheckedTable, CheckedType
 from gilk.lang.aspect.woven import AspectCounts, DryShadow, TableRow, WovenReport, WovenSummary, WovenTable
 from gilk.lang.types import Integer, align_of, size_of
@@ -19,6 +20,23 @@ def report_text(report: WovenReport) -> str:
 
 def report_json(report: WovenReport) -> str:
     return json.dumps({"report": asdict(report)})
+
+
+def begun_text(processes: Sequence[WovenSummary]) -> str:
+    functions = plural(sum(one.functions for one in processes), "function")
+    return f"woven: {functions} in {plural(len(processes), 'process')}"
+
+
+def begun_json(processes: Sequence[WovenSummary]) -> str:
+    return json.dumps({"woven": {one.pid: one.functions for one in processes}})
+
+
+def refused_text(pid: int, error: GilkError) -> str:
+    return f"process {pid} is not woven: {cell(error.message)} ({error.slug})"
+
+
+def refused_json(pid: int, error: GilkError) -> str:
+    return json.dumps({"refused": {"pid": pid, "slug": error.slug, "message": error.message}})
 
 
 def dry_text(found: Sequence[DryShadow]) -> str:

@@ -17,6 +17,7 @@ from gilk.targets.kernel.channel import RemoteProcess
 from gilk.targets.kernel.link import RelayLink, start_relay
 
 _DEBUGFS = "/sys/kernel/debug"
+_TELLING = 60.0  # seconds
 _INTERRUPTS = "irqaffinity=0"  # of devices: the relay goes on when another processor hangs
 
 
@@ -37,10 +38,21 @@ class Elsewhere:
                 why = said.decode(errors="replace").strip()
                 raise TargetError("module-refused", f"the kernel there refuses {module}: {why}", "its dmesg says more")
 
+    def relay(self) -> int:
+        """The number there of gilk's own process, which carries records here; 0 where the machine does not tell.
+
+        Raises TargetError `command-timeout`, MachineGone.
+        """
+        try:
+            _, said, _ = self.link.run(["sh", "-c", "echo $PPID"], timeout=_TELLING)
+        except OSError:
+            return 0
+        return int(said) if said.strip().isdigit() and len(said) < 12 else 0
+
     def start(self, command: Sequence[str]) -> None:
         """Run a command there; its output is ours, it has no input. Raises TargetError `cannot-launch`."""
         try:
-            out, err = partial(_write, 1), partial(_write, 2)
+            out, err = partial(write_all, 1), partial(write_all, 2)
             self._command = self.link.spawn(
                 command, out, err, directory=os.getcwd(), environment=dict(os.environ)
             )  # fmt: skip
@@ -54,7 +66,8 @@ class Elsewhere:
         return self._command.status if self._command is not None else None
 
 
-def _write(fd: int, data: bytes) -> None:
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of it to a descriptor that blocks."""
     while data:
         data = data[os.write(fd, data) :]
 

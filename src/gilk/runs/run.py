@@ -72,7 +72,7 @@ class Run:
     lost: MachineGone | None = None  # why the other machine cannot be asked any more
     _ended: set[int] = field(default_factory=set)
     _kept: Recorder = field(default_factory=Recorder)
-    _asked: NamedFunctions = field(default_factory=NamedFunctions)
+    asked: NamedFunctions = field(default_factory=NamedFunctions)
     _zero: int = 0  # time 0 of all samples, in ns of our CLOCK_MONOTONIC
     _began: float = 0.0
     _looked: float = 0.0
@@ -101,7 +101,7 @@ class Run:
         for process in self.processes if requests else ():
             with self._unless_ended(process):
                 wanted = list(expand(process, requests))
-                self._asked.note(process, [r.spec.function for r in requests], ((w.loaded, w.function) for w in wanted))
+                self.asked.note(process, [r.spec.function for r in requests], ((w.loaded, w.function) for w in wanted))
                 self._put(ClientSession(process, points=max(len(wanted), 1), ring=_RING), wanted)
         if self.kernel is not None:
             wanted = list(expand(self.kernel, [request for request in self.requests if request.of_kernel]))
@@ -258,10 +258,11 @@ class Run:
                 self.notes.append(
                     f"stream-corrupt: the program wrote into gilk's own memory, so it is not known {doubts}"
                 )
+        self.notes += self.asked.stripped()
         refused = [each for session in self.sessions for each in session.refused_points()]
         return Result(
             counts, self._calls(), told, tactics, refusals, restored, self.partial, self.notes, "", refused,
-            self._asked.inlined(),
+            self.asked.inlined(),
         )  # fmt: skip
 
     def _restored(self) -> bool | None:

@@ -17,6 +17,7 @@ from gilk.session.session import Session
 from gilk.splice.access import Accessed
 from gilk.splice.plan import Want
 from gilk.splice.planner import PatchContext
+from gilk.targets.advised_workspace import AdvisedWorkspace
 from gilk.targets.base import Loaded, Target
 from gilk.targets.common_memory import CommonMemory
 from gilk.targets.process import Process
@@ -28,6 +29,9 @@ _Found = list[tuple[Place, list[AdvisedPoint], CompiledAdvice]]
 
 class AdvisedSession(Session):
     """Use as a context manager; at its end all advice, and all probes, are gone from the target."""
+
+    _workspace_type = AdvisedWorkspace
+    _workspace: AdvisedWorkspace
 
     def __init__(
         self, process: Target, points: int = 4096, threads: int = 1024, ring: int = 1 << 16, private: int = 0

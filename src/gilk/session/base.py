@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 from gilk.errors import UsageError
 from gilk.session import request
 from gilk.session.places import Place
-from gilk.session.request import Builtin, CFunction, Request, Wanted
+from gilk.session.request import Builtin, CFunction, Request, Wanted, WantedSite
 from gilk.session.staging import Timed
 from gilk.session.stream import RecordStream
 from gilk.spec.point import parse as parse_spec
@@ -137,7 +137,7 @@ class BaseSession(ABC):
     # Probes.
 
     @contextlib.contextmanager
-    def _numbered(self, wanted: list[Wanted]) -> Iterator[range]:
+    def _numbered(self, wanted: Sequence[Wanted | WantedSite]) -> Iterator[range]:
         """Numbers and rows for what is wanted, taken back if it cannot be put in. UsageError `too-many-points`."""
         numbers = self._number(wanted)
         try:
@@ -146,7 +146,7 @@ class BaseSession(ABC):
             del self._everything[numbers.start :]
             raise
 
-    def _number(self, wanted: list[Wanted]) -> range:
+    def _number(self, wanted: Sequence[Wanted | WantedSite]) -> range:
         first = len(self._everything)
         if first + len(wanted) > self._capacity:
             raise UsageError(
@@ -155,7 +155,7 @@ class BaseSession(ABC):
         self._everything += [self._row(first + n, w) for n, w in enumerate(wanted)]
         return range(first, len(self._everything))
 
-    def _row(self, number: int, wanted: Wanted) -> ProbeRow:
+    def _row(self, number: int, wanted: Wanted | WantedSite) -> ProbeRow:
         counts = wanted.instrument == Builtin.COUNT
         point = wanted.point
         return ProbeRow(

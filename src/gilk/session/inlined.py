@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gilk.analysis.model import Function
 from gilk.errors import ImageError
+from gilk.image.demangle import readable_in
+from gilk.image.lookup import goes_by, is_exact
 from gilk.image.model import Image
+from gilk.image.stripped import remark
 from gilk.targets.base import Code, Loaded
 from gilk.trace.probes import Inlined
 
 _MOST_PLACES = 1000  # that are listed
 _MOST_FUNCTIONS = 20  # that are looked up at the end of a run
-_WILD = frozenset("*?[")
 
 
 def inlined(code: Code, loaded: Loaded, name: str) -> Inlined | None:
@@ -50,29 +52,42 @@ def _place(image: Image, within: str, address: int | None) -> str:
     return within or "?" if span is None or address is None else f"{span.name}:+{address - span.start:#x}"
 
 
-def is_exact(name: str) -> bool:
-    """Whether it names a function, not several by a pattern."""
-    return not _WILD & set(name)
-
-
 class NamedFunctions:
     """The functions that a run names, as far as there are such, for what is to be said of them at its end."""
 
     def __init__(self) -> None:
         self._functions: dict[tuple[Path, str], tuple[Code, Loaded]] = {}
+        self._instrumented: dict[str, dict[str, set[tuple[Loaded, Function]]]] = {}
 
     def note(self, code: Code, names: Iterable[str], parts: Iterable[tuple[Loaded, Function]]) -> None:
         """``parts``: what carries a probe now, of which ``names`` were asked for."""
         exact = {name for name in names if is_exact(name)}
-        for loaded, function in parts if exact else ():
-            for name in exact.intersection((function.name, *function.aliases)):
+        for loaded, function in parts:
+            self._instrumented.setdefault(loaded.name, {}).setdefault(function.name, set()).add((loaded, function))
+            for name in exact.intersection((function.name, *function.aliases)) or _of_source(function, exact):
                 if len(self._functions) < _MOST_FUNCTIONS:
                     self._functions.setdefault((loaded.path, name), (code, loaded))
+
+    def stripped(self) -> list[str]:
+        """A sentence about images of which most functions that carry a probe have no names, if there are such."""
+        return remark(self._instrumented)
+
+    def instrumented(self) -> Iterator[tuple[Loaded, Function, bool]]:
+        """The functions that carry a probe, and whether another of the image has the same name."""
+        for named in self._instrumented.values():
+            for functions in named.values():
+                shared = len({(loaded.path, function.start) for loaded, function in functions}) > 1
+                yield from ((loaded, function, shared) for loaded, function in functions)
 
     def inlined(self) -> list[Inlined]:
         """The functions of note() that are inlined somewhere as well."""
         looked = (inlined(code, loaded, name) for (_, name), (code, loaded) in self._functions.items())
         return [found for found in looked if found is not None]
+
+
+def _of_source(function: Function, typed: Iterable[str]) -> list[str]:
+    """Those of the names typed that the function's source has for it."""
+    return [name for name in typed if goes_by(function.name, name)]
 
 
 def hint(code: Code, images: Iterable[Loaded], name: str) -> str:
@@ -83,6 +98,6 @@ def hint(code: Code, images: Iterable[Loaded], name: str) -> str:
     for loaded in images:
         found = inlined(code, loaded, name)
         if found is not None:
-            return f"it is inlined {found.where}"
+            return f"it is inlined {readable_in(found.where)}"
         unknown = unknown or not has_debug_information(loaded)
     return "if it is in the source, it may be inlined: there is no debug information to tell" if unknown else ""

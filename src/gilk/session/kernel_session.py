@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -15,7 +15,7 @@ from gilk.errors import MachineGone
 from gilk.session.base import BaseSession, Probe
 from gilk.session.entry import Entry
 from gilk.session.ledger import Ledger
-from gilk.session.request import Builtin, CFunction, Wanted
+from gilk.session.request import Builtin, CFunction, FiresSite, Wanted, WantedSite
 from gilk.session.staging import ChangeResult
 from gilk.splice.instrument import Instrument
 from gilk.splice.kernel.planner import plan
@@ -52,7 +52,7 @@ class KernelSession(BaseSession):
         self._driver = driver = self._workspace.driver
         self._interrupts = Interrupts() if interrupts else None
         self._source = KernelDrain(driver, target.process_of, ring, flight, self._interrupts)
-        super().__init__(self._source, _clock(driver), FarThreads(target.link.read_file), most)
+        super().__init__(self._source, clock_of(driver), FarThreads(target.link.read_file), most)
         self._ledger = Ledger(self._workspace, self._workspace, plan)
         self._counters: list[int] = []
         self._only: frozenset[int] | None = None
@@ -63,6 +63,13 @@ class KernelSession(BaseSession):
         return self.target
 
     def insert_wanted(self, wanted: list[Wanted], active: bool = True) -> tuple[Probe, ...]:
+        return self._insert(wanted, active)
+
+    def insert_sites(self, wanted: Sequence[WantedSite]) -> tuple[Probe, ...]:
+        """Have sites of D programs fire, in one change. Raises TargetError; then nothing has changed."""
+        return self._insert(wanted, True)
+
+    def _insert(self, wanted: Sequence[Wanted | WantedSite], active: bool) -> tuple[Probe, ...]:
         with self._numbered(wanted) as numbers:
             before = len(self._counters)
             try:
@@ -113,12 +120,12 @@ class KernelSession(BaseSession):
         self._recording = on
         self._workspace.filter(on, self._only)
 
-    def _want(self, number: int, wanted: Wanted) -> tuple[Entry, Want]:
+    def _want(self, number: int, wanted: Wanted | WantedSite) -> tuple[Entry, Want]:
         entry = self._ledger.entry(self._workspace.ground, wanted.function)
         instrument = self._instrument(wanted.instrument, number)
         return entry, Want(wanted.point.address, wanted.point.after, instrument, number)
 
-    def _instrument(self, chosen: Builtin | CFunction, number: int) -> Instrument:
+    def _instrument(self, chosen: Builtin | CFunction | FiresSite, number: int) -> Instrument:
         counter = -1
         match chosen:
             case Builtin.COUNT:
@@ -131,6 +138,8 @@ class KernelSession(BaseSession):
                 made = self._workspace.registers(number + 1)
             case CFunction(source, function):
                 made = self._workspace.call(source, function, number + 1)
+            case FiresSite(site):
+                made = self._workspace.fire(site)
         self._counters.append(counter)
         return made
 
@@ -159,6 +168,11 @@ class KernelSession(BaseSession):
     def _look_after(self) -> None:
         """Nothing: modules that go away take their units with them by themselves."""
 
+    def take_out(self) -> bool | None:
+        """Take all probes out, and remain the driver's client; whether the code is what it was."""
+        self.restored = self._restore()
+        return self.restored
+
     def _restore(self) -> bool | None:
         return self._workspace.undo()
 
@@ -183,7 +197,7 @@ class KernelSession(BaseSession):
         return self._gathered(self._stream.finish())
 
 
-def _clock(driver: Driver) -> Clock:
+def clock_of(driver: Driver) -> Clock:
     """CLOCK_MONOTONIC of the machine whose kernel it is, at the rate of the counter that its kernel has measured.
 
     Where the counter is emulated, that can be far from the truth: measured once, at boot, while something else ran.

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Which function carries which probes, and which of its probes are in force.
 
-All probes of a function are planned together: they share patches, links and
-bounces. To add or take away one, the function's old plan is undone and a new
-one done, in one stop of the target.
+All probes of a function are planned together: they share patches, links and bounces. To add or take away one, the
+function's old plan is undone and a new one done, in one stop of the target.
 
-A plan goes to the holder of the target as a *unit* of a batch. A unit is
-dormant, which costs the target nothing, or active, and goes from one state to
-the other without being planned again. A function of which some probes are
-active and some dormant has a plan of the active ones; where all are dormant, of
-all. Units of a template that was placed (PlacedUnits) have no entry before
-something else is wanted of their function.
+A plan goes to the holder of the target as a *unit* of a batch. A unit is dormant, which costs the target nothing, or
+active, and goes from one state to the other without being planned again. A function of which some probes are active and
+some dormant has a plan of the active ones; where all are dormant, of all. Units of a template that was placed
+(PlacedUnits) have no entry before something else is wanted of their function.
 """
 
 from __future__ import annotations
@@ -24,34 +21,16 @@ from numpy.typing import NDArray
 
 from gilk.analysis.model import Function
 from gilk.session.entry import Entry, HeldBatch, Undo, Units, with_dependents
-from gilk.session.staging import (
-    BatchChanger,
-    Cache,
-    ChangeResult,
-    PlacedUnits,
-    Planning,
-    StagedBatch,
-    Stager,
-    Timed,
-    staged,
-)
+from gilk.session.entry_planner import EntryPlanner
+from gilk.session.staging import BatchChanger, Cache, ChangeResult, PlacedUnits, Planning, Stager, Timed, Untouched
 from gilk.splice.plan import FunctionPlan, Want
 from gilk.splice.planner import PatchContext, forget, plan
 from gilk.splice.policy import BESIDE, PROCESS
-from gilk.values import dataclass
 
 B = TypeVar("B")
 T = TypeVar("T", bound=Timed)
 Keys = Iterable[int] | NDArray[np.int64]
 _REMEMBERED = 16
-
-
-@dataclass(frozen=True)
-class _Untouched:
-    """A change that was none of the target."""
-
-    total: float = 0.0
-    seconds: float = 0.0
 
 
 class Ledger(Generic[B]):
@@ -60,10 +39,8 @@ class Ledger(Generic[B]):
     def __init__(
         self, workspace: Stager[B], keeper: BatchChanger, planning: Planning = plan, cache: Cache[B] | None = None
     ) -> None:
-        self._workspace = workspace
+        self.planner = EntryPlanner(workspace, planning, cache)
         self._keeper = keeper
-        self._planning = planning
-        self._cache = cache
         self._entries: dict[tuple[int, int], Entry] = {}
         self._batches: dict[int, HeldBatch[B]] = {}
         self._placed: dict[int, PlacedUnits[B]] = {}
@@ -315,7 +292,7 @@ class Ledger(Generic[B]):
             going = remove.get(number, set()) | units
             remove = {**remove, number: going & self._batches[number].active}
         plans: list[FunctionPlan] = []
-        for made in self._plan([e for e in entries if e.wants]):
+        for made in self.planner.plan([e for e in entries if e.wants]):
             self._batches[made.number] = HeldBatch(made.batch, {unit for _, unit, _ in made.rows})
             add[made.number] = {unit for entry, unit, _ in made.rows if entry.active}
             for entry, unit, function_plan in made.rows:
@@ -328,7 +305,7 @@ class Ledger(Generic[B]):
 
     def _exchange(self, remove: Units, add: Units, undo: Undo[B]) -> Timed:
         if not (remove or add):
-            return _Untouched()
+            return Untouched()
         self._overtake({**remove, **add})
         return self._apply(remove, add, undo, lambda: self._keeper.change(remove, add))
 
@@ -366,25 +343,6 @@ class Ledger(Generic[B]):
             units, _ = self._expected
             if any(not some.isdisjoint(units.get(number, ())) for number, some in changed.items()):
                 self._expected = None
-
-    def _plan(self, entries: list[Entry]) -> Iterator[StagedBatch[B]]:
-        """Plan and stage, image by image."""
-        grounds = {id(e.ground): e.ground for e in entries}
-        for ground in grounds.values():
-            here = [e for e in entries if e.ground is ground]
-            kept = self._cache.take(ground, here) if self._cache is not None else None
-            if kept is not None:
-                yield kept
-                here = [e for e in here if e.plan is None]  # those that were kept have one by now
-            if here:
-                yield self._fresh(ground, here)
-
-    def _fresh(self, ground: PatchContext, entries: list[Entry]) -> StagedBatch[B]:
-        order = sorted(entries, key=lambda e: -e.start)
-        wanted = [(e.function, e.to_plan) for e in order]
-        made, number, batch = staged(ground, wanted, self._workspace, self._planning)
-        rows = [(entry, unit, made_of) for unit, (entry, made_of) in enumerate(zip(order, made.functions, strict=True))]
-        return StagedBatch(number, batch, rows)
 
 
 def _some(units: Units) -> Units:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gilk.analysis.model import Block, Function
-from gilk.session.request import Builtin, CFunction, Wanted, having, probes_at
+from gilk.session.request import Builtin, CFunction, Wanted, having, of_line, probes_at
 from gilk.spec.point import Spec, parse
 from gilk.splice import points
 from gilk.splice.points import Point
@@ -112,4 +112,6 @@ def places_at(process: Code, where: str | Place | Iterable[Place]) -> list[Place
     if not isinstance(where, str):
         return list(where)
     spec = parse(where)
+    if spec.line:
+        return [Place(process, loaded, function, point) for loaded, function, point in of_line(process, spec)]
     return [p for view in functions(process, spec.function, spec.image) for p in view.points(spec.where)]

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from gilk import activity
 from gilk.errors import GilkError
 from gilk.image.elf import load
 from gilk.session import plan_cache
@@ -85,7 +86,7 @@ class _Sum:
 
     def __init__(self, sizes: dict[str, int], told: Progress) -> None:
         self._done = dict.fromkeys(sizes, 0)
-        self._all = sum(sizes.values())
+        self._sizes, self._all = sizes, sum(sizes.values())
         self._told = told
         self._lock = threading.Lock()
 
@@ -93,6 +94,8 @@ class _Sum:
         def told(done: int, of: int) -> None:
             with self._lock:
                 self._done[key] = done
+                whole = sum(self._done[each] >= size for each, size in self._sizes.items())
+                activity.tell("analysing", whole, len(self._sizes), "images")
                 self._told(sum(self._done.values()), self._all)
 
         return told

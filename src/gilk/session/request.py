@@ -7,15 +7,18 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
 
+from gilk import activity
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
 from gilk.errors import TargetError, UsageError
+from gilk.image import lookup
 from gilk.image.model import FunctionSpan, Image
 from gilk.session import inlined as inlining
 from gilk.spec import point as point_spec
 from gilk.spec.point import Spec
 from gilk.splice import points
 from gilk.splice.points import Point
+from gilk.targets import lines
 from gilk.targets.base import Code, Loaded
 from gilk.values import dataclass
 
@@ -46,6 +49,13 @@ class CFunction:
 
 
 @dataclass(frozen=True, slots=True)
+class FiresSite:
+    """The instrument that has the driver fire its ``site`` of D programs (native/abi/ilk_d_abi.h)."""
+
+    site: int
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """One ``-i POINTS=INSTRUMENT``."""
 
@@ -67,6 +77,17 @@ class Wanted:
     point: Point
     instrument: Builtin | CFunction
     kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class WantedSite:
+    """The same of a kernel: ``instrument`` fires a site of D programs."""
+
+    loaded: Loaded
+    function: Function
+    point: Point
+    instrument: FiresSite
+    kind: str = "other"
 
 
 def parse(text: str) -> Request:
@@ -92,15 +113,30 @@ def instrument(name: str) -> Builtin | CFunction:
 def expand(process: Code, requests: Iterable[Request]) -> Iterator[Wanted]:
     """All probes that the requests mean in this process. Raises UsageError, and as `having`."""
     for request in requests:
-        for loaded, spans in having(process, request.spec):
+        if request.spec.line:
+            for loaded, function, point in of_line(process, request.spec):
+                yield from probes_at(process, loaded, function, point, request.instrument)
+            continue
+        meant = having(process, request.spec)
+        for number, (loaded, spans) in enumerate(meant):
+            activity.tell("analysing", number, len(meant), "images")
             yield from _in_image(process, loaded, spans, request)
 
 
-def having(process: Code, spec: Spec) -> list[tuple[Loaded, list[FunctionSpan]]]:
-    """The images meant, each with its functions: those that have such, as ``libz*:deflate`` is not about libzip.
+def of_line(process: Code, spec: Spec) -> Iterator[tuple[Loaded, Function, Point]]:
+    """Where code of a line of the source begins, in the images meant that have such.
 
-    Raises UsageError `no-such-image`, `no-such-function`, TargetError `no-such-process`.
+    Raises UsageError `no-such-image`, and as lines.at_line; TargetError `no-such-process`.
     """
+    meant = _meant(process, spec)
+    having_it = [loaded for loaded in meant if lines.has_line(loaded.path, spec.function, spec.line)]
+    for loaded in having_it or meant[:1]:
+        image, analysis = process.image(loaded.path), process.analysis(loaded)
+        for function, point in lines.at_line(image, analysis, spec.function, spec.line):
+            yield loaded, function, point
+
+
+def _meant(process: Code, spec: Spec) -> list[Loaded]:
     images = process.loaded()
     if not images:
         raise TargetError("no-such-process", f"{process.who} has ended")
@@ -108,11 +144,20 @@ def having(process: Code, spec: Spec) -> list[tuple[Loaded, list[FunctionSpan]]]
     if not matching:
         names = ", ".join(image.name for image in images)
         raise UsageError("no-such-image", f"no image matches {spec.image!r}", f"there are: {names}")
+    return matching
+
+
+def having(process: Code, spec: Spec) -> list[tuple[Loaded, list[FunctionSpan]]]:
+    """The images meant, each with its functions: those that have such, as ``libz*:deflate`` is not about libzip.
+
+    Raises UsageError `no-such-image`, `no-such-function`, TargetError `no-such-process`.
+    """
+    matching = _meant(process, spec)
     found: list[tuple[Loaded, list[FunctionSpan]]] = []
     errors: list[UsageError] = []
     for loaded in matching:
         try:
-            found.append((loaded, points.spans(process.image(loaded.path), spec.function)))
+            found.append((loaded, lookup.spans(process.image(loaded.path), spec.function)))
         except UsageError as error:
             errors.append(error)
     if not found:

@@ -39,6 +39,8 @@ class Session(BaseSession):
     buffer per record class. ``clock``: what samples are timed by, if that is known already.
     """
 
+    _workspace_type: type[Workspace] = Workspace
+
     def __init__(
         self,
         process: Target,
@@ -54,7 +56,7 @@ class Session(BaseSession):
         self.process = process
         self._private_at = geometry.size
         size = geometry.size + private
-        self._workspace = Workspace(process, geometry.blocks, size, PAGE, rings, geometry.size)
+        self._workspace = self._workspace_type(process, geometry.blocks, size, PAGE, rings, geometry.size)
         geometry.initialise(memoryview(self._workspace.data))
         known = process.threads
         super().__init__(Drain(geometry, self._workspace.data), clock or calibrate(), known, geometry.counters)

@@ -46,6 +46,14 @@ class Timed(Protocol):
     def seconds(self) -> float: ...
 
 
+@dataclass(frozen=True)
+class Untouched:
+    """A change that was none of the target."""
+
+    total: float = 0.0
+    seconds: float = 0.0
+
+
 class BatchChanger(Protocol):
     """The holder of the target, who exchanges units of some batches for those of others."""
 

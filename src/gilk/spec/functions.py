@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
-from collections.abc import Iterable
 
 from gilk.errors import UsageError
 from gilk.values import dataclass
@@ -23,10 +21,6 @@ class FunctionPattern:
 
     def __str__(self) -> str:
         return f"{self.image}:{self.function}" if self.image else self.function
-
-    def takes(self, names: Iterable[str]) -> bool:
-        """Whether a function that goes by these names is among them, as far as FUNCTION says."""
-        return any(fnmatch.fnmatchcase(name, self.function) for name in names)
 
 
 def parse(text: str) -> FunctionPattern:

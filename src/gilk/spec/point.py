@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Points as a user writes them: ``[IMAGE:]FUNCTION:WHERE``."""
+"""Points as a user writes them: ``[IMAGE:]FUNCTION:WHERE``, or ``[IMAGE:]FILE:LINE`` of the source."""
 
 from __future__ import annotations
 
@@ -11,15 +11,25 @@ from gilk.values import dataclass
 
 _WHERE = r"entry|return|blocks|blocks-post|@\d+:pre|@\d+:post|\+0x[0-9a-fA-F]+|\+\d+"
 _SPEC = re.compile(rf"(?P<functions>.+):(?P<where>{_WHERE})", re.DOTALL)
+# A file has a dot or a slash in its name; a number alone is no WHERE, so it is not mistaken for a function.
+_LINE = re.compile(r"(?:(?P<image>.+)(?<!:):(?!:))?(?P<file>[^:]*[./][^:]*):(?P<line>[1-9]\d{0,8})", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A parsed request; ``image`` and ``function`` are shell globs, an empty image is the main program."""
+    """A parsed request; ``image`` and ``function`` are shell globs, an empty image is the main program.
+
+    Where a line of the source is meant, ``function`` is the file, and ``where`` the number.
+    """
 
     image: str
     function: str
     where: str
+
+    @property
+    def line(self) -> int:
+        """The line that is meant, 0 where a function is."""
+        return int(self.where) if self.where.isdecimal() else 0
 
     def __str__(self) -> str:
         return f"{functions.FunctionPattern(self.image, self.function)}:{self.where}"
@@ -27,13 +37,16 @@ class Spec:
 
 def parse(text: str) -> Spec:
     """Raises UsageError `bad-point`."""
+    line = _LINE.fullmatch(text)
+    if line is not None:
+        return Spec(line["image"] or "", line["file"], line["line"])
     match = _SPEC.fullmatch(text)
     image, function = (match and functions.split(match["functions"])) or ("", "")
     if match is None or not function:
         raise UsageError(
             "bad-point",
             f"{text!r} is not [IMAGE:]FUNCTION:WHERE",
-            "WHERE is entry, return, blocks, blocks-post, @N:pre, @N:post or +0x1c",
+            "WHERE is entry, return, blocks, blocks-post, @N:pre, @N:post or +0x1c; FILE:LINE is a line of the source",
         )
     return Spec(image, function, match["where"])
 

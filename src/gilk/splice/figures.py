@@ -84,9 +84,13 @@ class SurveyTable:
         """Points by outcome, all outcomes."""
         return dict(zip(OUTCOMES, map(int, self.counts[:, side].sum(axis=0)), strict=True))
 
+    @property
+    def functions(self) -> list[str]:
+        """Their names."""
+        return self.names.tobytes().decode(errors="replace").split("\0")[: len(self.about)]
+
     def rows(self, image: str) -> Iterator[FunctionRow]:
-        names = self.names.tobytes().decode(errors="replace").split("\0")
-        for name, about, counts in zip(names, self.about.tolist(), self.counts, strict=False):
+        for name, about, counts in zip(self.functions, self.about.tolist(), self.counts, strict=False):
             address, size, blocks, unresolved = about
             pre, post = _present(counts[PRE]), _present(counts[POST])
             yield FunctionRow(image, name, address % _ADDRESSES, size, blocks, unresolved, pre, post)

@@ -24,12 +24,14 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class ListingLine:
-    """An instruction; ``symbol`` names what it refers to, if that has a name."""
+    """An instruction; ``symbol`` names what it refers to, if that has a name. ``source`` is its file and line, '' where
+    nothing is known of that."""
 
     address: int
     code: bytes
     text: str
     symbol: str
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

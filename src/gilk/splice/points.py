@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
-import fnmatch
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -35,24 +33,6 @@ class Point:
     @property
     def label(self) -> str:
         return f"{self.image}:{self.part or self.function}:{self.where}"
-
-
-def spans(image: Image, glob: str) -> list[FunctionSpan]:
-    """The functions that go by a name that matches. Raises UsageError `no-such-function` when there is none."""
-    if glob == "*":
-        return list(image.spans)
-    found = [s for s in image.spans if any(fnmatch.fnmatchcase(name, glob) for name in (s.name, *s.aliases))]
-    if not found:
-        raise _unknown(image, glob)
-    return found
-
-
-def _unknown(image: Image, glob: str) -> UsageError:
-    near = difflib.get_close_matches(glob, [name for s in image.spans for name in (s.name, *s.aliases)], 3)
-    hint = f"near names: {', '.join(near)}" if near else ""
-    if glob in image.got.values() or glob in image.plt.values():
-        hint = f"{image.name} imports {glob}; name the library that has it, as in LIBRARY:{glob}:entry"
-    return UsageError("no-such-function", f"{image.name} has no function {glob!r}", hint)
 
 
 def points(image: Image, analysis: Analysis, function: Function, where: str) -> Iterator[Point]:

@@ -19,6 +19,16 @@ def is_alive(tid: int) -> bool:
         return False
 
 
+def has_ended(pid: int, tid: int = 0) -> bool:
+    """Whether a thread has; with 0, whether all of the process has, of which the first thread may end before others."""
+    if tid:
+        return not is_alive(tid)
+    try:
+        return not any(is_alive(int(name)) for name in os.listdir(f"/proc/{pid}/task"))
+    except OSError:
+        return True
+
+
 def cpu_time(pid: int) -> float:
     """Seconds that the process has run for, in itself and in the kernel; 0 once it has gone."""
     try:

@@ -22,18 +22,19 @@ from gilk.targets import gates as held_threads
 from gilk.targets.batch import Batch
 from gilk.targets.changing import Changer, Outcome, Task
 from gilk.targets.copies import Copy, Units
+from gilk.targets.heirs import Heirs
 from gilk.targets.held import Held
 from gilk.targets.live_code import LiveBatch, LiveCode
 from gilk.targets.mapping import Mapper
 from gilk.targets.places import Places
 from gilk.targets.running import Sample
 from gilk.targets.semaphores import Raised, Semaphore, Semaphores
+from gilk.targets.staged_batches import StagedBatches
 from gilk.targets.steps import Exchanged, Steps
 from gilk.targets.traced import Traced
 from gilk.targets.writer import combine, current
 from gilk.values import dataclass
 
-_REMEMBERED = 4
 _STAYS = "gilk's memory stays mapped in process {pid}: a thread, or a handler that waits, may still come back to it"
 
 
@@ -56,13 +57,11 @@ class Keeper:
         self.held = Held()
         self.mapper = Mapper(process, lambda: self.held)
         self.semaphores = Semaphores(process, lambda: self.held.raised_name, self.mapper.map_record)
-        self._staged: dict[int, LiveBatch] = {}
-        self._past: list[LiveBatch] = []
-        self._everywhere: Places | None = None  # the patches of all batches, made when asked for
+        self._batches = StagedBatches()
         self._unsettled: list[LiveBatch] = []  # have come into force, and it is yet to be noted where
         self._code = LiveCode(process)
-        self._changer = Changer(process, self.mapper, self._code, lambda: self.held, self._all_patches)
-        self._known_places: dict[object, Places] = {}
+        self._changer = Changer(process, self.mapper, self._code, lambda: self.held, self._batches.everywhere)
+        self._heirs = Heirs(process, lambda: self.held, self._keeper_of)
         self._exchanged = Exchanged()
         self._expected: Units = {}
         self._ready: _Prepared | None = None  # for what is expected
@@ -89,13 +88,13 @@ class Keeper:
 
     def lower_semaphores(self, raised: list[Raised]) -> None:
         """Before the end, some that were raised; also in children that have inherited them."""
-        for one in itertools.chain((self,), self._heirs()):
+        for one in itertools.chain((self,), self._heirs.keepers()):
             with contextlib.suppress(TargetError, OSError):  # those that are left are lowered at the end
                 one.semaphores.lower(raised)
 
     def sample(self, stack: int) -> list[Sample]:
         """Where the threads are that run just now, and so many bytes of the stack of each: fewer when many run."""
-        return self.process.sample(self.held, self._all_patches(), stack) if self.present() else []
+        return self.process.sample(self.held, self._batches.everywhere(), stack) if self.present() else []
 
     # Changing code.
 
@@ -105,8 +104,7 @@ class Keeper:
 
     def stage(self, number: int, batch: Batch) -> None:
         """Have a batch ready under a number of the client's choice."""
-        self._staged[number] = LiveBatch(batch)
-        self._everywhere = None
+        self._batches.stage(number, batch)
 
     def change(self, remove: Units, add: Units) -> Outcome:
         """Undo some units and do others, in one stop. Raises TargetError `code-changed`, `busy`."""
@@ -118,8 +116,7 @@ class Keeper:
         ``busy``: the units whose code is executed often, whether added or not.
         """
         self._expected, self._ready = units, self._prepared({}, units)
-        batches = (self._staged[n].batch.only(some) for n, some in busy.items())
-        self._warm = caches.ranges(batches, self.held.copies if self._ready.steps.exchange else ())
+        self._warm = caches.ranges(self._chosen(busy), self.held.copies if self._ready.steps.exchange else ())
 
     def begin(self) -> Outcome:
         """Make the change that was expected last. Raises as change() does."""
@@ -128,13 +125,14 @@ class Keeper:
         return self._make(wanted)
 
     def _prepared(self, remove: Units, add: Units) -> _Prepared:
-        active = {n: one.active for n, one in self._staged.items()}
-        return self._steps(remove, add, self._exchanged.steps(self.held.copies, active, remove, add))
+        steps = self._exchanged.steps(self.held.copies, self._batches.active, remove, add)
+        return self._steps(remove, add, steps)
 
     def _steps(self, remove: Units, add: Units, steps: Steps) -> _Prepared:
         changes = [combine(self._chosen(steps.remove), self._chosen(steps.add))]
         apart = self._exchanged.after(self.held.copies, steps)
-        task = Task(changes, self._places(remove), self._places(add), not add, steps.exchange, apart)
+        places = self._batches.places(remove), self._batches.places(add)
+        task = Task(changes, *places, not add, steps.exchange, apart)
         return _Prepared(remove, add, steps, task)
 
     def _make(self, wanted: _Prepared) -> Outcome:
@@ -155,32 +153,27 @@ class Keeper:
         if made is None:
             return
         self._exchanged.made(self.held.copies, made.steps)
+        live = self._batches.live
         for n, units in made.remove.items():
-            self._staged[n].active -= units
+            live[n].active -= units
         for n, units in made.add.items():
-            self._staged[n].active |= units
-        self._unsettled += [self._staged[n] for n in made.add]
+            live[n].active |= units
+        self._unsettled += [live[n] for n in made.add]
         with contextlib.suppress(TargetError, OSError):  # else after the next change: at the latest, when all is undone
             self._code.settle(self._unsettled, self.held.copies)
             self._unsettled = []
 
-    def _places(self, units: Units) -> Places:
-        """The places of units; kept, for a change that is made again and again."""
-        key = tuple((n, frozenset(some)) for n, some in units.items())
-        if key not in self._known_places:
-            while len(self._known_places) >= _REMEMBERED:
-                self._known_places.pop(next(iter(self._known_places)))
-            self._known_places[key] = Places(self._chosen(units))
-        return self._known_places[key]
-
     def _chosen(self, units: Units) -> list[Batch]:
-        return [self._staged[n].batch.only(some) for n, some in units.items() if some]
+        return list(self._batches.only(units).values())
+
+    def _idle(self, units: Units) -> Units:
+        """Those that are not in force."""
+        return {n: some - self._batches.live[n].active for n, some in units.items()}
 
     def copy_code(self, units: Units) -> tuple[Copy, ...]:
         """Have copies of the code ready in which these units are in force, for ``change`` to exchange it for; those
         that were made. Raises TargetError `code-changed`."""
-        idle = {n: some - self._staged[n].active for n, some in units.items()}
-        chosen = {n: self._staged[n].batch.only(some) for n, some in idle.items() if some}
+        chosen = self._batches.only(self._idle(units))
         if self.held.copies:
             self._copy_more(chosen)
             return tuple(self.held.copies)
@@ -199,8 +192,7 @@ class Keeper:
         if any(copy.in_force for copy in self.held.copies):
             return
         inside = code_copies.units_inside(self.held.copies, chosen)
-        fresh = {n: units - self._exchanged.only_copied.get(n, set()) - self._staged[n].active
-                 for n, units in inside.items()}  # fmt: skip
+        fresh = {n: units - self._exchanged.only_copied.get(n, set()) for n, units in self._idle(inside).items()}
         self._exchanged.more(fresh, {n: chosen[n] for n, units in fresh.items() if units})
         self._mirror(self._chosen(fresh), copied=True)
         self._ready = None
@@ -223,9 +215,7 @@ class Keeper:
 
     def forget(self, number: int) -> None:
         """Drop a batch of which nothing is active. A forked child may still have it, so it is known until the end."""
-        assert not self._staged[number].active
-        self._past.append(self._staged.pop(number))
-        self._everywhere = None
+        self._batches.forget(number)
 
     def put_back(self, copies: tuple[Copy, ...]) -> None:
         """Have the original code executed in place of copies that an abandoned session has made."""
@@ -240,16 +230,11 @@ class Keeper:
 
         self._changer.repair(undo)
 
-    def _all_patches(self) -> Places:
-        if self._everywhere is None:
-            self._everywhere = Places([one.batch for one in self._staged.values()])
-        return self._everywhere
-
     # The end.
 
     def close(self) -> bool:
         """Restore all code here and in forked children, take out what was put in; whether every byte is what it was."""
-        staged = [*self._past, *self._staged.values()]
+        staged = self._batches.all
         restored = True
         if self.held.name and self.present():
             try:
@@ -258,16 +243,16 @@ class Keeper:
                 pass
             except TargetError as error:
                 if error.slug != "no-such-process":
-                    self._undo_children(staged)
+                    self._heirs.undo(staged, self.notes.append)
                     raise
-        restored &= self._undo_children(staged)
+        restored &= self._heirs.undo(staged, self.notes.append)
         self._let_go()
         return restored
 
     def _undo_own(self, staged: list[LiveBatch]) -> bool:
         self._open_gates()
         self.semaphores.lower_all()
-        self.change({n: set(one.active) for n, one in self._staged.items()}, {})
+        self.change({n: set(some) for n, some in self._batches.active.items()}, {})
         self.catch_up()
         restored = self._is_original(staged)
         if not restored:  # libraries have come to lie where others were
@@ -283,8 +268,8 @@ class Keeper:
         for fd in (self.held.code_fd, self.held.data_fd):
             if fd >= 0:
                 os.close(fd)
-        self._known_places = {}
-        self._staged, self._past, self._unsettled, self.held = {}, [], [], Held()
+        self._batches.clear()
+        self._unsettled, self.held = [], Held()
         self._exchanged = Exchanged()
         self._expected, self._ready, self._warm, self._made = {}, None, [], None
 
@@ -318,29 +303,6 @@ class Keeper:
         if self.held.data and self.present():
             self.notes += self.process.look_for_newcomers(lambda: self.held)
 
-    def _undo_children(self, staged: list[LiveBatch]) -> bool:
-        """All of them, whatever becomes of one: notes what is left in it."""
-        restored = True
-        for pid in self._heir_pids():
-            restored &= self._undo_child(pid, staged)
-        return restored
-
-    def _undo_child(self, pid: int, staged: list[LiveBatch]) -> bool:
-        restored, why = False, "its code is not what it was"
-        try:
-            with self._keeper_of(pid) as child:
-                restored = child.undo(staged)
-        except TargetError as error:
-            restored, why = error.slug == "no-such-process", error.message
-        except OSError as error:
-            restored, why = not self.process.lives(pid), error.strerror or str(error)
-        if not restored:
-            self.notes.append(f"process {pid}, a child, keeps its probes and what gilk has mapped: {why}")
-        return restored
-
-    def _heir_pids(self) -> list[int]:
-        return self.process.heirs(self.held.code_name) if self.held.name else []
-
     @contextlib.contextmanager
     def _keeper_of(self, pid: int) -> Iterator[Keeper]:
         """Raises TargetError `no-such-process`, `no-permission`."""
@@ -351,12 +313,6 @@ class Keeper:
             child.mapper.adopt()
             child._code.homes = self._code.homes
             yield child
-
-    def _heirs(self) -> Iterator[Keeper]:
-        """Keepers of those of the heirs that can be reached."""
-        for pid in self._heir_pids():
-            with contextlib.suppress(TargetError), self._keeper_of(pid) as child:
-                yield child
 
     def undo(self, staged: list[LiveBatch]) -> bool:
         """In a child, which may have any of the batches in force; whether its code is then what it was."""

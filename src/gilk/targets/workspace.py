@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The things that gilk has in a live process: shared memory, arenas with their runtime, linked instruments.
 
-An arena serves all images within reach of it; usually there is one for the
-program and one for its libraries.
+An arena serves all images within reach of it; usually there is one for the program and one for its libraries.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
-import struct
 from collections.abc import Callable, Collection
 from dataclasses import field, replace
 
@@ -18,9 +16,8 @@ import numpy as np
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import EVERYTHING
 from gilk.errors import CompileError, MemoryTaken, TargetError
-from gilk.lang.c.advice import PASS, PRIVATE, PROCEED, PROCEED_WITH
+from gilk.lang.c.advice import PRIVATE
 from gilk.splice.access import AccessAdvice
-from gilk.splice.advice import Advised, AdvisedEntry, compared
 from gilk.splice.allocator import PAGE, REACH, Arena, OutOfSpace, PunPages
 from gilk.splice.host import Host
 from gilk.splice.instrument import CallWithIid, CallWithRegisters, CallWithValues, Instrument
@@ -28,6 +25,7 @@ from gilk.splice.plan import Plan
 from gilk.splice.planner import PatchContext
 from gilk.splice.policy import BESIDE, PROCESS
 from gilk.splice.template import Array, PlanTemplate, claim, conflicts, unclaim
+from gilk.targets.arena_parameters import ArenaParameters, ArenaWord
 from gilk.targets.base import Loaded, Target
 from gilk.targets.batch import Batch, Byte, pack
 from gilk.targets.held import ArenaMap
@@ -36,7 +34,6 @@ from gilk.targets.places import places_table
 from gilk.targets.refusals import taken
 from gilk.targets.symbols import Found, Resolver
 from gilk.targets.templates import Placed, PlacedBatch, Shape, Spot, place, runtime_room
-from gilk.toolchain.advice import CompiledAdvice
 from gilk.toolchain.instrument import CompiledObject, Linked, link_instrument
 from gilk.toolchain.runtime import runtime
 from gilk.values import dataclass
@@ -47,9 +44,7 @@ _MOST_ARENAS = 8
 _MOST_PUN_PAGES = 24_000  # vm.max_map_count is 65530 by default, and a page may split a gap in two
 _TABLES = _MOST_ARENAS * ARENA_SIZE + _MOST_PUN_PAGES * PAGE
 _TABLE_SIZE = 64 << 20
-_SIDE_PARAMETER, _ADVICE_PARAMETER = 48, 56  # in struct gilk_params, native/runtime/runtime.h
-_LINE = 64
-_ADVICE = struct.Struct("<QIIIBBBx")  # struct gilk_advice, native/runtime/advice.h
+LINE = 64  # bytes
 _TRIES = 8  # to map what the process has not mapped itself meanwhile
 _CODE_SIZE = _TABLES + 2 * _TABLE_SIZE
 
@@ -78,7 +73,6 @@ class Workspace:
         self._private = private
         self._given: dict[str, int] = {}
         self._blocks = blocks
-        self._side = self._advice = 0
         self.shape = Shape(counters, rings)
         try:
             name = f"{os.getpid()}-{os.urandom(4).hex()}"
@@ -100,13 +94,14 @@ class Workspace:
         self._code_address = 0
         self._placed: dict[str, list[tuple[PlanTemplate, Array, Array]]] = {}
         self._resolver = Resolver(process)
+        self._parameters = ArenaParameters(process, self._resolver, self._code)
 
     def ground(self, loaded: Loaded, analysis: Analysis) -> PatchContext:
         """Where plans for one image are made; with a new arena when none is in reach."""
         key = _key(loaded)
         if key not in self._grounds:
             if analysis.image.is_go:
-                self._map_side()
+                self._parameters.map_stacks(ArenaWord.SIDE, self._process.keeper.map_side, self._blocks)
             site = self._site_for(loaded)
             placed = self._placed.pop(key, [])
             policy = BESIDE if placed else PROCESS
@@ -115,28 +110,6 @@ class Workspace:
             for template, new, units in placed:
                 claim(ground, template, new, units)
         return self._grounds[key]
-
-    def _map_side(self) -> None:
-        """Side stacks, once."""
-        if self._side:
-            return
-        self._side = self._process.keeper.map_side(self._blocks)
-        for site in self._sites:
-            self._set_side(site.arena.offset)
-
-    def _map_advice(self) -> None:
-        """Stacks of advice, once."""
-        if self._advice:
-            return
-        self._advice = self._process.keeper.map_advice(self._blocks)
-        for site in self._sites:
-            self._set_side(site.arena.offset)
-
-    def _set_side(self, arena: int) -> None:
-        """Threads find them at their next hit there, whether or not they have a block already."""
-        at = arena + runtime().symbols["gilk_params"]
-        for offset, address in ((_SIDE_PARAMETER, self._side), (_ADVICE_PARAMETER, self._advice)):
-            self._code[at + offset : at + offset + 8] = address.to_bytes(8, "little")
 
     def loaded(self, ground: PatchContext) -> Loaded:
         """The image that the ground belongs to."""
@@ -153,7 +126,7 @@ class Workspace:
         start, offset = self._map_near(loaded), len(self._sites) * ARENA_SIZE
         base, code = start + HELD_SIZE + PAGE, runtime()
         self._code[offset : offset + len(code.code)] = code.code
-        self._set_parameters(offset + code.symbols["gilk_params"], base)
+        self._parameters.begin(offset, base)
         site = ArenaSite(Arena(base, ARENA_SIZE, offset, runtime_room()), self.shape.host(base), start)
         self._sites.append(site)
         self._puns.avoid(self._process.occupied())
@@ -174,15 +147,6 @@ class Workspace:
                 tries += 1
                 if tries == _TRIES:
                     raise
-
-    def _set_parameters(self, offset: int, base: int) -> None:
-        """struct gilk_params, native/runtime/runtime.h."""
-        errno = self._resolver.find_exported("__errno_location")
-        values = (self._process.keeper.data_address(), errno.address if errno else 0, base, _xsave_size())
-        self._code[offset : offset + 32] = np.array(values, np.uint64).tobytes()
-        numbers = (self._process.own_number, self._process.pid)
-        self._code[offset + 40 : offset + 48] = np.array(numbers, np.uint32).tobytes()
-        self._set_side(offset - runtime().symbols["gilk_params"])
 
     # Instruments.
 
@@ -205,39 +169,10 @@ class Workspace:
             return lambda iid: CallWithValues(linked.values, iid, linked.clobbers)
         return lambda iid: CallWithIid(linked.plain, iid, linked.clobbers)
 
-    def advised(self, ground: PatchContext, compiled: CompiledAdvice) -> AdvisedEntry:
-        """Advice for one function, at its entry. Raises CompileError `undefined-symbol`."""
-        self._map_advice()
-        site = self._site_of(ground)
-        linked = self._link(site, compiled.compiled, 0)
-        at = site.arena.allocate(_LINE)
-        flags = compiled.vectors | compiled.goes_on << 1
-        called = compiled.called
-        numbers = (linked.plain, called.stack, flags, compiled.more, called.results, called.integers, called.vectors)
-        self._store(at, _ADVICE.pack(*numbers))
-        thunks = (self.runtime_address(ground, name) for name in ("gilk_advice_enter", "gilk_advice_returned"))
-        return AdvisedEntry((self._word(site, at),), at, *thunks)
-
-    def accessed(self, ground: PatchContext, compiled: CompiledAdvice) -> AccessAdvice:
-        """Advice on accesses of a variable, by instructions of one image. Raises CompileError `undefined-symbol`."""
-        self._map_advice()
-        site, key = self._site_of(ground), id(compiled)
-        if key not in site.accessed:
-            linked = self._link(site, compiled.compiled, 0)
-            site.accessed[key] = AccessAdvice(linked.plain, compiled.vectors)
-        return site.accessed[key]
-
-    def advised_on(self, ground: PatchContext, entry: AdvisedEntry, kind: type[Advised]) -> Advised:
-        """The instrument that the same advice has at another point, maybe of another image."""
-        if kind is AdvisedEntry:
-            return entry
-        words = (self._word(self._site_of(ground), entry.advice),)
-        return compared(kind, words, lambda name: self.runtime_address(ground, name))
-
     def _word(self, site: ArenaSite, address: int) -> int:
         """The place in the arena at which the address is written down, once for all who need it."""
         if address not in site.words:
-            site.words[address] = at = site.arena.allocate(_LINE)
+            site.words[address] = at = site.arena.allocate(LINE)
             self._store(at, address.to_bytes(8, "little"))
         return site.words[address]
 
@@ -258,16 +193,6 @@ class Workspace:
             for key in [key for key in site.linked if key[0] in sources]:
                 del site.linked[key]
 
-    def stored(self, address: int, size: int) -> bytes:
-        """The code or constants that gilk has put at an address, also when the process has ended; b"" where
-        there are none of it."""
-        for site in self._sites:
-            at = address - site.arena.base
-            if 0 <= at < ARENA_SIZE:
-                start = site.arena.offset + at
-                return self._code[start : start + min(size, ARENA_SIZE - at)]
-        return b""
-
     def _resolve(self, name: str) -> Found:
         found = self._resolver.find(name)
         if found is None:
@@ -282,9 +207,12 @@ class Workspace:
             return site.host.base + runtime().symbols["gilk_params"]
         return self._word(site, control)
 
+    def _own(self, site: ArenaSite) -> dict[str, int]:
+        """The names that instruments have from gilk itself, beside gilk_control."""
+        return {PRIVATE: self._process.keeper.data_address() + self._private} | self._given
+
     def _link(self, site: ArenaSite, compiled: CompiledObject, control: int) -> Linked:
-        own = {name: site.host.base + runtime().symbols[name] for name in (PROCEED, PROCEED_WITH, PASS)}
-        own |= {PRIVATE: self._process.keeper.data_address() + self._private} | self._given
+        own = self._own(site)
         symbols = {name: own.get(name) or self._resolve(name).address for name in compiled.undefined}
         symbols["gilk_control"] = self._control(site, control)
         room = len(compiled.content) + 4096
@@ -416,10 +344,7 @@ class Workspace:
         offset = _TABLES + self._table * _TABLE_SIZE
         self._code[offset : offset + len(table)] = table
         self._code_address = self._code_address or self._process.keeper.code_address()
-        address = self._code_address + offset
-        for site in self._sites:
-            at = site.arena.offset + runtime().symbols["gilk_params"] + 32
-            self._code[at : at + 8] = address.to_bytes(8, "little")
+        self._parameters.tell(ArenaWord.PLACES, self._code_address + offset)
 
     def _store(self, address: int, data: bytes | memoryview) -> None:
         offset = self._offset(address)
@@ -434,8 +359,3 @@ class Workspace:
 
 def _key(loaded: Loaded) -> str:
     return f"{loaded.path}@{loaded.bias:x}"
-
-
-def _xsave_size() -> int:
-    """Room for xsave with every enabled component; /proc/cpuinfo does not say, so enough for AVX-512 and AMX."""
-    return 16384

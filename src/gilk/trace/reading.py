@@ -57,12 +57,12 @@ class Trace:
         return made
 
 
-def read(path: Path) -> Trace:
+def read(path: str | Path) -> Trace:
     """The file at `path`, or what a session that did not end left beside it, with `tally.partial` set.
 
     Raises StoreError: 'no-such-file', 'no-permission', and 'bad-trace' for anything else.
     """
-    return table_file.read(path, "a file of samples", "gilk run -o FILE", _accept, _trace)
+    return table_file.read(Path(path), "a file of samples", "gilk run -o FILE", _accept, _trace)
 
 
 def _trace(stored: Stored) -> Trace:

@@ -70,3 +70,7 @@ class Writer:
     def abandon(self) -> None:
         """Leave the partial file as it is."""
         self._file.abandon()
+
+    def remove(self) -> None:
+        """Leave no partial file; an earlier FILE stays."""
+        self._file.remove()

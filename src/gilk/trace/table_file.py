@@ -112,6 +112,11 @@ class TableFile:
         """Leave FILE.partial as it is."""
         self._sink.close()
 
+    def remove(self) -> None:
+        """Leave no FILE.partial; an earlier FILE stays."""
+        self._sink.remove()
+        self._sink.close()
+
     def _append(self, batch: Any, notes: Notes | None) -> None:
         if self._full:
             self.unwritten += batch.num_rows

@@ -47,9 +47,9 @@ class Pages:
         self.output += b"ftruncate()\n"
 
 
-def consumer(text: str, arguments: tuple[str, ...] = ()) -> Consumer:
+def consumer(text: str, arguments: tuple[str, ...] = (), of: type[Consumer] = Consumer) -> Consumer:
     """Compiled. Raises DoesNotCompile, NoSuchProbe."""
-    found = Consumer([ProgramText("script", Source("test.d", text))], Macros({}, ("test.d", *arguments)), Options())
+    found = of([ProgramText("script", Source("test.d", text))], Macros({}, ("test.d", *arguments)), Options())
     found.compile()
     return found
 
@@ -61,10 +61,10 @@ class Ran:
     status: int
 
 
-def run(path: Path) -> Ran:
+def run(path: Path, of: type[Consumer] = Consumer) -> Ran:
     """``path``: of the program; its arguments are in a file ``.args`` next to it. Headers are those without numbers."""
     given = path.with_suffix(".args")
-    session = consumer(path.read_text(), tuple(given.read_text().split()) if given.exists() else ())
+    session = consumer(path.read_text(), tuple(given.read_text().split()) if given.exists() else (), of)
     assert not session.start()
     pages, printer = Pages(), Printer(Messages(), Style.of(session.options, testing=True))
     for event in session.events(_after(LONGEST), pages, formatted):

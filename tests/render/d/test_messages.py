@@ -36,6 +36,8 @@ DROPS = [
     (DropKind.SPECULATION_UNAVAILABLE, 3, "3 failed speculations (no speculative buffer available)"),
     (DropKind.STACK, 2, "2 jstack()/ustack() string table overflows"),
     (DropKind.DBLERROR, 1, "1 error in ERROR probe enabling"),
+    (DropKind.NESTED, 2, "2 nested firings dropped, as clauses ran there"),
+    (DropKind.SHALLOW, 1, "1 firing dropped, as no stack was left"),
 ]
 
 

@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gilk.errors import TargetError
+from gilk.image import lookup
 from gilk.session.broker.client import RemoteTracer
 from gilk.session.broker.transport import MOST_FROM_STRANGERS, Closed, Inbox, Line, Message, packed, send
-from gilk.splice import points
 from gilk.targets.base import Loaded
 from gilk.targets.meeting import is_right_to_trace, rendezvous, right_to_trace
 from gilk.targets.process import Process
@@ -129,7 +129,7 @@ class Scene:
         process = Process(RemoteTracer(self.loop.pid), self.loop.pid, launched=False)
         with contextlib.closing(process.files):
             main = process.loaded()[0]
-            return main, points.spans(process.image(main.path), name)[0].start
+            return main, lookup.spans(process.image(main.path), name)[0].start
 
     def is_let_go(self, end: socket.socket) -> bool:
         end.settimeout(20)

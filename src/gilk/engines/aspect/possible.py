@@ -8,12 +8,10 @@ from collections.abc import Iterator, Sequence
 from gilk.engines.aspect.state import ASPECTS, ELEMENTS
 from gilk.errors import UsageError
 from gilk.lang.aspect.checked import CheckedFile, CheckedFunction, CheckedGlobal, CheckedPoint, last_of
-from gilk.lang.aspect.cnames import calls
 from gilk.lang.aspect.code.meeting import NumberedAspect
 from gilk.lang.syntax.source import Span
 
 _FOLDS = ("count", "sum", "min", "max", "avg")
-_CHANGES = ("join", "leave")
 
 
 def check_possible(file: CheckedFile, aspects: Sequence[NumberedAspect]) -> None:
@@ -52,9 +50,6 @@ def _of_aspect(aspect: NumberedAspect) -> Iterator[tuple[Span, str, str]]:
         for alternative in element.alternatives:
             if why := _impossible(alternative.point):
                 yield alternative.span, f"{why} not woven", "calls and accesses of variables are"
-        for word in _CHANGES:
-            if element.advice is not None and any(calls(element.advice.body.text, word)):
-                yield element.advice.body.span, f"`{word}` is not there: groups stay as they are", "leave it out"
 
 
 def _of_variable(point: CheckedPoint) -> bool:

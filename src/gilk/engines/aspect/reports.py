@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
+from enum import IntEnum
 from typing import Any
 
 from gilk.trace.drain import Chunk
@@ -24,9 +25,17 @@ _HALF, _WORD, _SIGNED, _DOUBLE = struct.Struct("<H"), struct.Struct("<Q"), struc
 Reading = Callable[[int, int], bytes]
 
 
+class ChangeKind(IntEnum):
+    """The changes of groups that a record may ask for instead: GILK_JOINS, GILK_LEAVES of gilk_report.h."""
+
+    JOIN = 1
+    LEAVE = 2
+
+
 @dataclass(frozen=True, slots=True)
 class AspectReport:
-    """``tick`` is of the time stamp counter; ``aspect`` and ``element`` are numbers, from 0."""
+    """``tick`` is of the time stamp counter; ``aspect`` and ``element`` are numbers, from 0. A record that asks for a
+    change has no text: ``value`` is a process then, and ``group`` the number of a group, from 0."""
 
     tick: int
     pid: int
@@ -34,6 +43,9 @@ class AspectReport:
     aspect: int
     element: int
     text: str
+    change: ChangeKind | None = None
+    group: int = 0
+    value: int = 0
 
 
 class _Short(Exception):
@@ -58,11 +70,12 @@ class ReportReader:
         length = min(int(record["length"]), len(record["text"]))
         content = record["text"][:length].tobytes().ljust(16, b"\0")
         at, whose = _WORD.unpack_from(content, 0)[0], _WORD.unpack_from(content, 8)[0]
-        who = chunk.identity
-        return AspectReport(
-            int(record["tsc"]),
-            who.pid, who.tid, whose & 0xFF, whose >> 8 & 0xFF, printed(self._format(at), content[16:length]),
-        )  # fmt: skip
+        who, kind = chunk.identity, whose >> 16 & 0xFF
+        told = int(record["tsc"]), who.pid, who.tid, whose & 0xFF, whose >> 8 & 0xFF
+        if kind in set(ChangeKind):
+            value = int.from_bytes(content[16:24], "little")
+            return AspectReport(*told, "", ChangeKind(kind), whose >> 24 & 0xFF, value)
+        return AspectReport(*told, printed(self._format(at), content[16:length]))
 
     def _format(self, at: int) -> str:
         if at not in self._formats:

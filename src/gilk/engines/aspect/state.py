@@ -7,27 +7,41 @@ The processes may have written anything there: numbers are bounded before they a
 
 from __future__ import annotations
 
+import os
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from gilk.lang.aspect.automaton import Sharing
 from gilk.lang.aspect.checked import CheckedTable
 from gilk.lang.aspect.code.meeting import NumberedAspect
 from gilk.lang.aspect.woven import AspectCounts, TableRow
+from gilk.targets.atomic import set_bit
 from gilk.trace.clock import Clock
 
+Array = NDArray[Any]
 ASPECTS, ELEMENTS = 64, 32
-_COUNTS = ("begun", "ended", "until", "late", "replaced", "lost", "crowded", "missed")
+_COUNTS = ("begun", "ended", "until", "late", "replaced", "lost", "crowded", "missed", "gone")
 _PART = np.dtype(
     [
-        *((name, "<u8") for name in ("high", "open", "serial", "hint")), ("unused", "<u8", (4,)),
+        *((name, "<u8") for name in ("high", "open", "serial", "hint", "marked")), ("unused", "<u8", (3,)),
         ("matches", "<u8", (ELEMENTS,)),
         *((name, "<u8") for name in _COUNTS),
     ]
 )
 _HEAD = 64
-_INSTANCE = 608  # struct gilk_instance
+_INSTANCE = 608  # bytes
+_HEADS = np.dtype(  # struct gilk_instance
+    [
+        *((name, "<u8") for name in ("word", "serial", "since")), ("pid", "<u4"), ("tid", "<u4"), ("gone", "<u8"),
+        ("record", "V568"),
+    ]
+)  # fmt: skip
+_BUSY, _DEAD, _STAGES, _ABOVE = np.uint64(1), 0x7FFF, np.uint64(0x7FFF), np.uint64(16)
 _LIMITS = struct.Struct("<3Q8x")  # struct gilk_limits
 _ENTRY = np.dtype(
     [
@@ -35,6 +49,7 @@ _ENTRY = np.dtype(
         ("key", "u1", (64,)),
     ]
 )  # fmt: skip
+_MOST_LOOKS = 4096  # at threads, each time: their numbers come from the processes
 _TABLE_HEAD = 64
 _ENTRIES = 4096  # of a table
 _PAGE = 4096
@@ -107,6 +122,16 @@ def private_size(ranges: CodeRanges) -> int:
     return RANGES + ranges.size
 
 
+def _ended(
+    heads: Array, chosen: Array, tids: Array, has_ended: Callable[[int, int], bool]
+) -> list[int]:
+    """The instances among those chosen whose thread has ended; whose process has, where its number is 0."""
+    rows = np.flatnonzero(chosen).tolist()
+    of = {row: (int(heads["pid"][row]), int(tids[row]) & 0xFFFFFFFF) for row in rows}
+    gone = {who for who in islice(dict.fromkeys(of.values()), _MOST_LOOKS) if has_ended(*who)}
+    return [row for row, who in of.items() if who in gone]
+
+
 class WovenState:
     """The common part. ``view``: the weaver's mapping of it."""
 
@@ -119,6 +144,13 @@ class WovenState:
         """All aspects, from their next match on, in all processes at one moment: by one store."""
         self._on[0] = sum(1 << one.number for one in self._aspects) * on
 
+    def turn(self, number: int, on: bool) -> None:
+        """One aspect: no other is touched, whatever advice switches meanwhile. Raises OSError."""
+        set_bit(self._view, 0, number, on)
+
+    def is_on(self, number: int) -> bool:
+        return bool(int(self._on[0]) >> number & 1)
+
     def counts(self) -> tuple[AspectCounts, ...]:
         return tuple(map(self._counted, self._aspects))
 
@@ -126,9 +158,39 @@ class WovenState:
         part = self._parts[aspect.number]
         matches = tuple(int(n) for n in part["matches"][: len(aspect.checked.elements)])
         if not aspect.is_sequence:
-            return AspectCounts(aspect.label, matches, matches[0], 0, matches[0], 0, 0, 0, 0, int(part["crowded"]), 0)
+            once, crowded = matches[0], int(part["crowded"])
+            return AspectCounts(aspect.label, matches, once, 0, once, 0, 0, 0, 0, crowded, 0, 0)
         counted = {name: int(part[name]) for name in _COUNTS}
-        return AspectCounts(aspect.label, matches, open=int(part["open"]), **counted)
+        waiting = min(max(int(part["marked"]) - counted["gone"], 0), int(part["open"]))  # until their room is needed
+        counted["gone"] += waiting
+        return AspectCounts(aspect.label, matches, open=int(part["open"]) - waiting, **counted)
+
+    def release(self, has_ended: Callable[[int, int], bool]) -> None:
+        """Note which instances nobody can continue any more, and free those whose writers have died amid them.
+
+        ``has_ended``: of a process and a thread of it, or 0 for the process itself.
+        """
+        for aspect in self._aspects:
+            if aspect.is_sequence:
+                self._release(aspect, has_ended)
+
+    def _release(self, aspect: NumberedAspect, has_ended: Callable[[int, int], bool]) -> None:
+        part, limit = self._parts[aspect.number], aspect.automaton.instances
+        high = min(int(part["high"]), limit)
+        heads = np.frombuffer(self._view, _HEADS, high, self._layout.instances[aspect.number])
+        words = heads["word"].copy()
+        dead = _ended(heads, (words & _BUSY) != 0, words >> _ABOVE, has_ended)
+        for row in dead:
+            heads["word"][row] = int.from_bytes(os.urandom(6), "little") << 16 | _DEAD << 1
+        part["marked"] += np.uint64(len(dead))
+        open_ = ((words & _BUSY) == 0) & ((words >> np.uint64(1) & _STAGES) != 0) & (heads["gone"] != heads["serial"])
+        open_ &= (words >> np.uint64(1) & _STAGES) != _DEAD
+        sharing = aspect.automaton.sharing
+        if sharing is not Sharing.ANY:
+            numbers = heads["tid"] if sharing is Sharing.THREAD else np.zeros(high, np.uint32)
+            for row in _ended(heads, open_, numbers, has_ended):
+                heads["gone"][row] = heads["serial"][row]
+                part["marked"] += np.uint64(1)
 
     def rows(self, table: str) -> Iterator[TableRow]:
         """The entries of a table, in no order."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Self
 
 from gilk.engines.aspect.possible import check_possible
@@ -17,29 +18,57 @@ from gilk.errors import GilkError
 from gilk.lang.aspect.checked import CheckedFile, CheckedTable
 from gilk.lang.aspect.code.meeting import numbered
 from gilk.lang.aspect.lower import automata
-from gilk.lang.aspect.woven import AspectCounts, WovenReport, WovenTable
+from gilk.lang.aspect.woven import AspectCounts, GroupChange, WovenReport, WovenSummary, WovenTable
+from gilk.targets.alive import has_ended
 from gilk.targets.common_memory import CommonMemory
 from gilk.targets.process import Process
 
 _TICK = 0.05  # seconds between looks
+_SECOND = 1.0
 
 
 class Weaving:
     """As a context manager, everything is out at its end."""
 
-    def __init__(self, file: CheckedFile, members: Mapping[int, Sequence[str]], held: Sequence[Process]) -> None:
-        """``members``: the groups of each process of ``held``. Raises UsageError `cannot-weave`, and as WovenProcess
-        does."""
+    def __init__(
+        self, file: CheckedFile, members: Mapping[int, Sequence[str]], held: Sequence[Process],
+        at_least: int | None = None,
+    ) -> None:  # fmt: skip
+        """``members``: the groups of each process of ``held``. ``at_least``: how many of them are enough, where others
+        refuse; None: all. ``refused`` has those that do. Raises UsageError `cannot-weave`, and as WovenProcess does."""
         self.file = file
         self._aspects = numbered(file, automata(file))
         check_possible(file, self._aspects)
         self._layout = WovenLayout(self._aspects, file.tables)
         self._memory = CommonMemory(self._layout.size)
         self._state: WovenState | None = None
-        self.processes: tuple[WovenProcess, ...] = tuple(self._planned(one, members[one.pid]) for one in held)
+        self._past: list[WovenSummary] = []
+        self._released = float("-inf")
+        self._left_over: list[WovenReport] = []
+        self._changes: list[GroupChange] = []
+        self.refused: dict[int, GilkError] = {}
+        self._at_least = at_least
+        planned = (self._tried(one, partial(self._planned, one, members[one.pid])) for one in held)
+        self.processes: tuple[WovenProcess, ...] = tuple(one for one in planned if one is not None)
+        self._check_enough()
 
     def _planned(self, process: Process, groups: Sequence[str]) -> WovenProcess:
         return WovenProcess(process, self.file, self._aspects, self._layout, groups)
+
+    def _tried(self, process: Process, attempt: Callable[[], WovenProcess]) -> WovenProcess | None:
+        """None where it is refused, and others may be enough."""
+        try:
+            return attempt()
+        except GilkError as error:
+            self.refused[process.pid] = error
+            if self._at_least is None:
+                raise
+            return None
+
+    def _check_enough(self) -> None:
+        """Raises the first refusal where the processes that are left are too few."""
+        if self.refused and len(self.processes) < (self._at_least or 0):
+            raise next(iter(self.refused.values()))
 
     def __enter__(self) -> Self:
         return self
@@ -48,31 +77,64 @@ class Weaving:
         self.unweave()
 
     def weave(self) -> None:
-        """Into all, switched off, and then on in all at one moment; into none if one refuses."""
+        """Into all, switched off, and then on in all at one moment; into none if too many refuse."""
         try:
-            for one in self.processes:
-                one.weave(self._memory)
+            woven = [self._tried(one.process, partial(self._woven, one)) for one in self.processes]
+            self.processes = tuple(one for one in woven if one is not None)
+            self._check_enough()
         except BaseException:
             self.unweave()
             raise
         self.switch(True)
 
+    def _woven(self, one: WovenProcess) -> WovenProcess:
+        try:
+            one.share(self._memory)
+            one.weave()
+        except GilkError:
+            if self._at_least is not None:
+                one.unweave()
+            raise
+        return one
+
     def join(self, process: Process, groups: Sequence[str]) -> WovenProcess:
         """One more, which takes part from now on. Raises as weave() does; then the others go on as before."""
-        one = self._planned(process, groups)
-        one.weave(self._memory)
+        one, first = self._planned(process, groups), not self._memory.there
+        try:
+            one.share(self._memory)
+            if first:
+                self.switch(True)
+            one.weave()
+        except BaseException:
+            one.unweave()
+            raise
         self.processes = (*self.processes, one)
         return one
 
     def leave(self, one: WovenProcess) -> None:
         """Out of one; the others go on. Raises TargetError."""
         self.processes = tuple(each for each in self.processes if each is not one)
-        one.unweave()
+        try:
+            one.unweave()
+        finally:
+            self._left_over += one.reports(final=True)
+            self._changes += one.changes()
+            self._past.append(one.summary())
 
     def switch(self, on: bool) -> None:
         """All aspects, from their next match on."""
         if self._memory.there:
             self.state.switch(on)
+
+    def turn(self, name: str, on: bool) -> None:
+        """One aspect, by its name or number (#1), beside what its advice switches. Raises OSError."""
+        for aspect in self._aspects:
+            if aspect.label == name:
+                self.state.turn(aspect.number, on)
+
+    def on(self) -> dict[str, bool]:
+        """Whether each aspect is on, by its name or number."""
+        return {one.label: self.state.is_on(one.number) for one in self._aspects} if self._memory.there else {}
 
     @property
     def state(self) -> WovenState:
@@ -82,17 +144,42 @@ class Weaving:
 
     def reports(self, final: bool = False) -> Iterator[WovenReport]:
         """In order of time."""
-        return iter(sorted((each for one in self.processes for each in one.reports(final)), key=lambda each: each.at))
+        found, self._left_over = self._left_over, []
+        found += [each for one in self.processes for each in one.reports(final)]
+        return iter(sorted(found, key=lambda each: each.at))
 
-    def wait(self, seconds: float | None, stop: Callable[[], bool], tell: Callable[[WovenReport], None]) -> None:
-        """Tell reports as they come, until every process has gone, the time is over, or ``stop`` says so."""
+    def changes(self) -> list[GroupChange]:
+        """The changes of groups that advice has asked for since the last call, as far as reports() has read."""
+        found, self._changes = self._changes, []
+        return found + [each for one in self.processes for each in one.changes()]
+
+    def wait(
+        self, seconds: float | None, stop: Callable[[], bool], tell: Callable[[WovenReport], None],
+        tend: Callable[[], bool] = lambda: False,
+    ) -> None:  # fmt: skip
+        """Tell reports as they come, until every process has gone, the time is over, or ``stop`` says so. ``tend`` is
+        called at each look, and says whether more processes may come."""
         until = None if seconds is None else time.monotonic() + seconds
-        while not stop() and not all(one.over for one in self.processes):
+        while not stop():
+            more = tend()
+            self.release(time.monotonic())
             for report in self.reports():
                 tell(report)
+            if not more and all(one.over for one in self.processes):
+                return
             if until is not None and time.monotonic() >= until:
                 return
             time.sleep(_TICK)
+
+    def release(self, now: float) -> None:
+        """Note which instances nobody can continue any more, once a second."""
+        if self._memory.there and now - self._released >= _SECOND:
+            self._released = now
+            self.state.release(has_ended)
+
+    def summaries(self) -> tuple[WovenSummary, ...]:
+        """One for each process that there was, those first that have left."""
+        return (*self._past, *(one.summary() for one in self.processes))
 
     def unweave(self) -> None:
         """Out of all, also where one of them refuses; switched off before, so that threads that have little to do in
@@ -109,11 +196,11 @@ class Weaving:
             raise wrong[0]
 
     def counts(self) -> tuple[AspectCounts, ...]:
-        """By aspect, in the order of the file; of all processes together."""
-        return self.state.counts()
+        """By aspect, in the order of the file; of all processes together. () where there never was one."""
+        return self.state.counts() if self._memory.there else ()
 
     def tables(self) -> tuple[WovenTable, ...]:
-        return tuple(map(self._table, self.file.tables))
+        return tuple(map(self._table, self.file.tables)) if self._memory.there else ()
 
     def _table(self, table: CheckedTable) -> WovenTable:
         rows = sorted(self.state.rows(table.name), key=lambda row: row.key)

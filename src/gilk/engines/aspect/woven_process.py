@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gilk.engines.aspect.access_shadows import AccessShadows, access_advice
 from gilk.engines.aspect.members import member_parts
-from gilk.engines.aspect.reports import AspectReport, ReportReader
+from gilk.engines.aspect.reports import AspectReport, ChangeKind, ReportReader
 from gilk.engines.aspect.shadows import Shadow, Shadows
 from gilk.engines.aspect.state import CodeRanges, WovenLayout, private_part, private_size
 from gilk.errors import UsageError
@@ -17,7 +17,7 @@ from gilk.lang.aspect.checked import CheckedFile
 from gilk.lang.aspect.code.accessing import MetAccess, woven_access
 from gilk.lang.aspect.code.meeting import NumberedAspect
 from gilk.lang.aspect.code.unit import WOVEN, woven
-from gilk.lang.aspect.woven import DryShadow, WovenElement, WovenReport, WovenSummary
+from gilk.lang.aspect.woven import DryShadow, GroupChange, WovenElement, WovenReport, WovenSummary
 from gilk.session.advised_session import AdvisedSession
 from gilk.session.advising import Advice, AdvisedAccess, check_process, wanted
 from gilk.targets.common_memory import CommonMemory
@@ -34,7 +34,7 @@ class WovenProcess:
         groups: Sequence[str],
     ) -> None:  # fmt: skip
         """Raises UsageError `cannot-weave`, `no-such-function`, `no-such-image`, `ambiguous-function`, TargetError."""
-        self.process = process
+        self.process, self.groups = process, tuple(groups)
         self._file = file
         self._aspects, self._layout = aspects, layout
         self._ranges = CodeRanges()
@@ -44,6 +44,7 @@ class WovenProcess:
         self.accesses = accesses.found(self._aspects)
         self.left_out = tuple(accesses.left_out)
         self._session: AdvisedSession | None = None
+        self._asked: list[AspectReport] = []
 
     def advice(self) -> list[tuple[Shadow, Advice]]:
         return [(shadow, self._advice(shadow)) for shadow in self.shadows]
@@ -105,21 +106,37 @@ class WovenProcess:
         process = self.process
         return not process.alive or (process.launched and process.wait() is not None) or not process.keeper.is_present()
 
-    def weave(self, memory: CommonMemory, threads: int = 1024) -> None:
-        """Everything in, in one change; the state in ``memory`` says what is on. Raises UsageError, CompileError,
-        TargetError; then unweave() has to be called."""
+    def share(self, memory: CommonMemory, threads: int = 1024) -> None:
+        """Its part of the state, before weave(). Raises UsageError, TargetError; then unweave() has to be called."""
         size = private_size(self._ranges)
         self._session = session = AdvisedSession(self.process, threads=threads, ring=_RING, private=size)
         session.private[:size] = private_part(self._layout, self._aspects, self._ranges, session.clock)
         session.share(memory)
         self._reports = ReportReader(session.stored)
-        session.advise_all([(shadow.view.entry, advice) for shadow, advice in self.advice()], self.accessed())
+
+    def weave(self) -> None:
+        """Everything in, in one change; the common state says what is on. Raises UsageError, CompileError, TargetError;
+        then unweave() has to be called."""
+        self.session.advise_all([(shadow.view.entry, advice) for shadow, advice in self.advice()], self.accessed())
 
     def reports(self, final: bool = False) -> list[WovenReport]:
         """The reports since the last call."""
         if self._session is None:
             return []
-        return [self._told(one) for one in self._reports.reports(self._session.records_taken(final))]
+        found = self._reports.reports(self._session.records_taken(final))
+        self._asked += [one for one in found if one.change is not None]
+        return [self._told(one) for one in found if one.change is None]
+
+    def changes(self) -> list[GroupChange]:
+        """The changes of groups that advice has asked for, as far as reports() has read. A group that the file does not
+        have is the work of a program that writes into our memory."""
+        found, self._asked = self._asked, []
+        groups = [one.name for one in self._file.groups]
+        return [
+            GroupChange(self.process.pid, groups[one.group], one.value, one.change is ChangeKind.JOIN)
+            for one in found
+            if one.group < len(groups)
+        ]
 
     def _told(self, one: AspectReport) -> WovenReport:
         clock = self.session.clock

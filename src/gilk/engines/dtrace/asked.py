@@ -67,6 +67,7 @@ class Asked:
     libraries: tuple[str, ...] = ()
     preprocess: Preprocess = field(default_factory=Preprocess)
     objects: tuple[str, ...] = ()
+    machine: str = ""  # --on
 
 
 def prepare(asked: Asked) -> Consumer:
@@ -83,8 +84,25 @@ def prepare(asked: Asked) -> Consumer:
         for found in _EVALTIME.finditer(text.source.text):
             with suppress(BadOption):  # which is told with its line, when the program is compiled
                 options.set("evaltime", found[1])
+    if asked.machine:
+        return _prepare_there(asked, options, texts)
     process = _process(asked, options.text("evaltime"))
-    return Consumer(texts, _macros(asked, options, process), options, process, asked.libraries)
+    target = 0 if process is None else process.pid
+    return Consumer(texts, _macros(asked, options, target), options, process, asked.libraries)
+
+
+def _prepare_there(asked: Asked, options: Options, texts: list[ProgramText]) -> Consumer:
+    """All of the program runs in the other machine's kernel; $target is a process there."""
+    from gilk.engines.dtrace.machine import OtherMachine  # here: few programs are about a kernel
+
+    machine = OtherMachine.reached(asked.machine)
+    try:
+        target = machine.start(asked.command) if asked.command else asked.pid or 0
+        macros = _macros(asked, options, target)
+        return Consumer(texts, macros, options, None, asked.libraries, machine)
+    except BaseException:
+        machine.close()
+        raise
 
 
 def _options(asked: Asked) -> Options:
@@ -179,11 +197,11 @@ def _process(asked: Asked, evaltime: str) -> Process | None:
     return process
 
 
-def _macros(asked: Asked, options: Options, process: Process | None) -> Macros:
+def _macros(asked: Asked, options: Options, target: int) -> Macros:
     values = {
         "pid": os.getpid(), "ppid": os.getppid(), "uid": os.getuid(), "euid": os.geteuid(), "gid": os.getgid(),
         "egid": os.getegid(), "pgid": os.getpgrp(), "sid": os.getsid(0), "projid": 0, "taskid": 0,
-        "target": 0 if process is None else process.pid,
+        "target": target,
     }  # fmt: skip
     program = next((given for letter, given in asked.programs if letter == "s"), "dtrace")
     return Macros(values, (program, *asked.arguments), options.flag("defaultargs"), options.flag("argref"))
@@ -192,6 +210,8 @@ def _macros(asked: Asked, options: Options, process: Process | None) -> Macros:
 def let_go(consumer: Consumer) -> None:
     """Let go of the consumer's process, whatever has happened: it is what it was, and a launched one that has not begun
     never does."""
+    if consumer.machine is not None:
+        consumer.machine.close()
     if consumer.process is not None:
         consumer.process.kill_unstarted()
         try:

@@ -30,6 +30,8 @@ from gilk.values import dataclass
 
 if TYPE_CHECKING:
     from gilk.engines.dtrace.in_process import ProcessPart
+    from gilk.engines.dtrace.machine import OtherMachine
+    from gilk.targets.kernel.target import KernelTarget
     from gilk.targets.process import Process
 
 _SIZES = ("bufsize", "aggsize", "dynvarsize", "specsize")
@@ -48,6 +50,7 @@ class Consumer:
     options: Options
     process: Process | None = None
     library_directories: tuple[str, ...] = ()
+    machine: OtherMachine | None = None  # in whose kernel the program runs; then there is no process
     compiled: Compiled = field(init=False)
     enabled: Enabled = field(init=False)
     tracing: Engine = field(init=False)
@@ -60,7 +63,11 @@ class Consumer:
         self.compiled = compile_programs(
             self.texts, self.macros, self.options, SymbolContext(self.process), self._libraries()
         )
-        self.enabled = enable(self.compiled.program, self.process, listing or self.options.flag("zdefs"))
+        self.enabled = enable(self.compiled.program, self.process, listing or self.options.flag("zdefs"), self._kernel)
+
+    @property
+    def _kernel(self) -> KernelTarget | None:
+        return None if self.machine is None else self.machine.target
 
     def _libraries(self) -> list[Source]:
         """Raises UsageError."""
@@ -104,6 +111,8 @@ class Consumer:
         self.tracing.begin()
         if self.process is not None:
             self.process.release()
+        if self.machine is not None:
+            self.machine.release()
         refused = (Refused(probe, reason) for probe, reason in self.tracing.refused)
         return [*refused, *(Lowered(option, size) for option, size in self._lowered.items())]
 
@@ -111,6 +120,8 @@ class Consumer:
         """With bufresize=auto what there is no memory for is made smaller. Raises UsageError `buffers-too-large`."""
         while True:
             try:
+                if self.machine is not None:
+                    return self._engine_there(self.machine.target)
                 traced = None if self.process is None else (self.process, partial(_joined, self.process))
                 return Engine(self.compiled.program, self.enabled, self.options, traced)
             except (OSError, ValueError, OutOfMemory) as error:
@@ -120,6 +131,11 @@ class Consumer:
                     raise UsageError("buffers-too-large", f"{largest} is more memory than there is") from error
                 self.options.set(largest, str(size))
                 self._lowered[largest] = size
+
+    def _engine_there(self, target: KernelTarget) -> Engine:
+        from gilk.engines.dtrace.kernel_engine import KernelEngine  # here: few programs are about a kernel
+
+        return KernelEngine(self.compiled.program, self.enabled, self.options, target)
 
     def events(self, stop: Callable[[], bool], outlet: Outlet, formatted: Formatted) -> Iterator[Event]:
         """All that comes after `start`, as it is asked for: what actions want done is done as their turn comes.
@@ -135,11 +151,12 @@ class Consumer:
         yield from acting.aggregated.left()
         yield from (Noted(note) for note in self.tracing.notes)
         yield from self.tracing.corruptions()  # once more, when all has been looked at
+        self.tracing.close()
         yield Exited(1 if self.restored is False else self.exit_status, self.restored)
 
     def _acting(self, outlet: Outlet, formatted: Formatted) -> Acting:
         names = Names(self.symbols, self.options)
-        known, live = self.compiled.program.aggregations, self.tracing.aggregations
+        known, live = self.tracing.known, self.tracing.aggregations
         return Acting(self.options, names, Aggregated(known, live, self.options, names), outlet, formatted)
 
     def happenings(self, stop: Callable[[], bool]) -> Iterator[Happening]:
@@ -174,6 +191,8 @@ class Consumer:
             time.sleep(max(min(wait, soonest - now, _LONGEST), 0.0))
 
     def _goes_on(self) -> bool:
+        if self.machine is not None:
+            return self.machine.goes_on
         if self.process is None:
             return True
         if not self.process.alive or not self.process.keeper.there:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from gilk.lang.d import tree
 from gilk.lang.d.probes import Description, DProbe, Key, described
-from gilk.providers import IN_PROCESS, own
+from gilk.providers import IN_KERNEL, IN_PROCESS, own
 from gilk.providers.clock import Tick, ticks
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
+    from gilk.providers.kernel.probe import HasKernel, KernelProbe, KernelProvider
     from gilk.providers.probe import ProcessProbe, Provider
     from gilk.targets.base import Target
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _LOOKED_AT = 8  # images in which a function that is not there may be inlined
 #: Providers that DTrace has besides.
 _OF_THE_KERNEL = frozenset(("fbt", "rawfbt", "sdt", "rawtp", "io", "sched", "lockstat", "ip", "tcp", "udp", "cpc"))
+_OF_PROCESSES = ("pid", "usdt", "proc")
 
 
 class NoSuchProbe(Exception):
@@ -49,17 +51,21 @@ class Enabled:
     clauses: dict[int, list[int]] = field(default_factory=dict)
     ticks: list[tuple[DProbe, Tick]] = field(default_factory=list)
     in_process: list[tuple[DProbe, ProcessProbe]] = field(default_factory=list)
+    in_kernel: list[tuple[DProbe, KernelProbe]] = field(default_factory=list)
     counts: dict[int, int] = field(default_factory=dict)
     unmatched: list[Description] = field(default_factory=list)
-    _made: dict[Key, DProbe] = field(default_factory=dict)
+    _made: dict[tuple[Key, int], DProbe] = field(default_factory=dict)
 
-    def number(self, key: Key) -> tuple[DProbe, bool]:
-        """The probe of that name, and whether it is new: those that two descriptions mean are one."""
-        known = self._made.get(key)
+    def number(self, key: Key, place: int = 0) -> tuple[DProbe, bool]:
+        """The probe of that name at that place, and whether it is new: those that two descriptions mean are one.
+
+        Two functions may have one name in the source, as the variants of a constructor have.
+        """
+        known = self._made.get((key, place))
         if known is not None:
             return known, False
         probe = DProbe(len(self.probes) + 1, *key)
-        self._made[key] = self.probes[probe.number] = probe
+        self._made[key, place] = self.probes[probe.number] = probe
         return probe, True
 
     def names(self) -> list[Key]:
@@ -76,16 +82,19 @@ class Enabled:
         return sorted({tuple(each) for each in self.clauses.values()})
 
 
-def enable(program: tree.Program, process: Target | None, zero: bool) -> Enabled:
-    """``zero``: descriptions that match nothing are not an error (-Z). Raises NoSuchProbe."""
+def enable(program: tree.Program, process: Target | None, zero: bool, kernel: HasKernel | None = None) -> Enabled:
+    """``zero``: descriptions that match nothing are not an error (-Z). ``kernel``: with one, no probe is in a process.
+
+    Raises NoSuchProbe.
+    """
     enabled = Enabled()
     for clause in program.clauses:
         enabled.counts[clause.number] = 0
         for text in clause.probes:
             description = described(text)
-            matched = list(_matching(enabled, description, process))
+            matched = list(_matching(enabled, description, process, kernel))
             if not matched and not zero:
-                raise NoSuchProbe(clause, description, _reason(description, process))
+                raise NoSuchProbe(clause, description, _reason(description, process, kernel))
             if not matched:
                 enabled.unmatched.append(description)
             enabled.counts[clause.number] += len(matched)
@@ -96,7 +105,9 @@ def enable(program: tree.Program, process: Target | None, zero: bool) -> Enabled
     return enabled
 
 
-def _matching(enabled: Enabled, description: Description, process: Target | None) -> Iterable[DProbe]:
+def _matching(
+    enabled: Enabled, description: Description, process: Target | None, kernel: HasKernel | None
+) -> Iterable[DProbe]:  # fmt: skip
     yield from (probe for probe in own.PROBES if description.matches(probe))
     if description.number:
         return  # only those have numbers that are known beforehand
@@ -106,23 +117,37 @@ def _matching(enabled: Enabled, description: Description, process: Target | None
         if fresh:
             enabled.ticks.append((probe, tick))
         yield probe
+    if kernel is not None:
+        yield from _matching_there(enabled, description, kernel)
     if process is None:
         return
     for provider in _in_process():
         for found in provider(process, description):
-            probe, fresh = enabled.number(found.key)
+            probe, fresh = enabled.number(found.key, found.sites[0].start if found.sites else 0)
             if fresh:
                 enabled.in_process.append((probe, found))
             yield probe
 
 
-def _reason(description: Description, process: Target | None) -> str:
+def _matching_there(enabled: Enabled, description: Description, kernel: HasKernel) -> Iterable[DProbe]:
+    for file in IN_KERNEL:
+        provider: KernelProvider = _module(file).probes
+        for found in provider(kernel, description):
+            probe, fresh = enabled.number(found.key)
+            if fresh:
+                enabled.in_kernel.append((probe, found))
+            yield probe
+
+
+def _reason(description: Description, process: Target | None, kernel: HasKernel | None) -> str:
     """Why there are no such probes, of those that DTrace has."""
     provider = description.provider
+    if kernel is not None and not description.number:
+        return _reason_there(provider)
     if description.number:
         return "only dtrace's own probes have numbers beforehand, others as they are enabled: say their names"
     if provider in _OF_THE_KERNEL:
-        return "it is about the kernel, where no clause runs"
+        return "it is about a kernel, which takes --on"
     if process is None:
         known = provider and provider.rstrip("0123456789") in IN_PROCESS.values()
         return "that takes a process, by -p or -c" if known else ""
@@ -132,10 +157,19 @@ def _reason(description: Description, process: Target | None) -> str:
     return next((getattr(each, "NOT_SEEN", {}).get(description.name, "") for each in files), "")
 
 
+def _reason_there(provider: str) -> str:
+    if provider in _OF_THE_KERNEL and provider not in IN_KERNEL.values():
+        return "this provider is not there yet"
+    if provider.rstrip("0123456789") in _OF_PROCESSES:
+        return "it is about a process, in which no clause of a kernel's program runs yet"
+    return ""
+
+
 def _inlined(description: Description, process: Target) -> str:
+    from gilk.image.lookup import is_exact
     from gilk.session import inlined
 
-    if not inlined.is_exact(description.function):
+    if not is_exact(description.function):
         return ""
     meant = [loaded for loaded in process.loaded() if loaded.is_meant(description.module)]
     found = [inlined.inlined(process, loaded, description.function) for loaded in meant[:_LOOKED_AT]]

@@ -27,6 +27,12 @@ def environment(clock: Clock, process: Target | None) -> bytes:
     return _FIELDS.pack(clock.tsc0, clock.ns0, wall, mult, _SHIFT, *numbers, status[b"Name"][:63], _root(process)[:255])
 
 
+def elsewhere(clock: Clock, wall: int) -> bytes:
+    """The time alone: what is known of a task in a kernel is asked of that. ``wall``: ns from 1970 to the clock's 0."""
+    mult = round((1 << _SHIFT) / clock.ticks_per_ns)
+    return _FIELDS.pack(clock.tsc0, clock.ns0, wall + clock.ns0, mult, _SHIFT, *(0,) * 6, b"", b"")
+
+
 def _root(process: Target | None) -> bytes:
     with contextlib.suppress(OSError):
         return os.fsencode(os.readlink("/proc/self/root")) if process is None else process.root()

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field
 
 from gilk.engines.dtrace.acting import Formatted
@@ -28,6 +28,7 @@ class DtraceSession:
     asked: Asked
     outlet: Outlet
     formatted: Formatted
+    until: Callable[[], bool] = lambda: False  # asked from time to time whether to stop
     _consumer: Consumer = field(init=False)
     _stopped: bool = False
 
@@ -61,7 +62,7 @@ class DtraceSession:
         """From `Matched` to `Exited`. Raises GilkError."""
         yield from self._consumer.matched
         yield from self._consumer.start()
-        yield from self._consumer.events(lambda: self._stopped, self.outlet, self.formatted)
+        yield from self._consumer.events(lambda: self._stopped or self.until(), self.outlet, self.formatted)
 
     def stop(self) -> None:
         """End as exit() does: END fires, and aggregations follow. From any thread, and from a signal's handler."""

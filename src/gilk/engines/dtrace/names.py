@@ -10,6 +10,7 @@ from itertools import chain, repeat
 
 from gilk.engines.dtrace.kernel_names import KernelNames
 from gilk.engines.dtrace.symbols import SymbolNames
+from gilk.image.demangle import readable
 from gilk.lang.d.options import Options
 from gilk.lang.d.printf import Conversion, LiteralText, Shows, parse_format
 from gilk.lang.data import Kind
@@ -57,7 +58,7 @@ class Names:
             case Kind.UMOD | Kind.MOD:
                 return found.module or f"0x{address:x}"
             case Kind.USYM | Kind.SYM if found.function:
-                return f"{found.module}`{found.function}"
+                return frame(address, found.module, found.function)
             case Kind.USYM | Kind.SYM:
                 return frame(address, found.module)
         return frame(address, found.module, found.function, found.offset)
@@ -69,7 +70,7 @@ def frame(address: int, module: str = "", function: str = "", offset: int = 0) -
         return f"0x{address:x}"
     if not function:
         return f"{module}`0x{address:x}"
-    return f"{module}`{function}" + (f"+0x{offset:x}" if offset else "")
+    return f"{module}`{readable(function)}" + (f"+0x{offset:x}" if offset else "")
 
 
 def unresolved(address: int, module: str = "", offset: int = 0) -> str:

@@ -9,7 +9,7 @@ import mmap
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
@@ -21,10 +21,11 @@ from gilk.lang.d import tree
 from gilk.lang.d.options import Options
 from gilk.lang.d.probes import DProbe
 from gilk.lang.d.unit import GLOBALS_START, TranslationUnit, unit
+from gilk.lang.data import Aggregation
 from gilk.lang.to_c.functions import RecordPart
 from gilk.lang.types import size_of
 from gilk.providers import own
-from gilk.targets.threads import thread_is_gone
+from gilk.targets.threads import Gone, thread_is_gone
 from gilk.toolchain.dprogram import ClauseEvent, Native, compiling
 from gilk.trace import clock
 from gilk.trace.d.aggregations import AggregationReader
@@ -75,15 +76,13 @@ class Engine:
         self.program, self.enabled, self._options = program, enabled, options
         self._unwinding = _unwinding(target) if target is not None and program.stacks else None
         unwind = self._unwinding.room if self._unwinding is not None else 0
-        layout = _sizes(program, options, unwind).layout()
+        layout = sizes(program, options, os.cpu_count() or 1, unwind).layout()
         self._groups = enabled.groups()
         self._processor = Processor(options.text("cpu"))
         self._clock = clock.calibrate()
-        self.notes: list[str] = []  # at the end: what the user is to know of the process
         fields = {name: int(getattr(layout, name)) for name in LAYOUT_FIELDS}
         error = tuple(enabled.clauses.get(own.ERROR.number, ()))
         made = unit(program, fields, self._groups, enabled.names(), error)
-        self._parts = {part.epid: part for part in made.parts}
         self._native: Native | None = None
         self._process = target
         self._inside = None
@@ -97,14 +96,24 @@ class Engine:
         self.memory.globals()[:GLOBALS_START] = environment(self._clock, target).ljust(GLOBALS_START, b"\0")
         if self._unwinding is not None:
             self._unwinding.place(self.memory.unwind())
-        self._gone = target.gone if target is not None else thread_is_gone
-        self._records, self._drops = Records(self.memory, self._gone), Drops(self.memory)
-        self.aggregations = AggregationReader(self.memory, program.aggregations)
+        gone = target.gone if target is not None else thread_is_gone
+        self._attend(self.memory, made.parts, program.aggregations, gone)
         self._recycling = Recycling(self.aggregations, self._inside.inside if self._inside is not None else set)
         self._due: list[tuple[int, int]] = []  # when, and which tick: a heap
+        self.text = made.text
+
+    def _attend(
+        self, memory: ProgramMemory, parts: Iterable[RecordPart], aggregations: Sequence[Aggregation], gone: Gone
+    ) -> None:  # fmt: skip
+        """Read this memory from now on. ``aggregations``: as clauses have laid out their keys."""
+        self._parts = {part.epid: part for part in parts}
+        self._gone = gone
+        self._records, self._drops = Records(memory, gone), Drops(memory)
+        self.known = tuple(aggregations)
+        self.aggregations = AggregationReader(memory, aggregations)
+        self.notes: list[str] = []  # at the end: what the user is to know of the process
         self.refused: list[tuple[DProbe, str]] = []
         self._told: set[str] = set()
-        self.text = made.text
 
     # From begin to end.
 
@@ -154,9 +163,14 @@ class Engine:
         """The records made since the last call, in order of time."""
         self.aggregations.age()
         if self._options.text("bufpolicy") == "switch" or final:
-            held = self._inside is not None and self._options.flag("temporal") and not final
+            held = self._is_held and self._options.flag("temporal") and not final
             until = None if not held else self._now() - int(_MARGIN * self._clock.ticks_per_ns)
             yield from self._happenings(self._ordered(self._records.poll(until, final)))
+
+    @property
+    def _is_held(self) -> bool:
+        """Whether clauses run at any time, on several processors."""
+        return self._inside is not None
 
     def _ordered(self, records: list[ClauseRecord]) -> list[ClauseRecord]:
         """Without `temporal`, those of each processor together."""
@@ -265,8 +279,16 @@ class Engine:
         if 1 <= clause <= len(clauses):  # the process may have written anything
             clause = self.program.firsts[clause - 1] + clauses[clause - 1].place(probe.name) + 1
         yield Faulted(probe, clause, told.fault, told.address)
-        if not self.enabled.fires_here(probe):  # else ERROR has fired at once
+        if self._fires_error(probe):
             self._fire(own.ERROR, (0, probe.number, clause - 1, 0, told.fault, told.address))
+
+
+    def _fires_error(self, probe: DProbe) -> bool:
+        """Whether ERROR is yet to fire: for a clause that ran here it has fired at once."""
+        return not self.enabled.fires_here(probe)
+
+    def close(self) -> None:
+        """Let go of what is left when all is read."""
 
 
 def _unwinding(process: Target) -> Unwinding:
@@ -285,7 +307,8 @@ def _inside(
     return InProcess(process, join, size, made, enabled, groups)
 
 
-def _sizes(program: tree.Program, options: Options, unwind: int) -> Sizes:
+def sizes(program: tree.Program, options: Options, processors: int, unwind: int = 0, scratches: int = 256) -> Sizes:
+    """The sizes of a program's memory, as its options say."""
     largest = 16
     for variable in program.variables:
         if variable.scope == "self" or variable.keys is not None:
@@ -293,7 +316,8 @@ def _sizes(program: tree.Program, options: Options, unwind: int) -> Sizes:
             largest = max(largest, keys + -(-size_of(variable.type, program.strsize) // 8) * 8)
     keyed = any(variable.scope == "self" or variable.keys is not None for variable in program.variables)
     return Sizes(
-        processors=os.cpu_count() or 1,
+        processors=processors,
+        scratches=scratches,
         bufsize=options.number("bufsize"),
         policy=_POLICIES[options.text("bufpolicy")],
         aggsize=options.number("aggsize"),

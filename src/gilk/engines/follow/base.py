@@ -150,16 +150,13 @@ class BaseFollower(BaseSession):
         before = self.functions
         templates = self._templates(images, told)
         left = {loaded: self._take_template(loaded, templates.get(loaded.path), scope) for loaded in images}
-        trouble = [
-            trouble for loaded, starts in left.items() if starts and (trouble := self._plan(loaded, scope, starts))
-        ]
+        trouble = [trouble for loaded, starts in left.items() if starts and (trouble := self._plan(loaded, starts))]
         self._know(0.0)
         return range(before, self.functions), trouble
 
     def _take_template(self, loaded: Loaded, template: PlanTemplate | None, scope: TraceScope) -> set[int]:
         """Have those functions of an image dormant that are in its template; the starts of those that are left."""
-        spans = self.code.image(loaded.path).spans
-        starts = {span.start for span in spans if scope.takes(loaded, (span.name, *span.aliases))}
+        starts = scope.starts(loaded, self.code.image(loaded.path))
         if template is None:
             return starts
         made, left = self._place(loaded, template, starts)
@@ -182,10 +179,10 @@ class BaseFollower(BaseSession):
         self._edges = np.concatenate((self._edges, len(self._keys) + np.cumsum(made.sizes)))
         self._keys = np.concatenate((self._keys, made.keys))
 
-    def _plan(self, loaded: Loaded, scope: TraceScope, starts: set[int]) -> str:
+    def _plan(self, loaded: Loaded, starts: set[int]) -> str:
         """The functions that begin there, for want of better; what went wrong, '' for nothing."""
         try:
-            groups = list(calls(self.code, loaded, scope, starts))
+            groups = list(calls(self.code, loaded, starts))
             if groups:
                 wanted = [one for group in groups for one in group]
                 rows = [self._row(number, one) for number, one in enumerate(wanted, len(self._everything))]
@@ -194,6 +191,11 @@ class BaseFollower(BaseSession):
         except GilkError as error:
             return f"{loaded.name} is not followed: {error}"
         return ""
+
+    @property
+    def names(self) -> Iterator[tuple[Loaded, list[str]]]:
+        """The functions that are ready, by image."""
+        return ((made.loaded, made.names) for made in self._made)
 
     @property
     def functions(self) -> int:

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from gilk.errors import UsageError
+from gilk.image import lookup
 from gilk.image.model import FunctionSpan
 from gilk.session import inlined
 from gilk.session.request import with_hint
 from gilk.spec.event import Reach
-from gilk.splice import points
 from gilk.targets.base import Loaded, Target
 
 
@@ -22,7 +22,7 @@ def place_of(process: Target, event: Reach) -> tuple[Loaded, FunctionSpan]:
     unknown: UsageError | None = None
     for loaded in images:
         try:
-            return loaded, points.spans(process.image(loaded.path), spec.function)[0]
+            return loaded, lookup.spans(process.image(loaded.path), spec.function)[0]
         except UsageError as error:
             unknown = unknown or error
     if unknown is None:

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from gilk.engines.follow.base import BaseFollower
+from gilk.image.stripped import remark
 from gilk.session.base import Probe
 from gilk.session.request import Wanted
 from gilk.trace.probes import RecordKind
@@ -26,6 +28,11 @@ def unended(wanted: Sequence[Wanted], probes: Sequence[Probe]) -> list[Unended]:
     entered = {start for start, probe in pairs if probe.row.kind in ENTRIES and probe.tactic is not None}
     found = [probe for start, probe in pairs if start in entered and probe.refusal is not None]
     return [Unended(probe.row.function, probe.row.image, str(probe.refusal)) for probe in found]
+
+
+def stripped(followers: Iterable[BaseFollower]) -> list[str]:
+    """A sentence about images whose functions have no names, if there are such."""
+    return remark({loaded.name: names for follower in followers for loaded, names in follower.names})
 
 
 def without_entry(wanted: Sequence[Wanted], probes: Sequence[Probe]) -> list[Probe]:

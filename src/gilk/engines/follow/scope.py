@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 
 from gilk.errors import UsageError
+from gilk.image import lookup
+from gilk.image.model import Image
 from gilk.session.request import Builtin, Wanted, probes_at
 from gilk.spec import functions
 from gilk.spec.functions import FunctionPattern
@@ -23,10 +25,6 @@ def glob(text: str) -> FunctionPattern:
     if not (image or function):
         raise UsageError("bad-scope", f"{text!r} is not [IMAGE:]FUNCTION", "for example 'libfoo*:' or '*:parse_*'")
     return FunctionPattern(image or "*", function or "*")
-
-
-def _takes(glob: FunctionPattern, loaded: Loaded, names: Iterable[str]) -> bool:
-    return loaded.is_meant(glob.image) and glob.takes(names)
 
 
 @dataclass(frozen=True)
@@ -51,20 +49,27 @@ class TraceScope:
         whole = any(g.function == "*" and loaded.is_meant(g.image) for g in self.excluded)
         return not whole and (not self.included or any(loaded.is_meant(g.image) for g in self.included))
 
-    def takes(self, loaded: Loaded, names: Iterable[str]) -> bool:
-        names = tuple(names)
-        return (not self.included or any(_takes(g, loaded, names) for g in self.included)) and not any(
-            _takes(g, loaded, names) for g in self.excluded
-        )
+    def awaits(self, images: Iterable[Loaded]) -> bool:
+        """Whether it names an image that is none of ``images``, which the program may yet open."""
+        present = tuple(images)
+        return any(not any(loaded.is_meant(g.image) for loaded in present) for g in self.included)
+
+    def starts(self, loaded: Loaded, image: Image) -> set[int]:
+        """Where the functions of an image begin that are in the scope."""
+        every = (FunctionPattern("*", "*"),)
+        return _starts(self.included or every, loaded, image) - _starts(self.excluded, loaded, image)
 
 
-def calls(process: Code, loaded: Loaded, scope: TraceScope, starts: Container[int]) -> Iterator[list[Wanted]]:
-    """For each function of an image that is in the scope and begins at one of ``starts``: the timing of its entry, then
-    of its returns.
-    """
+def _starts(globs: Iterable[FunctionPattern], loaded: Loaded, image: Image) -> set[int]:
+    meant = [glob for glob in globs if loaded.is_meant(glob.image)]
+    return {span.start for glob in meant for span in lookup.matching(image, glob.function)}
+
+
+def calls(process: Code, loaded: Loaded, starts: Container[int]) -> Iterator[list[Wanted]]:
+    """For each function of an image that begins at one of ``starts``: the timing of its entry, then of its returns."""
     image, analysis = process.image(loaded.path), process.analysis(loaded)
     for span in image.spans:
-        if span.start not in starts or not scope.takes(loaded, (span.name, *span.aliases)):
+        if span.start not in starts:
             continue
         function = analysis.function(span)
         if not function.blocks or function.whole:

@@ -9,158 +9,43 @@ there (sptracer.txt 4.2: analysis in advance, activation on demand).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from gilk.engines.follow.adapt import Budget
 from gilk.engines.follow.after import After
 from gilk.engines.follow.base import BaseFollower
-from gilk.engines.follow.client import ClientFollower
 from gilk.engines.follow.ended import unless_ended
-from gilk.engines.follow.event_place import place_of
-from gilk.engines.follow.libraries import Libraries
-from gilk.engines.follow.refused import ENTRIES, unended, unfollowed, without_entry
-from gilk.engines.follow.scope import TraceScope
-from gilk.engines.follow.throttle import Throttle
-from gilk.engines.follow.watch import Watch
-from gilk.errors import GilkError, UsageError
-from gilk.runs.experiment.samples import schema_of
+from gilk.engines.follow.ready import START, STOP, ReadyTrace
+from gilk.engines.follow.refused import ENTRIES, stripped
+from gilk.errors import GilkError
 from gilk.runs.outcome import Result
-from gilk.runs.run import Progress, Run
-from gilk.session.kernel_session import KernelSession
-from gilk.session.request import expand
-from gilk.spec.event import Elapsed, Event, Exit, Now, Reach
-from gilk.splice.template_build import Progress as Progressed
-from gilk.targets.base import Loaded
+from gilk.runs.run import Progress
+from gilk.spec.event import Elapsed, Exit, Reach
 from gilk.trace import flow_build
 from gilk.trace.about import Tally
 from gilk.trace.flow import KERNEL, Flow
 from gilk.trace.gates import Reached
-from gilk.trace.probes import RecordKind
-from gilk.trace.traced import NEVER, Omitted, TraceDescription, Unended, Unfollowed
+from gilk.trace.traced import NEVER, Omitted, TraceDescription
 from gilk.values import dataclass
 
-_START, _STOP, _LIBRARIES = 0, 1, 2  # gates
-_HOLD = 10.0  # seconds that the thread that starts the trace waits at most for it to have started
 _TICK = 0.02
 _APART = 1_000_000  # ns; times of records and ours agree to a fraction of it
-_RING = 32 << 20
-_KERNEL_RING = 16 << 20
 
 
 @dataclass
-class Tracing(Run):
+class Tracing(ReadyTrace):
     """A trace under way, of one or several processes."""
 
-    start: Event = field(default_factory=lambda: Now("now"))
-    stop: Event = field(default_factory=lambda: Exit("exit"))
-    scope: TraceScope = field(default_factory=TraceScope)
-    budget: Budget | None = field(default_factory=Budget)
-    told: Progressed = lambda done, of: None
-    started: int = NEVER  # ns since time 0
-    stopped: int = NEVER
-    depth: int = 0
-    interrupts: bool = False  # also those that come to the processors of the processes while others run
     omitted: list[Omitted] = field(default_factory=list)
-    unfollowed: list[Unfollowed] = field(default_factory=list)
-    unended: list[Unended] = field(default_factory=list)
     activation_ms: float = 0.0
-    _followers: list[ClientFollower] = field(default_factory=list)
-    _libraries: list[Libraries] = field(default_factory=list)
-    _throttles: dict[int, Throttle] = field(default_factory=dict)  # by id of a follower; none without a budget
-    _watches: list[Watch] = field(default_factory=list)
-    _in_kernel: KernelSession | None = None
     _recorded: int = 0
     _dropped_before: int = 0  # records
     _after: After = field(default_factory=After)
     _began_trace: float = 0.0
-
-    # Making ready.
-
-    def _insert(self) -> None:
-        self._watches = [Watch(self.start, _START), Watch(self.stop, _STOP)]
-        present = []
-        for process in self.processes:
-            follower = ClientFollower(process, ring=_RING)
-            if self.sessions:
-                follower.align(self._zero, self.sessions[0].clock)
-            self.sessions.append(follower)
-            self._followers.append(follower)
-            if self.budget is not None:
-                self._throttles[id(follower)] = Throttle(follower, self.budget)
-            present.append(process.loaded())
-            self._prepare(follower, present[-1])
-            self._zero = self._zero or follower.began
-        self._insert_kernel()
-        if self.processes and not any(follower.functions for follower in self._followers):
-            raise UsageError("nothing-to-follow", f"no function is in the scope {self.scope}", "see gilk scan --list")
-        self._kept.schema = schema_of(row.kind for session in self.sessions for row in session.rows)
-        self._set_gates(present)
-        for follower in self._followers:
-            if not (follower.process.unstarted and isinstance(self.start, Now)):
-                self._expect(follower)
-        if isinstance(self.start, Now) and any(process.unstarted for process in self.processes):
-            self._follow()
-
-    def _expect(self, follower: ClientFollower) -> None:
-        """All is to be ready for the starting event. A program that has not begun has nothing to rehearse."""
-        follower.copy_code()
-        throttle = self._throttles.get(id(follower))
-        if throttle is not None and not follower.process.unstarted:
-            throttle.rehearse()
-        follower.expect(self._chosen(follower), throttle.busy if throttle is not None else ())
-
-    def _prepare(self, follower: BaseFollower, images: Sequence[Loaded]) -> None:
-        """Images are made ready; and followed, if the trace has begun."""
-        chosen = [loaded for loaded in images if self.scope.takes_image(loaded)]
-        fresh, trouble = follower.prepare(chosen, self.scope, self.told)
-        self.notes += trouble
-        if self.started != NEVER and self.stopped == NEVER:
-            follower.follow(fresh)
-
-    def _library(self, follower: BaseFollower, loaded: Loaded) -> None:
-        """Make ready a library that was opened on the way."""
-        try:
-            self._prepare(follower, [loaded])
-        except GilkError as error:
-            self.notes.append(f"{loaded.name} is not followed: {error}")
-
-    def _insert_kernel(self) -> None:
-        """Insert the kernel's probes, which record nothing until the starting event turns them on."""
-        if self.kernel is None:
-            return
-        wanted = [one for one in expand(self.kernel, self.requests) if one.kind != RecordKind.COUNT]
-        session = KernelSession(self.kernel, points=max(len(wanted), 1), ring=_KERNEL_RING, interrupts=self.interrupts)
-        session.record(False)
-        if self.processes:
-            session.filter([process.pid for process in self.processes])
-        probes = self._put(session, wanted)
-        session.remove(without_entry(wanted, probes))
-        self.unfollowed += unfollowed(probes)
-        self.unended += unended(wanted, probes)
-        self._in_kernel = session
-
-    def _set_gates(self, present: list[tuple[Loaded, ...]]) -> None:
-        """``present``: the images there are in each process."""
-        for follower, images in zip(self._followers, present, strict=True):
-            for event, gate in ((self.start, _START), (self.stop, _STOP)):
-                if isinstance(event, Reach):
-                    self._put_gate(follower, event, gate)
-            self._libraries.append(Libraries(follower, _LIBRARIES, self._library, images))
-        if isinstance(self.start, Reach):
-            for follower in self._followers:
-                follower.gates.arm(_START, self.start.hits, _HOLD)
-
-    def _put_gate(self, follower: ClientFollower, event: Reach, gate: int) -> None:
-        """At the function that goes by that name: in the main program, or in the first library that has one."""
-        loaded, span = place_of(follower.process, event)
-        follower.put_gate(loaded, span, event.where, gate)
-
-    # Under way.
 
     def _wait(self, seconds: float | None, stop: Callable[[], bool], show: Callable[[Progress], None]) -> None:
         """Wait for the stopping event, the end of every process, or ``stop``."""
@@ -196,11 +81,6 @@ class Tracing(Run):
             pause = min(pause, throttle.patience)
         return pause
 
-    def _chosen(self, follower: BaseFollower) -> Iterable[int]:
-        """The functions to begin with."""
-        throttle = self._throttles.get(id(follower))
-        return range(follower.functions) if throttle is None else throttle.chosen()
-
     def _follow(self) -> None:
         """The starting event has come."""
         reached = self._watches[0].reached
@@ -219,9 +99,9 @@ class Tracing(Run):
         self.started = before if reached is None else max(self._time_of(*reached), self._now() - _APART)
         if isinstance(self.stop, Reach):
             for follower in self._followers:
-                follower.gates.arm(_STOP, self.stop.hits)
+                follower.gates.arm(STOP, self.stop.hits)
         for follower in self._followers:
-            follower.gates.open(_START)
+            follower.gates.open(START)
         for throttle in self._throttles.values():
             self.omitted += throttle.begin(self.started)
         for libraries in self._libraries:
@@ -266,6 +146,8 @@ class Tracing(Run):
         if self.stopped != NEVER:
             inside &= times <= self.stopped
             self._after.look(table, times > self.stopped)
+        if self._relay:
+            inside &= table["pid"].to_numpy() != self._relay
         table = table if inside.all() else table.filter(pa.array(inside))
         self._recorded += table.num_rows
         super()._keep(table)
@@ -280,6 +162,8 @@ class Tracing(Run):
     def progress(self) -> Progress:
         state = super().progress()
         state.what = f"waiting for {self.start.text}" if self.started == NEVER else "following"
+        if self._is_empty:
+            state.what = f"waiting for a library that is in the scope {self.scope}"
         return state
 
     # The end.
@@ -296,7 +180,16 @@ class Tracing(Run):
         if self.started != NEVER and held:
             self.notes.append(f"opening libraries takes {held / 1e6:.0f} ms longer: they were made ready meanwhile")
         self._name_what_is_missing()
-        return super().finish()
+        result = super().finish()
+        self._check_scope(False)
+        return result
+
+    def _close_file(self, result: Result, duration: int) -> None:
+        """A trace in whose scope nothing came is refused, and leaves no file."""
+        if self._kept.writer is not None and self._is_empty:
+            self._kept.writer.remove()
+        else:
+            super()._close_file(result, duration)
 
     def _name_what_is_missing(self) -> None:
         """Functions of which there are no calls, or only their beginnings."""
@@ -306,6 +199,7 @@ class Tracing(Run):
             except GilkError as error:  # of the analysis that says who calls them
                 self.notes.append(f"{follower.code.who}: functions that are not followed cannot be named: {error}")
             self.unended += follower.unended()
+        self.notes += stripped(self._followers)
         self.unfollowed = list(dict.fromkeys(self.unfollowed))
         self.unended = list(dict.fromkeys(self.unended))
 

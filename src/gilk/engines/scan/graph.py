@@ -13,6 +13,8 @@ from gilk.analysis.model import FLAGS_LIVE, Block, End, Function
 from gilk.engines.scan.count import PROCESS, Planning, wants
 from gilk.engines.scan.subject import KERNEL, subjects
 from gilk.errors import UsageError
+from gilk.image import lookup
+from gilk.image.demangle import readable
 from gilk.image.elf import load
 from gilk.image.model import FunctionSpan, Image
 from gilk.spec import functions
@@ -22,6 +24,7 @@ from gilk.splice.graph import Edge, Graph, GraphNode, ListingLine, PointOutcome
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import FunctionPlan
 from gilk.targets.image import analyse
+from gilk.targets.lines import source_lines
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
@@ -68,14 +71,14 @@ def cfg(target: str, function: str, link: Link | None = None) -> Graph:
 def _span(image: Image, name: str) -> FunctionSpan:
     if name.startswith("0x"):
         return _span_at(image, name)
-    return _only(points.spans(image, name), name)
+    return _only(lookup.spans(image, name), name)
 
 
 def _only(found: list[FunctionSpan], name: str) -> FunctionSpan:
     exact = [span for span in found if name in (span.name, *span.aliases)]
     chosen = exact or found
     if len(chosen) > 1:
-        places = ", ".join(f"{span.start:#x} ({span.name})" for span in chosen[:8])
+        places = ", ".join(f"{span.start:#x} ({readable(span.name)})" for span in chosen[:8])
         more = f" and {len(chosen) - 8} more" if len(chosen) > 8 else ""
         raise UsageError(
             "ambiguous-function", f"{len(chosen)} functions match {name!r}", f"name one by its address: {places}{more}"
@@ -173,6 +176,7 @@ class _Names:
     def __init__(self, image: Image) -> None:
         self._image = image
         self._formatter = _formatter()
+        self._lines = source_lines(image.path)
         self._objects = {symbol.address: symbol.name for symbol in reversed(image.symbols) if symbol.name}
 
     def of(self, address: int) -> str:
@@ -188,9 +192,12 @@ class _Names:
     def line(self, function: Function, instruction: Instruction) -> ListingLine:
         begin = instruction.ip - function.start
         code = function.code[begin : begin + instruction.len]
-        return ListingLine(
-            instruction.ip, code, self._formatter.format(instruction), self._referred(function, instruction)
-        )
+        text, symbol = self._formatter.format(instruction), self._referred(function, instruction)
+        return ListingLine(instruction.ip, code, text, symbol, self._source(instruction.ip))
+
+    def _source(self, address: int) -> str:
+        found = self._lines.at(address) if self._lines is not None else None
+        return f"{found.file}:{found.line}" if found is not None else ""
 
     def _referred(self, function: Function, instruction: Instruction) -> str:
         target = instruction.near_branch_target

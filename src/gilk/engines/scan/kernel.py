@@ -21,12 +21,12 @@ from gilk.cache.key import sources
 from gilk.engines.scan.count import Planning, Progress, analysed, outcomes, without_collector
 from gilk.engines.scan.table import SOURCES, checked
 from gilk.errors import UsageError
+from gilk.image import lookup
 from gilk.image.kernel.build import NAME, KernelImage, kernel, owner_at
 from gilk.image.kernel.snapshot import KernelSnapshot
 from gilk.image.model import FunctionSpan
 from gilk.spec import image as image_names
 from gilk.spec.functions import FunctionPattern, parse
-from gilk.splice import points
 from gilk.splice.figures import SurveyTable
 from gilk.splice.kernel.blocks import Blocks, Instructions
 from gilk.splice.kernel.census import Census
@@ -86,7 +86,7 @@ class KernelSubject:
         """Raises UsageError `no-such-image`, `no-such-function`."""
         owners = self.kernel.owners
         chosen = choose(spec.image, sorted(set(owners)))
-        named = points.spans(self.kernel.image, spec.function)
+        named = lookup.spans(self.kernel.image, spec.function)
         whose = dict(zip((span.start for span in self.kernel.image.spans), owners, strict=True))
         found = [span for span in named if whose[span.start] in chosen]
         if not found:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from gilk.engines.scan.count import Progress, analysed, outcomes, without_collector
 from gilk.engines.scan.subject import KERNEL, Subject, subjects
 from gilk.engines.scan.table import keep, key_of, recall
+from gilk.image import lookup
 from gilk.image.elf import load
-from gilk.splice import points
 from gilk.splice.figures import Survey, SurveyPart, SurveyTable
 from gilk.targets.image import analyse
+from gilk.targets.lines import source_lines
 
 if TYPE_CHECKING:
     from gilk.targets.kernel.link import Link
@@ -41,6 +42,17 @@ def scan(target: str, glob: str = "*", progress: Progress | None = None, link: L
     return Survey(tuple(parts), time.monotonic() - begun, recalled)
 
 
+def sources(survey: Survey) -> dict[tuple[str, int], str]:
+    """The file and line that each function begins at, by image and address, where they are known."""
+    found: dict[tuple[str, int], str] = {}
+    for part in survey.parts:
+        table = source_lines(part.path)
+        if table is not None:
+            lines = ((row, table.at(row.address)) for row in part.table.rows(part.image))
+            found |= {(row.image, row.address): str(line) for row, line in lines if line is not None}
+    return found
+
+
 def _kernel(link: Link | None, glob: str, progress: Progress, begun: float) -> Survey:
     from gilk.engines.scan import kernel as survey_kernel
 
@@ -66,7 +78,7 @@ def _part(subject: Subject, functions: str, progress: Progress) -> tuple[SurveyP
 def _surveyed(subject: Subject, functions: str, progress: Progress) -> tuple[SurveyTable, int]:
     progress("reading", 0, 1)
     image = load(subject.path)
-    spans = points.spans(image, functions)
+    spans = lookup.spans(image, functions)
     with without_collector():
         analysis = analyse(image)
         chosen = analysed(analysis, spans, progress)

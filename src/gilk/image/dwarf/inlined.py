@@ -10,9 +10,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 
+from gilk.image.demangle import is_mangled
 from gilk.image.dwarf.entries import DebugEntry, DebugUnit, Entries
 from gilk.image.dwarf.forms import Reference
 from gilk.image.dwarf.names import containing, units_with
+from gilk.image.lookup import goes_by, written_name
 from gilk.values import dataclass
 
 _TAG_FUNCTION, _TAG_INLINED = 0x2E, 0x1D
@@ -41,9 +43,10 @@ class Copies:
 
 
 def copies(entries: Entries, name: str) -> Copies:
-    """The inlined copies of the functions called ``name``, or whose symbol is. Raises ImageError."""
+    """The inlined copies of the functions called ``name``, also as in ``ns::f``, or whose symbol is. Raises
+    ImageError."""
     reader = _Reader(entries, name)
-    for unit in units_with(entries, entries.sections, name.encode("utf-8", "surrogateescape")):
+    for unit in units_with(entries, entries.sections, written_name(name).encode("utf-8", "surrogateescape")):
         reader.read(unit)
     followed: set[int] = set()
     while fresh := sorted(reader.meant - followed):  # what link-time optimization adds refers to what there was before
@@ -77,12 +80,19 @@ class _Reader:
                 around.pop()
             if entry.tag == _TAG_FUNCTION:
                 around.append((depth, entry))
-                if self._name in names(entry):
+                if self._is_meant(set(names(entry))):
                     self.meant.add(entry.offset)
             elif entry.tag == _TAG_INLINED and (_LOW_PC in entry.attributes or _RANGES in entry.attributes):
                 origin = entry.attributes.get(_ORIGIN)
                 if isinstance(origin, Reference) and not origin.shared:
                     self._inlined.append((origin.offset, entry, around[-1][1] if around else None))
+
+    def _is_meant(self, called: set[str]) -> bool:
+        """Entries of static functions have no linker's name, and so not the namespace that they are in."""
+        if self._name in called or "::" not in self._name:
+            return self._name in called
+        linked = [name for name in called if is_mangled(name)]
+        return any(goes_by(name, self._name) for name in linked) if linked else written_name(self._name) in called
 
     def found(self) -> Iterator[InlinedCopy]:
         for offset, entry, around in self._inlined:

@@ -31,6 +31,7 @@ class Sections:
     line_strings: bytes
     string_offsets: bytes
     shared: Sections | None = None
+    lines: bytes = b""
 
 
 def read(path: Path) -> Sections | None:
@@ -47,14 +48,15 @@ def read(path: Path) -> Sections | None:
 
 
 def _sections(head: Header, shared: bool = False) -> Sections | None:
-    names = (".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets")
+    names = (".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_line")
     try:
-        info, abbrev, strings, line_strings, offsets = (_content(head, name) for name in names)
+        info, abbrev, strings, line_strings, offsets, lines = (_content(head, name) for name in names)
     except (*MALFORMED, zlib.error):
         return None
     if not info or not abbrev:
         return None
-    return Sections(head.source.path, info, abbrev, strings, line_strings, offsets, None if shared else _shared(head))
+    other = None if shared else _shared(head)
+    return Sections(head.source.path, info, abbrev, strings, line_strings, offsets, other, lines)
 
 
 def _content(head: Header, name: str) -> bytes:

@@ -20,11 +20,22 @@ class WovenReport:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupChange:
+    """Advice in process ``asker`` has asked for a process to join a group, or to leave it."""
+
+    asker: int
+    group: str
+    pid: int
+    joins: bool
+
+
+@dataclass(frozen=True, slots=True)
 class AspectCounts:
     """The counts of an aspect's matches and instances, in all processes. ``matches``: by element of the sequence.
 
     ``lost``: first matches without room for an instance; ``crowded``: matches without room for their advice;
-    ``missed``: looks at instances that others were writing for too long.
+    ``missed``: looks at instances that others were writing for too long; ``gone``: instances that nobody could continue
+    any more, as their thread, or their process, had ended.
     """
 
     name: str
@@ -38,6 +49,7 @@ class AspectCounts:
     lost: int
     crowded: int
     missed: int
+    gone: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from gilk.lang.d import items, literals
 from gilk.lang.d.control import ControlLine
 from gilk.lang.d.macros import Identifier, MacroInteger, Substitution
+from gilk.lang.d.probes import is_overspecified
 from gilk.lang.d.tags import SyntaxTag
 from gilk.lang.syntax.source import Rejected, Source, Span
 
@@ -127,9 +128,10 @@ class Lexer:
         span = Span(self.position, found.end())
         self.position = span.end
         text = _MACRO.sub(lambda one: self.substitution.description(one[0], span), re.sub(r"[ \t]", "", found[0]))
-        if text.count(":") > 3 or text.endswith("\\") or not re.fullmatch(_WORD, text, re.ASCII):
+        overspecified = is_overspecified(text)
+        if overspecified or text.endswith("\\") or not re.fullmatch(_WORD, text, re.ASCII):
             hint = "a description is provider:module:function:name"
-            why = ": Overspecified probe description" if text.count(":") > 3 else ""
+            why = ": Overspecified probe description" if overspecified else ""
             raise Rejected(SyntaxTag.D_PDESC_INVAL, span, f'invalid probe description "{text}"{why}', hint)
         return items.ProbeText(span, text)
 

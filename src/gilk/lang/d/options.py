@@ -88,6 +88,7 @@ ROWS: dict[str, tuple[OptionShape, int | str]] = {
     "nspec": (OptionShape.NUMBER, 1),
     "strsize": (OptionShape.SIZE, 256),
     "scratchsize": (OptionShape.SIZE, 64 << 10),
+    "clausetime": (OptionShape.NUMBER, 50_000),
     "bufpolicy": (OptionShape.CHOICE, "switch"),
     "switchrate": (OptionShape.TIME, 10**9),
     "aggrate": (OptionShape.TIME, 10**9),

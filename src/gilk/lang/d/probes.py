@@ -9,6 +9,7 @@ import re
 from gilk.values import dataclass
 
 _GLOB = re.compile(r"[*?\[\]!\\]")
+_FIELDS = 4
 #: Provider, module, function, name.
 Key = tuple[str, str, str, str]
 
@@ -48,12 +49,20 @@ class Description:
         return all(not glob or fnmatch.fnmatchcase(field, glob) for field, glob in zip(fields, globs, strict=True))
 
 
+def is_overspecified(text: str) -> bool:
+    """Whether there are more colons than fields and the names of functions in C++ have."""
+    return len(text.split(":")) > _FIELDS and (":" in described(text).function.replace("::", ""))
+
+
 def is_glob(field: str) -> bool:
     return bool(_GLOB.search(field))
 
 
 def described(text: str) -> Description:
-    """Fields are filled from the right: ``BEGIN`` is a name, ``malloc:entry`` a function's."""
+    """Fields are filled from the right: ``BEGIN`` is a name, ``malloc:entry`` a function's. Where there are more than
+    four, the pairs of colons in the middle are the function's own, as in ``pid1:a.out:ns::f:entry``."""
     fields = text.split(":")
-    provider, module, function, name = [""] * (4 - len(fields)) + fields[-4:]
+    if len(fields) > _FIELDS:
+        fields = [*fields[:2], ":".join(fields[2:-1]), fields[-1]]
+    provider, module, function, name = [""] * (_FIELDS - len(fields)) + fields
     return Description(provider, module, function, name, int(text) if text.isdigit() else 0)

@@ -178,7 +178,7 @@ class ExpressionPrinter:
             write = self.places.write(node.target, value)
             return f"({{ {kind} {value} = {self.nullable(node.value)}; {write}{_kept(node.target, value)}; }})"
         before, target = self._once(node.target)
-        given = self._binary(_applied(replace(node, target=target)))
+        given = self._binary(applied(replace(node, target=target)))
         write = self.places.write(target, value)
         return f"({{ {before}{kind} {value} = ({kind}){given}; {write}{_kept(target, value)}; }})"
 
@@ -229,7 +229,7 @@ def _kept(target: ir.Target, value: str) -> str:
     return value
 
 
-def _applied(node: ir.Assign) -> ir.Binary:
+def applied(node: ir.Assign) -> ir.Binary:
     """The operation of a compound assignment, in the type of its right side; shifts work in that of the left one."""
     type_ = wide(node.target.type) if node.operator in ("<<", ">>") else node.value.type
     return ir.Binary(type_, node.operator, ir.Convert(type_, node.target), node.value)

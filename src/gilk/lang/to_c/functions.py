@@ -7,7 +7,7 @@ depend on a condition, those behind it make another, and what follows them a thi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from gilk.lang import ir
@@ -88,12 +88,7 @@ class FunctionPrinter:
         return [f"if (!gd_reserve(c, {part.epid}, {size}U)) {{", *exits, "\tgoto done;", "}"]
 
     def _part(self, function: ir.Function, actions: Iterable[ir.Data]) -> RecordPart:
-        """Its data begin at 0."""
-        data = [datum for action in actions for datum in action.data]
-        start = min((datum.offset for datum in data), default=0) & -8
-        size = max((datum.offset + datum.size for datum in data), default=start) - start
-        moved = tuple(replace(action, data=tuple(_moved(datum, start) for datum in action.data)) for action in actions)
-        part = RecordPart(len(self.parts) + 1, function.number, moved, size)
+        part = record_part(len(self.parts) + 1, function.number, list(actions))
         self.parts.append(part)
         return part
 
@@ -145,6 +140,15 @@ class FunctionPrinter:
             key = f"static const gd_u64 edges[] = {{ {edges} }}; {key}"
             arguments += ["edges", str(len(what.edges)), weight]
         return f"{{ {key}gd_{what.function}(c, {', '.join(arguments)}); }}"
+
+
+def record_part(epid: int, clause: int, actions: Sequence[ir.Data]) -> RecordPart:
+    """A part with the data of these actions, which begin at 0."""
+    data = [datum for action in actions for datum in action.data]
+    start = min((datum.offset for datum in data), default=0) & -8
+    size = max((datum.offset + datum.size for datum in data), default=start) - start
+    moved = tuple(replace(action, data=tuple(_moved(datum, start) for datum in action.data)) for action in actions)
+    return RecordPart(epid, clause, moved, size)
 
 
 def _moved(datum: Datum, start: int) -> Datum:

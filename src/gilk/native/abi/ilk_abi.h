@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
- * /dev/ilk: what client, generated code and driver agree on. Protocol 4.
+ * /dev/ilk: what client, generated code and driver agree on. Protocol 5.
  *
  * MESSAGES. Every ioctl is one message: a buffer that begins with struct
  * ilk_head, whose `size` is the length of the whole buffer. The answer is
@@ -166,7 +166,7 @@ typedef int32_t __s32;
 typedef int64_t __s64;
 #endif
 
-#define ILK_PROTOCOL 4
+#define ILK_PROTOCOL 5
 #define ILK_DEVICE "/dev/ilk"
 
 /* As _IOWR(0xe1, n, __u64) would be. */
@@ -216,6 +216,7 @@ struct ilk_hello {
  *			function(regs, iid) is called. Every register and the
  *			flags are kept. Not entered again in its own context
  *			(task, softirq, interrupt, NMI) on a CPU: counted as missed.
+ *	ilk_fire	fires a site of D programs: ilk_d_abi.h, SITES
  * and for C instruments, `set` being that of RECORDS:
  *	void ilk_log_pair(u32 set, u32 iid, u64 value, u64 extra)
  *	void ilk_log_string(u32 set, u32 iid, const char *text)	any address is safe

@@ -8,6 +8,7 @@
 #include <asm/msr.h>
 
 #include "ilk.h"
+#include "d/d.h"
 
 #define TEXT_MOST sizeof_field(struct gilk_record_regs, u.text)
 
@@ -117,6 +118,7 @@ u32 ilk_call_symbols(struct ilk_symbol *symbols, u32 room)
 	} all[] = {
 		{ "ilk_reserve", ilk_reserve },
 		{ "ilk_registers", ilk_registers },
+		{ "ilk_fire", ilk_fire },
 		{ "ilk_log_pair", ilk_log_pair },
 		{ "ilk_log_string", ilk_log_string },
 		{ "ilk_log_registers", ilk_log_registers },

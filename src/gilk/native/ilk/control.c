@@ -15,6 +15,7 @@
 #include <asm/tsc.h>
 
 #include "ilk.h"
+#include "d/d.h"
 
 /* Room for `count` items behind the fixed part; the product cannot overflow. */
 static bool fits(u32 size, size_t fixed, u64 count, size_t item)
@@ -128,7 +129,8 @@ static int undo(struct ilk_client *client, void *message, u32 size)
 	if (undo->count) {
 		undo->undone = ilk_undo(client, undo->result, undo->count);
 	} else {
-		ilk_undo_all(client);
+		if (ilk_d_unforce(client))
+			ilk_undo_all(client);
 		undo->undone = before - client->nr_units;
 	}
 	return 0;
@@ -174,6 +176,28 @@ static int status(struct ilk_client *client, void *message, u32 size)
 	return 0;
 }
 
+/* The same with the message as what it is: of D's, whose sizes these look at. */
+#define D_HANDLER(name, call, type)                                                                \
+	static int name(struct ilk_client *client, void *message, u32 size)                        \
+	{                                                                                          \
+		struct type *m = message;                                                          \
+		return call;                                                                       \
+	}
+
+D_HANDLER(d_program, ilk_d_program_create(client, m, size), ilk_d_program)
+D_HANDLER(d_sites, ilk_d_sites_create(client, m), ilk_d_sites)
+D_HANDLER(d_attach, ilk_d_attach(client, m, size), ilk_d_attach)
+D_HANDLER(d_clock, ilk_d_clock(client, m), ilk_d_clock)
+D_HANDLER(d_fire, ilk_d_fire(client, m), ilk_d_fire)
+D_HANDLER(d_read, ilk_d_read(client, m, size), ilk_d_read)
+D_HANDLER(d_lines, ilk_d_lines(client, m, size), ilk_d_lines)
+D_HANDLER(d_put, ilk_d_put(client, m, size), ilk_d_put)
+D_HANDLER(d_status, ilk_d_status(client, m), ilk_d_status)
+D_HANDLER(d_find, ilk_d_find(client, m), ilk_d_find)
+D_HANDLER(d_force, ilk_d_force(client, m, size), ilk_d_force)
+D_HANDLER(d_originals, ilk_d_originals(client, m, size), ilk_d_originals)
+D_HANDLER(d_reap, ilk_d_reap(client, m), ilk_d_reap)
+
 static const struct {
 	int (*handle)(struct ilk_client *client, void *message, u32 size);
 	size_t least;
@@ -189,6 +213,19 @@ static const struct {
 	[ILK_UNDO & 0xff] = { undo, sizeof(struct ilk_undo) },
 	[ILK_STATUS & 0xff] = { status, sizeof(struct ilk_status) },
 	[ILK_FILTER & 0xff] = { filter, sizeof(struct ilk_filter) },
+	[ILK_D_PROGRAM & 0xff] = { d_program, sizeof(struct ilk_d_program) },
+	[ILK_D_SITES & 0xff] = { d_sites, sizeof(struct ilk_d_sites) },
+	[ILK_D_ATTACH & 0xff] = { d_attach, sizeof(struct ilk_d_attach) },
+	[ILK_D_CLOCK & 0xff] = { d_clock, sizeof(struct ilk_d_clock) },
+	[ILK_D_FIRE & 0xff] = { d_fire, sizeof(struct ilk_d_fire) },
+	[ILK_D_READ & 0xff] = { d_read, sizeof(struct ilk_d_read) },
+	[ILK_D_LINES & 0xff] = { d_lines, sizeof(struct ilk_d_lines) },
+	[ILK_D_PUT & 0xff] = { d_put, sizeof(struct ilk_d_put) },
+	[ILK_D_STATUS & 0xff] = { d_status, sizeof(struct ilk_d_status) },
+	[ILK_D_FIND & 0xff] = { d_find, sizeof(struct ilk_d_find) },
+	[ILK_D_FORCE & 0xff] = { d_force, sizeof(struct ilk_d_force) },
+	[ILK_D_ORIGINALS & 0xff] = { d_originals, sizeof(struct ilk_d_originals) },
+	[ILK_D_REAP & 0xff] = { d_reap, sizeof(struct ilk_d_reap) },
 };
 
 static int check(u32 request, const struct ilk_head *head)

@@ -45,6 +45,7 @@ struct ilk_client {
 	struct ilk_buffers *buffers; /* NULL: has asked for none */
 	struct mutex read_mutex; /* of the buffers' read side */
 	struct wait_queue_head readers; /* who polls */
+	struct ilk_program *program; /* of D; NULL: none */
 	bool orphan; /* closed, but some units are busy */
 };
 

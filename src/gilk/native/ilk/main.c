@@ -9,6 +9,7 @@
 #include <linux/workqueue.h>
 
 #include "ilk.h"
+#include "d/d.h"
 
 DEFINE_MUTEX(ilk_mutex);
 LIST_HEAD(ilk_clients);
@@ -20,6 +21,7 @@ static DECLARE_DELAYED_WORK(orphans, retry);
 /* ilk_mutex is held, and no unit of the client is left. */
 void ilk_client_free(struct ilk_client *client)
 {
+	ilk_d_sites_free(client);
 	ilk_buffers_free(client);
 	ilk_counters_free(client);
 	ilk_arenas_free(client);
@@ -28,7 +30,7 @@ void ilk_client_free(struct ilk_client *client)
 	kfree(client);
 }
 
-/* Units that someone sat on when their client went; each such client holds the module. */
+/* Units that someone sat on, or whose probes others use, when their client went; each such client holds the module. */
 static void retry(struct work_struct *work)
 {
 	struct ilk_client *client, *next;
@@ -39,7 +41,7 @@ static void retry(struct work_struct *work)
 	list_for_each_entry_safe(client, next, &ilk_clients, list) {
 		if (!client->orphan)
 			continue;
-		if (ilk_undo_all(client)) {
+		if (ilk_d_unforce(client) && ilk_undo_all(client)) {
 			ilk_client_free(client);
 			freed++;
 		} else {
@@ -88,7 +90,9 @@ static int ilk_release(struct inode *inode, struct file *file)
 	struct ilk_client *client = file->private_data;
 
 	mutex_lock(&ilk_mutex);
-	if (ilk_undo_all(client)) {
+	ilk_d_detach_all(client);
+	ilk_d_program_free(client);
+	if (ilk_d_unforce(client) && ilk_undo_all(client)) {
 		ilk_client_free(client);
 	} else {
 		client->orphan = true;
@@ -196,6 +200,7 @@ static void __exit stop(void)
 	ilk_xrefs_exit();
 	ilk_branch_targets_exit();
 	ilk_reserved_exit();
+	ilk_d_exit();
 }
 
 module_init(start);

@@ -22,7 +22,7 @@
 
 #define GILK_ASPECTS 64
 #define GILK_ELEMENTS 32
-#define GILK_RECORD 576	  /* bytes for what an instance keeps */
+#define GILK_RECORD 568	  /* bytes for what an instance keeps */
 #define GILK_LOOKS 100000 /* at a word that is busy */
 
 struct gilk_aspect_counts {
@@ -30,14 +30,16 @@ struct gilk_aspect_counts {
 	gilk_u64 begun, ended, until, late, replaced, lost;
 	gilk_u64 crowded; /* matches whose advice found no room */
 	gilk_u64 missed;  /* instances that were busy for too long to be looked at */
+	gilk_u64 gone;	  /* instances that nobody could continue any more */
 };
 
 struct gilk_aspect_part {
 	gilk_u64 high; /* no instance from here on was ever used */
 	gilk_u64 open;
 	gilk_u64 serial;
-	gilk_u64 hint; /* where a free one may be */
-	gilk_u64 unused[4];
+	gilk_u64 hint;	 /* where a free one may be */
+	gilk_u64 marked; /* by the weaver, as those that nobody can continue any more, since the beginning */
+	gilk_u64 unused[3];
 	struct gilk_aspect_counts counts;
 };
 
@@ -65,6 +67,7 @@ struct gilk_instance {
 	gilk_u64 serial;
 	gilk_u64 since; /* ticks */
 	gilk_u32 pid, tid;
+	gilk_u64 gone; /* the serial number of one that nobody can continue any more: the weaver has seen that */
 	char record[GILK_RECORD];
 };
 
@@ -74,6 +77,7 @@ extern __attribute__((visibility("default"))) const struct gilk_woven_private gi
 #define GILK_BUSY 1UL
 #define GILK_STAGE_AT 1
 #define GILK_VERSION_AT 16
+#define GILK_DEAD 0x7fffUL /* the stage of one whose writer has died amid it */
 #define gilk_stage(word) ((word) >> GILK_STAGE_AT & 0x7fff)
 
 static inline gilk_u64 gilk_staged(gilk_u64 word, gilk_u64 stage)
@@ -183,6 +187,7 @@ static inline gilk_u64 gilk_look(struct gilk_aspect_part *part, struct gilk_inst
 		copy->since = one->since;
 		copy->pid = one->pid;
 		copy->tid = one->tid;
+		copy->gone = one->gone;
 		gilk_copy(copy->record, one->record, size);
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		if (__atomic_load_n(&one->word, __ATOMIC_RELAXED) == word)
@@ -252,6 +257,16 @@ static inline int gilk_is_late(struct gilk_aspect_part *part, struct gilk_instan
 	if (!within || gilk_time() - copy->since <= within)
 		return 0;
 	gilk_end(part, one, word, &part->counts.late);
+	return 1;
+}
+
+/* Whether nobody can continue it any more; it has ended then. */
+static inline int gilk_is_gone(struct gilk_aspect_part *part, struct gilk_instance *one, gilk_u64 word,
+			       const struct gilk_instance *copy)
+{
+	if (gilk_stage(word) != GILK_DEAD && copy->gone != copy->serial)
+		return 0;
+	gilk_end(part, one, word, &part->counts.gone);
 	return 1;
 }
 

@@ -81,6 +81,23 @@ static inline const char *gilk_conversion(const char *at, int *is_long, int *sta
 #define GILK_REPORTS noinline, unused, format(printf, 2, 3)
 #endif
 
+/* A change of groups that the weaver is asked for: whose it is says which, and which group. */
+#define GILK_JOINS 1
+#define GILK_LEAVES 2
+
+__attribute__((unused)) static void gilk_regroup(gilk_u64 whose, gilk_u64 how, gilk_u64 group, int pid)
+{
+	struct gilk_report report;
+	gilk_u64 value = (gilk_u32)pid, at = 0;
+
+	whose |= how << 16 | group << 24;
+	report.used = 0;
+	gilk_report_bytes(&report, &at, 8);
+	gilk_report_bytes(&report, &whose, 8);
+	gilk_report_bytes(&report, &value, 8);
+	gilk_report_commit(&report);
+}
+
 __attribute__((GILK_REPORTS)) static void gilk_report(gilk_u64 whose, const char *format, ...)
 {
 	struct gilk_report report;

@@ -43,7 +43,7 @@ function showTrace(panel, trace, act) {
   if (trace.omitted.length) {
     parts.push(element("h3", "no longer followed: short and hot"));
     parts.push(table(trace.omitted.map((each) => [
-      [`${each.function}`, `after ${each.calls.toLocaleString("en")} calls`, `from ${duration(each.from)}`],
+      [`${each.function}`, each.calls ? `after ${each.calls.toLocaleString("en")} calls` : "too many calls before that", `from ${duration(each.from)}`],
       () => act.search(each.function),
     ])));
   }

@@ -64,6 +64,8 @@ LOSSES = {
     ),
     DropKind.DBLERROR: ("DTRACEDROP_DBLERROR", "error", " in ERROR probe enabling"),
     DropKind.STACK: ("DTRACEDROP_STKSTROVERFLOW", "jstack()/ustack() string table overflow", ""),
+    DropKind.NESTED: ("DTRACEDROP_NESTED", "nested firing", " dropped, as clauses ran there"),
+    DropKind.SHALLOW: ("DTRACEDROP_SHALLOW", "firing", " dropped, as no stack was left"),
 }
 _UNITS = " kmgtpe"
 

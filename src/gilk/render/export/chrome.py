@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from gilk.render.process_names import process_names
 from gilk.trace.flow import STATES, Flow
 from gilk.trace.nesting import Ints
 from gilk.trace.paths import Symbol, symbols_of
@@ -51,8 +52,9 @@ def _calls(flow: Flow, named: tuple[Ints, tuple[Symbol, ...]], rows: range, numb
 def _named(trace: Trace, flow: Flow) -> Iterator[dict[str, Any]]:
     command = " ".join(trace.about.command)
     firsts = [flow.table.slice(rows.start, 1).to_pylist()[0] for rows in flow.tracks]
+    names = process_names(flow)
     for pid in sorted({first["pid"] for first in firsts} | set(trace.about.pids[:1])):
-        name = command or f"process {pid}"
+        name = command or names.get(pid) or f"process {pid}"
         yield {"ph": "M", "name": "process_name", "pid": pid, "tid": pid, "args": {"name": name}}
     for first, number in zip(firsts, _track_numbers(flow), strict=True):
         name = first["thread"] or str(first["tid"])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gilk.render.export.protobuf import message, number, text
+from gilk.render.process_names import process_names
 from gilk.trace.flow import STATES, Flow
 from gilk.trace.nesting import Ints
 from gilk.trace.paths import Symbol, symbols_of
@@ -62,13 +63,14 @@ def _tracks(trace: Trace, flow: Flow) -> Iterator[bytes]:
     command = trace.about.command
     first_of: dict[tuple[int, int], int] = {}
     processes: set[int] = set()
+    names = process_names(flow)
     for n, rows in enumerate(flow.tracks):
         row = flow.table.slice(rows.start, 1).to_pylist()[0]
         pid, tid = row["pid"], row["tid"]
         if pid not in processes:
             processes.add(pid)
             line = b"".join(text(2, word) for word in command)
-            name = text(6, command[0]) if command else b""
+            name = text(6, command[0] if command else names.get(pid) or f"process {pid}")
             yield _packet(message(_TRACK, number(1, pid + 1), message(3, number(1, pid), line, name)))
         if (pid, tid) in first_of:
             name, parent = text(2, f"stack {row['stack'] + 1}"), number(5, _uuid(first_of[pid, tid]))

@@ -93,7 +93,7 @@ class Staged(run.Run):
         items = sorted((item for item in self.items if self._is_for(item, pid)), key=lambda item: item.start)
         meant = [(item, _points(target, item)) for item in items]
         for item, wanted in meant if pid else ():
-            self._asked.note(target, [item.wanted.spec.function], ((w.loaded, w.function) for w in wanted))
+            self.asked.note(target, [item.wanted.spec.function], ((w.loaded, w.function) for w in wanted))
         return meant
 
     def _prepare(self, meant: Meant, pid: int, session: BaseSession) -> None:

@@ -52,7 +52,7 @@ class Driver:
         self._mapped: MappedRings | None = None
 
     def _greet(self) -> Hello:
-        body = self._ask(abi.HELLO, bytes(abi.HELLO_BODY.size))
+        body = self.ask(abi.HELLO, bytes(abi.HELLO_BODY.size))
         row = abi.HELLO_BODY.unpack(body)
         return Hello(*(*row[:15], row[15].rstrip(b"\0").decode()))
 
@@ -60,7 +60,7 @@ class Driver:
     def symbols(self) -> dict[str, int]:
         """Addresses of the driver's entry points for generated code."""
         if not self._symbols:
-            body = self._ask(abi.SYMBOLS, bytes(8 + abi.SYMBOL_ROOM * abi.SYMBOL.size))
+            body = self.ask(abi.SYMBOLS, bytes(8 + abi.SYMBOL_ROOM * abi.SYMBOL.size))
             count = int.from_bytes(body[:4], "little")
             rows = abi.SYMBOL.iter_unpack(body[8 : 8 + count * abi.SYMBOL.size])
             self._symbols = {name.rstrip(b"\0").decode(): address for name, address in rows}
@@ -68,7 +68,7 @@ class Driver:
 
     def arena(self, size: int) -> int:
         """Address of at least `size` bytes of executable memory, all int3, within 2 GiB of all kernel text."""
-        body = self._ask(abi.ARENA, size.to_bytes(8, "little") + bytes(8))
+        body = self.ask(abi.ARENA, size.to_bytes(8, "little") + bytes(8))
         return int.from_bytes(body[8:], "little")
 
     def fill(self, address: int, content: bytes) -> None:
@@ -76,12 +76,12 @@ class Driver:
         for start in range(0, len(content), most):
             piece = content[start : start + most]
             body = (address + start).to_bytes(8, "little") + len(piece).to_bytes(8, "little") + piece
-            self._ask(abi.FILL, body)
+            self.ask(abi.FILL, body)
 
     def counters(self, count: int) -> list[CounterRange]:
         """Add ``count`` counters, at zero; their numbers follow those before."""
         room = count // 4096 + 16
-        body = self._ask(abi.COUNTERS, count.to_bytes(4, "little") + bytes(4 + room * abi.BLOCK.size))
+        body = self.ask(abi.COUNTERS, count.to_bytes(4, "little") + bytes(4 + room * abi.BLOCK.size))
         made = int.from_bytes(body[4:8], "little")
         rows = abi.BLOCK.iter_unpack(body[8 : 8 + made * abi.BLOCK.size])
         return [CounterRange(gs, first, size, bool(flags & abi.NEAR)) for gs, first, size, flags, _ in rows]
@@ -89,7 +89,7 @@ class Driver:
     def read(self, first: int, count: int, cpu: int = abi.ALL_CPUS) -> list[int]:
         """Counters' values: sums over all processors, or those of one."""
         numbers = (first, count, cpu, 0)
-        body = self._ask(abi.READ, b"".join(n.to_bytes(4, "little") for n in numbers) + bytes(8 * count))
+        body = self.ask(abi.READ, b"".join(n.to_bytes(4, "little") for n in numbers) + bytes(8 * count))
         return [int.from_bytes(body[16 + 8 * i : 24 + 8 * i], "little") for i in range(count)]
 
     def records(self, orders: Sequence[int], flight: bool = False, watermark: int = 1) -> Rings:
@@ -98,7 +98,7 @@ class Driver:
         With `flight` it is the newest records that are kept where there is no more room, else the oldest. A select() of
         the driver's file tells when there are `watermark` full chunks in a ring.
         """
-        rings = abi.unpack_rings(self._ask(abi.RECORDS, abi.pack_records(orders, flight, watermark)))
+        rings = abi.unpack_rings(self.ask(abi.RECORDS, abi.pack_records(orders, flight, watermark)))
         self._mapped = map_rings(self._link.map, rings)
         return rings
 
@@ -114,7 +114,7 @@ class Driver:
         flags = on * abi.FILTER_ON | only * abi.FILTER_ONLY | clear * abi.FILTER_CLEAR
         flags |= interrupts * abi.FILTER_INTERRUPTS
         numbers = b"".join(tgid.to_bytes(4, "little") for tgid in (*add, *remove))
-        body = self._ask(abi.FILTER, abi.FILTER_BODY.pack(flags, len(add), len(remove), 0) + numbers)
+        body = self.ask(abi.FILTER, abi.FILTER_BODY.pack(flags, len(add), len(remove), 0) + numbers)
         return int.from_bytes(body[12:16], "little")
 
     def drain(self) -> Iterator[RingChunk]:
@@ -135,7 +135,7 @@ class Driver:
         most = (self.hello.message_max - 64) // abi.UNIT.size
         for start in range(0, len(units), most):
             some = units[start : start + most]
-            body = self._ask(abi.APPLY, len(some).to_bytes(4, "little") + bytes(4) + abi.pack_units(some))
+            body = self.ask(abi.APPLY, len(some).to_bytes(4, "little") + bytes(4) + abi.pack_units(some))
             outcomes += abi.unpack_outcomes(body[8:])
         return outcomes
 
@@ -144,18 +144,19 @@ class Driver:
         if not numbers:
             return []
         rows = b"".join(abi.RESULT.pack(number, 0) for number in numbers)
-        body = self._ask(abi.UNDO, len(numbers).to_bytes(4, "little") + bytes(4) + rows)
+        body = self.ask(abi.UNDO, len(numbers).to_bytes(4, "little") + bytes(4) + rows)
         return [UnitOutcome(number, Verdict(status)) for number, status in abi.RESULT.iter_unpack(body[8:])]
 
     def undo_all(self) -> int:
         """How many units are left because something else sits on them."""
-        self._ask(abi.UNDO, bytes(8))
+        self.ask(abi.UNDO, bytes(8))
         return self.status().own_units
 
     def status(self) -> DriverStatus:
-        return abi.unpack_status(self._ask(abi.STATUS, bytes(abi.STATUS_BODY.size)))
+        return abi.unpack_status(self.ask(abi.STATUS, bytes(abi.STATUS_BODY.size)))
 
-    def _ask(self, request: int, body: bytes) -> bytes:
+    def ask(self, request: int, body: bytes) -> bytes:
+        """A message and its answer, both without their heads."""
         return _guarded(refused, lambda: self._link.control(request, abi.message(body)))[_HEAD:]
 
 

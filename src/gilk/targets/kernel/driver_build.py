@@ -19,7 +19,8 @@ from gilk.toolchain.compilers import NATIVE
 from gilk.toolchain.kernel_instrument import kbuild_directory, run_kbuild
 
 NAME: Final = "ilk"
-_SHARED = ("gilk_abi.h", "gilk_regs.h", "ilk_abi.h")  # of native/abi
+_BUILT_OF: Final = (".c", ".S", ".h")
+_FOLDERS: Final = ("abi", "host", "ilk", "ilk/d", "runtime/d")  # of native
 
 
 def running_release() -> str:
@@ -68,9 +69,9 @@ def build(headers: Path) -> Path:
 
 def _sources() -> Iterator[tuple[str, Path]]:
     """The files of the build directory, by their names there."""
-    for folder, names in (("abi", _SHARED), ("ilk", sorted(os.listdir(NATIVE / "ilk")))):
-        for name in names:
-            if name.endswith((".c", ".S", ".h")) or name == "Kbuild":
+    for folder in _FOLDERS:
+        for name in sorted(os.listdir(NATIVE / folder)):
+            if name.endswith(_BUILT_OF if folder.startswith(NAME) else ".h") or name == "Kbuild":
                 yield f"{folder}/{name}", NATIVE / folder / name
 
 
@@ -91,7 +92,7 @@ def _content_hash(path: Path, _changed: int) -> bytes:
 
 def _make(headers: Path, work: Path) -> Path:
     for name, path in _sources():
-        (work / name).parent.mkdir(exist_ok=True)
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, work / name)
     done = run_kbuild(headers, work / NAME)
     if done.returncode:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from gilk.errors import TargetError
@@ -55,6 +56,22 @@ def read(link: Link) -> KernelSnapshot:
         blacklist=listings.blacklist(_file(link, _BLACKLIST)),
         probes=listings.probes(_probes(link)),
     )
+
+
+def as_it_was(snapshot: KernelSnapshot, originals: Sequence[tuple[int, bytes]]) -> KernelSnapshot:
+    """With these bytes, by address, in its text."""
+    parts = tuple(replace(part, text=_restored(part.text, originals)) for part in snapshot.parts)
+    return replace(snapshot, parts=parts)
+
+
+def _restored(text: TextRegion, originals: Sequence[tuple[int, bytes]]) -> TextRegion:
+    inside = [(at - text.address, old) for at, old in originals if text.address <= at < text.address + len(text.data)]
+    if not inside:
+        return text
+    data = bytearray(text.data)
+    for at, old in inside:
+        data[at : at + len(old)] = old
+    return replace(text, data=bytes(data))
 
 
 def types(link: Link, module: str = CORE) -> Btf:

@@ -10,16 +10,22 @@ from gilk.analysis.kernel import KernelAnalysis
 from gilk.image.kernel.build import NAME, KernelImage, kernel
 from gilk.image.model import Image
 from gilk.targets.base import Loaded
-from gilk.targets.kernel.image import read
+from gilk.targets.kernel.d_messages import originals
+from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.image import as_it_was, read
 from gilk.targets.kernel.link import Link
 from gilk.targets.status import parsed
 
 
 class KernelTarget:
-    """Reads what it needs when first asked. Raises TargetError, ImageError."""
+    """Reads what it needs when first asked. Raises TargetError, ImageError.
 
-    def __init__(self, link: Link) -> None:
+    ``shared``: its text is read as it was before anybody's splices, as the driver tells.
+    """
+
+    def __init__(self, link: Link, shared: bool = False) -> None:
         self.link = link
+        self._shared = shared
 
     @property
     def who(self) -> str:
@@ -27,7 +33,8 @@ class KernelTarget:
 
     @cached_property
     def kernel(self) -> KernelImage:
-        return kernel(read(self.link))
+        snapshot = read(self.link)
+        return kernel(as_it_was(snapshot, originals(Driver(self.link))) if self._shared else snapshot)
 
     @cached_property
     def _analysis(self) -> KernelAnalysis:

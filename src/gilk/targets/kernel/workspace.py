@@ -143,6 +143,10 @@ class KernelWorkspace:
         self._records()
         return KernelCallWithRegisters(self._stub, iid, self.driver.symbols["ilk_registers"])
 
+    def fire(self, site: int) -> Instrument:
+        """The instrument that fires a site of D programs."""
+        return KernelCallWithRegisters(0, site, self.driver.symbols["ilk_fire"])
+
     def call(self, source: Path, function: str, iid: int) -> Instrument:
         """A user's instrument. Raises CompileError, UsageError."""
         found = self.instruments.get(source, function, self._records().set)

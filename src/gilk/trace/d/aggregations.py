@@ -138,6 +138,7 @@ class AggregationReader:
     def _entries(self, banks: Iterable[int]) -> Iterable[TableEntry]:
         for bank in banks:
             for shard in range(self._memory.layout.shards):
+                self._memory.fetch_table(bank, shard)
                 yield from entries(self._memory, bank, shard, self._known, self.errors)
 
     def _collect(self, banks: Iterable[int]) -> dict[Key, _Total]:
@@ -192,6 +193,7 @@ class AggregationReader:
 
     def _next_generation(self, number: int) -> None:
         self._memory.generations[number] = (self._memory.generations[number] + 1) & 0xFFFFFFFF
+        self._memory.settle()
 
     def _change_cells(self, number: int, chosen: set[bytes]) -> None:
         """Zero the cells that come into use, let them, and only then look at those that go out of use.
@@ -204,6 +206,7 @@ class AggregationReader:
         for entry in self._entries(range(BANKS)):
             if entry.number == number:
                 entry.zero((now + 1) & 1)
+        self._memory.settle_tables()
         self._next_generation(number)
         old: dict[bytes, Cells] = {}
         for entry in [entry for entry in self._entries(range(BANKS)) if entry.number == number]:

@@ -25,6 +25,7 @@ class Drops:
 
     def look(self) -> tuple[Dropped, ...]:
         """The drops since the last call, in order of kind, then processor."""
+        self._memory.look()
         now = self._believed()
         grown = [count - seen for count, seen in zip(now, self._seen, strict=True)]
         self._seen = now
@@ -49,4 +50,4 @@ class Drops:
     def totals(self) -> dict[DropKind, int]:
         """The number of all drops so far, by kind, over all processors."""
         now = self._believed()
-        return {kind: sum(now[kind::DROPS]) for kind in DropKind}
+        return {kind: sum(now[kind::DROPS]) for kind in DropKind if kind < DROPS}

@@ -206,7 +206,8 @@ class Emptied:
 
 
 class DropKind(IntEnum):
-    """enum gd_drop."""
+    """enum gd_drop; behind it, times that clauses of a kernel's program did not run: as others ran there, for want of
+    stack."""
 
     PRINCIPAL = 0
     AGGREGATION = 1
@@ -216,6 +217,8 @@ class DropKind(IntEnum):
     SPECULATION_UNAVAILABLE = 5
     DBLERROR = 6
     STACK = 7
+    NESTED = 8
+    SHALLOW = 9
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ class MemoryOptions:
             dynamic_stride=stride,
             speculations=self.nspec,
             speculation_size=min(self.specsize // GRANULE * GRANULE, ((1 << 24) - 1) * GRANULE),
-            scratches=power_of_two(self.scratches),
+            scratches=power_of_two(self.scratches) if self.scratches else 0,
             scratch_size=(scratch + 7) & -8,
             unwind_size=self.unwind_size,
         )
@@ -117,6 +117,23 @@ class ProgramMemory:
             setattr(self.control.layout, name, getattr(self.layout, name))
         self.control.version = VERSION
         self.control.magic = MAGIC
+
+    # Of memory elsewhere this is a copy (trace/d/copied.py); where it is shared nothing is to be done.
+
+    def look(self) -> None:
+        """Have the control page, the drops and the heads of buffers here be as they are there."""
+
+    def fetch(self, buffer: int, start: int, end: int) -> None:
+        """The same of the records of a buffer between two positions."""
+
+    def fetch_table(self, bank: int, shard: int) -> None:
+        """The same of a table."""
+
+    def settle(self) -> None:
+        """Have there what the consumer changed here: limits, generations, the bank."""
+
+    def settle_tables(self) -> None:
+        """The same of the cells of tables."""
 
     @property
     def state(self) -> State:

@@ -73,6 +73,7 @@ class Records:
         runs any more: a record that was never committed is then passed over, and all that is left is returned. With the
         policies `fill` and `ring` records come only then.
         """
+        self._memory.look()
         if final or self._memory.layout.policy == BufferPolicy.SWITCH:
             for buffer in range(self._memory.layout.buffers):
                 if buffer not in self._bad:
@@ -80,6 +81,7 @@ class Records:
         elif self._memory.layout.policy == BufferPolicy.RING:
             for buffer in range(self._memory.layout.buffers):
                 self._bury(buffer)
+        self._memory.settle()
         self._pending.sort(key=attrgetter("tsc"))
         if until is None or final:
             ready, self._pending = self._pending, []
@@ -91,6 +93,7 @@ class Records:
     def _poll_buffer(self, buffer: int, final: bool) -> list[ClauseRecord]:
         try:
             start, end = self._range(buffer)
+            self._memory.fetch(buffer, start, end)
             passed = list(self._walk(buffer, start, end))
             if not final:
                 passed = passed[: self._passable(buffer, passed)]

@@ -238,14 +238,15 @@ def _begin(one: MetElement) -> str:
         elect = f"gilk_replace_{n}_{one.moment}(gilk_part, gilk_serial, gilk_bound);\n"
     return f"""\
 {_replace(one) if aspect.checked.unique is not None else ''}\
-static void gilk_end_late_{n}_{one.moment}(struct gilk_aspect_part *gilk_part)
+static void gilk_make_room_{n}_{one.moment}(struct gilk_aspect_part *gilk_part)
 {{
 gilk_u64 gilk_number;
-if (!gilk_limits(gilk_part)->within) return;
+if (!gilk_limits(gilk_part)->within && gilk_part->marked == gilk_part->counts.gone) return;
 for (gilk_number = 0; gilk_number < gilk_high(gilk_part); gilk_number++) {{
 struct gilk_instance *gilk_other = gilk_instance(gilk_part, gilk_number), gilk_seen;
 gilk_u64 gilk_word = gilk_look(gilk_part, gilk_other, &gilk_seen, 0);
-if (gilk_word) gilk_is_late(gilk_part, gilk_other, gilk_word, &gilk_seen);
+if (gilk_word && !gilk_is_gone(gilk_part, gilk_other, gilk_word, &gilk_seen))
+gilk_is_late(gilk_part, gilk_other, gilk_word, &gilk_seen);
 }}
 }}
 static unsigned gilk_begin_{n}_{one.moment}(struct gilk_aspect_part *gilk_part, {_PARAMETERS})
@@ -259,7 +260,7 @@ gilk_u64 gilk_word, gilk_serial;
 if (!gilk_match_{one.place}(gilk_came, gilk_result, 0, 0, gilk_bound, 0)) return gilk_count;
 {_first_words(aspect, one, 'gilk_first')}{replace}gilk_instance_ = gilk_begin(gilk_part, &gilk_word);
 if (!gilk_instance_) {{
-gilk_end_late_{n}_{one.moment}(gilk_part);
+gilk_make_room_{n}_{one.moment}(gilk_part);
 gilk_instance_ = gilk_begin(gilk_part, &gilk_word);
 }}
 if (!gilk_instance_) {{ gilk_add(&gilk_part->counts.lost, 1); return gilk_count; }}

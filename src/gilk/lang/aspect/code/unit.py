@@ -80,7 +80,10 @@ def head(file: CheckedFile, elements: Sequence[MetElement], tables: dict[str, in
     yield "#undef proceed\n#undef pass"
     yield from (f"#define GILK_ASPECT_{one.name} {n}" for n, one in enumerate(file.aspects) if one.name)
     yield from (_table(one, tables[one.name]) for one in file.tables)
+    yield from (f"#define GILK_GROUP_{one.name} {n}" for n, one in enumerate(file.groups))
     yield "#define report(...) gilk_report(GILK_WHOSE, __VA_ARGS__)"
+    for word, how in (("join", "GILK_JOINS"), ("leave", "GILK_LEAVES")):
+        yield f"#define {word}(group, pid) gilk_regroup(GILK_WHOSE, {how}, GILK_GROUP_##group, pid)"
     yield "struct gilk_join_point { const char *function, *image; };"
     yield "extern int *__errno_location(void);"
 

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Questions to a process, each a D program, and their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gilk.engines.dtrace.asked import Asked
+from gilk.engines.dtrace.iterated import DtraceSession
+from gilk.engines.dtrace.outlet import Aside
+from gilk.engines.questions import locks, mallocs, slow, syscalls
+from gilk.engines.questions.asking import Asking
+from gilk.render.d.printf import formatted
+from gilk.trace.d.question import Answer, Question, QuestionColumn, QuestionRecord, QuestionUnit
+
+__all__ = [
+    "Answer", "DtraceSession", "QuestionUnit", "Question", "QuestionColumn", "QuestionRecord", "answered", "locks",
+    "mallocs", "session_of", "slow", "syscalls",
+]  # fmt: skip
+
+
+def session_of(question: Question, pid: int | None, command: Sequence[str], until: Callable[[], bool]) -> DtraceSession:
+    """The session of D that asks it: to be entered, and handed to ``answered``. ``until``: whether it is to stop."""
+    options = (("quiet", None), ("dynvarsize", "16m"), ("bufresize", "auto"))
+    asked = Asked((("n", question.program),), (), options, pid, tuple(command))
+    return DtraceSession(asked, Aside(), formatted, until)
+
+
+def answered(
+    question: Question, session: DtraceSession, tell: Callable[[QuestionRecord], None] = lambda _record: None
+) -> Answer:
+    """Ask until the program ends, or ``until`` says so. ``tell`` is told of each record at once. Raises GilkError."""
+    return Asking(question, tell).take(session)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The common parts of the commands that ask a process a question: `syscalls`, `mallocs`, `locks` and `slow`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from gilk.cli.mangled import mangled_option
+from gilk.cli.progress import working
+from gilk.cli.running import Stop, command_option, lasting_option, split_command
+from gilk.errors import UsageError
+
+if TYPE_CHECKING:
+    from gilk.api.questions import Question, QuestionRecord
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def target_options(command: Command) -> Command:
+    """The options that say whom to ask, and for how long."""
+    for option in reversed(
+        (
+            click.option("-p", "--pid", type=int, help="A running process."),
+            command_option(),
+            lasting_option,
+            click.option("--limit", type=click.IntRange(0), default=25, show_default=True,
+                         help="How many rows to print; 0: all."),
+            click.option("--json", "as_json", is_flag=True,
+                         help="Print the answer as one JSON object, the last line of standard output."),
+            click.option("-q", "--quiet", is_flag=True, help="No progress."),
+            mangled_option,
+            click.argument("words", metavar="[COMMAND]...", nargs=-1, type=click.UNPROCESSED),
+        )
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def ask(question: Question, given: dict[str, Any]) -> int:
+    """Ask, print the answer, and return the exit status. ``given`` are the values of target_options."""
+    from gilk.api.questions import answered, session_of
+
+    command = split_command(given["line"], given["words"])
+    if bool(command) == (given["pid"] is not None):
+        raise UsageError("no-target", "one process is asked", "give -p PID, -c 'COMMAND' or -- COMMAND")
+    as_json, stop, deadline = given["as_json"], Stop(shared=bool(command)), _Deadline(given["lasting"])
+    stop.install()
+    session = session_of(question, given["pid"], command, lambda: stop() or deadline.passed())
+    with working("compiling", not (given["quiet"] or as_json)):
+        session.__enter__()
+    try:
+        answer = answered(question, session, _teller(question, as_json, bool(command)))
+    finally:
+        session.__exit__(None, None, None)
+    _print(question, answer, given, bool(command))
+    return int(answer.status)
+
+
+class _Deadline:
+    """``lasting`` ns after it is asked about first, which is when all probes are in; None is for ever."""
+
+    def __init__(self, lasting: int | None) -> None:
+        self._lasting, self._begun = lasting, 0
+
+    def passed(self) -> bool:
+        self._begun = self._begun or time.monotonic_ns()
+        return self._lasting is not None and time.monotonic_ns() - self._begun >= self._lasting
+
+
+def _teller(question: Question, as_json: bool, launched: bool) -> Callable[[QuestionRecord], None]:
+    from gilk.render.question import record_text
+
+    def tell(record: QuestionRecord) -> None:
+        if not as_json:
+            click.echo(record_text(question, record), nl=False, err=launched)
+
+    return tell
+
+
+def _print(question: Question, answer: Any, given: dict[str, Any], launched: bool) -> None:
+    from gilk.render.question import to_json, to_text
+
+    if given["as_json"]:
+        sys.stdout.flush()
+        click.echo(json.dumps(to_json(question, answer)))
+    else:
+        click.echo(to_text(question, answer, given["limit"]), nl=False, err=launched)

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``gilk locks``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gilk.cli.asking import ask, target_options
+
+
+@click.command()
+@click.option(
+    "--library", default="libc", show_default=True, metavar="IMAGE", help="The image that has pthread_mutex_lock."
+)
+@target_options
+def locks(library: str, **given: Any) -> int:
+    """Say who takes mutexes in a process, how often, and how long that takes."""
+    from gilk.api import questions  # here: --help need not wait for it
+
+    return ask(questions.locks.question(library), given)

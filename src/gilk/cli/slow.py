@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``gilk slow``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gilk.cli.asking import ask, target_options
+from gilk.cli.duration import Duration
+
+
+@click.command()
+@click.argument("function")
+@click.option(
+    "--longer-than",
+    "threshold",
+    type=Duration("1ms or 50us"),
+    default="1ms",
+    show_default=True,
+    metavar="TIME",
+    help="How long a slow call takes, at least.",
+)
+@click.option(
+    "--depth", type=click.IntRange(1, 100), default=20, show_default=True, help="How many frames of the stack."
+)
+@target_options
+def slow(function: str, threshold: int, depth: int, **given: Any) -> int:
+    """Show the calls of [IMAGE:]FUNCTION that take long, with two arguments and the stack."""
+    from gilk.api import questions  # here: --help need not wait for it
+
+    return ask(questions.slow.question(function, threshold, depth), given)

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``gilk syscalls``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gilk.cli.asking import ask, target_options
+
+
+@click.command()
+@target_options
+def syscalls(**given: Any) -> int:
+    """Say which system calls a process makes, how often they fail, and how long they take."""
+    from gilk.api import questions  # here: --help need not wait for it
+
+    return ask(questions.syscalls.question(), given)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A weaving's answers to `gilk aspect list`, show, on, off and remove (control.py), as JSON values."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import asdict
+from typing import Any
+
+from gilk.engines.aspect.weaving import Weaving
+from gilk.errors import UsageError
+from gilk.lang.aspect.woven import WovenReport
+
+_KEPT = 100  # reports
+
+
+class WeavingAnswers:
+    """Keeps the last reports, to be shown. ``removed``: somebody has asked for the end."""
+
+    def __init__(self, weaving: Weaving, file: str) -> None:
+        self._weaving, self._file, self._began = weaving, file, time.time()
+        self._reports = deque[WovenReport](maxlen=_KEPT)
+        self._told = 0
+        self.removed = False
+
+    def note(self, report: WovenReport) -> None:
+        self._reports.append(report)
+        self._told += 1
+
+    def answer(self, words: dict[str, Any]) -> dict[str, Any]:
+        """``words``: ``ask`` is list, show, turn or remove; of turn, ``on``, and ``aspect`` or nothing for all. Raises
+        UsageError `no-such-aspect`, `bad-request`."""
+        match words.get("ask"):
+            case "list":
+                return self._listed()
+            case "show":
+                return self._listed() | self._shown()
+            case "turn":
+                return self._turned(words.get("aspect"), bool(words.get("on")))
+            case "remove":
+                self.removed = True
+                return {}
+        raise UsageError("bad-request", "this weaver knows list, show, turn and remove")
+
+    def _listed(self) -> dict[str, Any]:
+        weaving = self._weaving
+        on = weaving.on()
+        return {
+            "file": self._file,
+            "began": self._began,
+            "pids": [one.process.pid for one in weaving.processes],
+            "aspects": [asdict(one) | {"on": on.get(one.name, False)} for one in weaving.counts()],
+            "told": self._told,
+        }
+
+    def _shown(self) -> dict[str, Any]:
+        return {
+            "processes": [asdict(one) for one in self._weaving.summaries()],
+            "reports": [asdict(one) for one in self._reports],
+        }
+
+    def _turned(self, name: object, on: bool) -> dict[str, Any]:
+        names = [one.name for one in self._weaving.counts()]
+        if name is not None and name not in names:
+            raise UsageError("no-such-aspect", f"there is no aspect {name!r}; there are {', '.join(names)}")
+        for each in names if name is None else [str(name)]:
+            self._weaving.turn(each, on)
+        return {"aspects": self._weaving.on()}

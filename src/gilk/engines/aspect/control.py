@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Weavings that others ask and tell: `gilk aspect list`, show, on, off and remove.
+
+A weaver listens at an abstract socket of its user's and its own number, so that there is nothing to be left behind.
+It answers its own user and root; a client believes a weaver whose socket is of the process and the user that the name
+says. Messages are those of brokers (session/broker/transport.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from gilk.errors import TargetError, UsageError
+from gilk.session.broker.transport import Closed, Inbox, Line, packed, send
+from gilk.values import dataclass
+
+_NAME: Final = "gilk-weave-"
+_PATIENCE: Final = 10.0  # seconds
+_SLOWEST: Final = 0.5  # seconds that a client may take to say what it wants
+_MOST: Final = 4096  # bytes of a request
+_CREDENTIALS = struct.Struct("iII")
+
+#: Answers a request: the words of the answer. Raises UsageError.
+Answering = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class WeavingName:
+    """The number of a weaver's process, and its user."""
+
+    pid: int
+    user: int
+
+
+class ControlServer:
+    """As a context manager, it listens until the end."""
+
+    def __init__(self, answering: Answering) -> None:
+        """Raises OSError."""
+        self._answering = answering
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._socket.bind(_address(WeavingName(os.getpid(), os.geteuid())))
+            self._socket.listen()
+            self._socket.setblocking(False)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def __enter__(self) -> ControlServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def answer(self) -> None:
+        """All who wait."""
+        while True:
+            try:
+                end, _ = self._socket.accept()
+            except OSError:
+                return
+            with end, contextlib.suppress(Closed, OSError):
+                if _peer(end).user in (0, os.geteuid()):
+                    self._serve(end)
+
+    def _serve(self, end: socket.socket) -> None:
+        """Raises Closed, OSError."""
+        end.settimeout(_SLOWEST)
+        inbox = Inbox(end, _MOST, takes_fds=False)
+        while (message := inbox.next()) is None:
+            inbox.read()
+        try:
+            answer = {"answer": self._answering(message.words)}
+        except UsageError as error:
+            answer = {"error": {"slug": error.slug, "message": error.message}}
+        data = packed(answer)
+        while data:
+            data = data[send(end, data) :]
+
+
+def weavings() -> list[WeavingName]:
+    """By number; of this user, and root is shown all."""
+    found = set[WeavingName]()
+    for line in Path("/proc/net/unix").read_text(errors="replace").splitlines():
+        user, _, pid = line.rpartition(" ")[2].removeprefix(f"@{_NAME}").partition("-")
+        if f"@{_NAME}" in line and user.isdecimal() and pid.isdecimal():
+            found.add(WeavingName(int(pid), int(user)))
+    return sorted((one for one in found if os.geteuid() in (0, one.user)), key=lambda one: one.pid)
+
+
+def ask(pid: int, words: dict[str, Any]) -> dict[str, Any]:
+    """The answer of the weaver that is this process. Raises UsageError `no-such-weaving` and what the weaver refuses
+    with, TargetError `busy`."""
+    name = next((one for one in weavings() if one.pid == pid), None)
+    if name is None:
+        raise _none(pid)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
+        end.settimeout(_PATIENCE)
+        try:
+            end.connect(_address(name))
+            if _peer(end) != name:
+                raise _none(pid)
+            found = Line(end, _PATIENCE).ask(words).words
+        except TimeoutError:
+            raise TargetError("busy", f"the weaver {pid} does not answer", "it may be weaving; try again") from None
+        except (Closed, OSError):
+            raise _none(pid) from None
+    if "error" in found:
+        raise UsageError(str(found["error"].get("slug")), str(found["error"].get("message")))
+    answer = found.get("answer")
+    return answer if isinstance(answer, dict) else {}
+
+
+def _none(pid: int) -> UsageError:
+    return UsageError("no-such-weaving", f"process {pid} weaves nothing", "`gilk aspect list` shows those that do")
+
+
+def _address(name: WeavingName) -> bytes:
+    return f"\0{_NAME}{name.user}-{name.pid}".encode()
+
+
+def _peer(end: socket.socket) -> WeavingName:
+    pid, user, _ = _CREDENTIALS.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    return WeavingName(pid, user)

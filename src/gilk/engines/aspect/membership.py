@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The processes that are members of groups: those said, those found by name at the beginning, and those watched for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from enum import StrEnum
+
+from gilk.errors import TargetError, UsageError
+from gilk.targets.selecting import Seen, descendants, named
+from gilk.values import dataclass
+
+_HINT = "for example A=4711, A=name:squid, A=all:nginx or A=children:4711; several with commas between"
+
+
+class MemberKind(StrEnum):
+    """How members are chosen."""
+
+    PID = "pid"
+    NAME = "name"
+    ALL = "all"
+    CHILDREN = "children"
+
+
+_WATCHED = (MemberKind.ALL, MemberKind.CHILDREN)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberChoice:
+    """Members of a group. ``word``: a number of a process, or a glob for names of programs. ``group`` is "" where they
+    are members of all groups."""
+
+    group: str
+    how: MemberKind
+    word: str
+
+    @property
+    def watched(self) -> bool:
+        """Whether processes become members later, too."""
+        return self.how in _WATCHED
+
+    def of(self, found: Iterable[Seen]) -> set[int]:
+        """Those of the processes."""
+        if self.how is MemberKind.PID:
+            return {int(self.word)}
+        if self.how is MemberKind.CHILDREN:
+            return descendants(found, int(self.word))
+        return named(found, self.word)
+
+
+def read_choices(text: str) -> list[MemberChoice]:
+    """GROUP=PID, GROUP=name:GLOB, GROUP=all:GLOB, GROUP=children:PID; more with commas between. Raises UsageError
+    `bad-group`."""
+    group, separator, rest = text.partition("=")
+    if not separator or not group.isidentifier():
+        raise UsageError("bad-group", f"{text!r} is not GROUP=MEMBERS", _HINT)
+    return [_choice(text, group, word) for word in rest.split(",")]
+
+
+def _choice(text: str, group: str, word: str) -> MemberChoice:
+    kind, separator, rest = word.partition(":")
+    how = MemberKind(kind) if separator and kind in set(MemberKind) else None if separator else MemberKind.PID
+    what = rest if separator else word
+    numeric = how in (MemberKind.PID, MemberKind.CHILDREN)
+    if how is None or not what or (numeric and not (what.isascii() and what.isdecimal() and len(what) < 10)):
+        raise UsageError("bad-group", f"{word!r} in {text!r} names no members", _HINT)
+    return MemberChoice(group, how, what)
+
+
+class Members:
+    """The groups of processes. ``every``: the groups of the file."""
+
+    def __init__(self, choices: Sequence[MemberChoice], every: Sequence[str]) -> None:
+        """Raises UsageError `bad-group` where the file has no such group."""
+        for one in choices:
+            if one.group and one.group not in every:
+                there = ", ".join(every) or "none"
+                raise UsageError("bad-group", f"the file has no group {one.group!r}", f"it has {there}")
+        self._choices, self.every = tuple(choices), tuple(every)
+        self._joined: dict[int, set[str]] = {}
+        self._left: dict[int, set[str]] = {}
+
+    @property
+    def watched(self) -> bool:
+        """Whether processes may become members that are not there yet."""
+        return any(one.watched for one in self._choices)
+
+    def first(self, found: Iterable[Seen]) -> dict[int, tuple[str, ...]]:
+        """The groups of each member at the beginning. Raises TargetError `no-such-process`."""
+        there = list(found)
+        for one in self._choices:
+            if one.how is MemberKind.NAME and not one.of(there):
+                hint = "gilk sees those that it may look into"
+                raise TargetError("no-such-process", f"no process is called {one.word!r}", hint)
+        return self._grouped(self._choices, there)
+
+    def later(self, found: Iterable[Seen]) -> dict[int, tuple[str, ...]]:
+        """The groups of those that are watched for, and of those that have joined."""
+        return self._grouped([one for one in self._choices if one.watched], list(found))
+
+    def _grouped(self, choices: Iterable[MemberChoice], found: Sequence[Seen]) -> dict[int, tuple[str, ...]]:
+        groups: dict[int, set[str]] = {pid: set(names) for pid, names in self._joined.items()}
+        for one in choices:
+            for pid in one.of(found):
+                groups.setdefault(pid, set()).update((one.group,) if one.group else self.every)
+        return {pid: self._ordered(names - self._left.get(pid, set())) for pid, names in sorted(groups.items())}
+
+    def regrouped(self, pid: int, groups: Sequence[str]) -> tuple[str, ...]:
+        """The groups of a process that had those, after what it has joined and left since."""
+        return self._ordered({*groups, *self._joined.get(pid, ())} - self._left.get(pid, set()))
+
+    def _ordered(self, names: Collection[str]) -> tuple[str, ...]:
+        return tuple(name for name in self.every if name in names)
+
+    def join(self, group: str, pid: int) -> None:
+        """From now on it is a member, also where it has left before."""
+        self._left.get(pid, set()).discard(group)
+        self._joined.setdefault(pid, set()).add(group)
+
+    def leave(self, group: str, pid: int) -> None:
+        """From now on it is none, whatever it is called."""
+        self._joined.get(pid, set()).discard(group)
+        self._left.setdefault(pid, set()).add(group)
+
+
+def said(pids: Iterable[int]) -> list[MemberChoice]:
+    """Members of all groups."""
+    return [MemberChoice("", MemberKind.PID, str(pid)) for pid in pids]

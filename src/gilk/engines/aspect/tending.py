@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Weavings whose members come and go: processes that are watched for, and those that advice has join or leave."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from gilk.engines.aspect.membership import Members
+from gilk.engines.aspect.weaving import Weaving
+from gilk.engines.aspect.woven_process import WovenProcess
+from gilk.errors import GilkError
+from gilk.lang.aspect.woven import GroupChange
+from gilk.targets.process import Process, attach
+from gilk.targets.selecting import Seen, Watched, is_instrumented, look_at
+
+_TRIES_FOR = 2.0  # seconds in which a process that has just begun may still open what the aspects name
+_NOT_YET = frozenset({"no-such-image", "no-such-function", "busy"})
+
+#: Tells the user why a process, by its number, does not take part.
+Telling = Callable[[int, GilkError], None]
+_Birth = tuple[int, int]  # a process's number, and when it began
+
+
+class Tender:
+    """Has processes join a weaving and leave it, as its members come and go. ``tell`` is called once for a process that
+    does not take part.
+
+    As a context manager, it lets the processes go that it has attached to.
+    """
+
+    def __init__(self, weaving: Weaving, members: Members, tell: Telling) -> None:
+        self._weaving, self._members, self._tell = weaving, members, tell
+        self._watched = Watched()
+        self._done: set[_Birth] = set()  # those that are not tried again
+        self._since: dict[_Birth, float] = {}
+        self._held: dict[int, Process] = {}
+
+    def __enter__(self) -> Tender:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pid in list(self._held):
+            self._let_go(pid)
+
+    def tend(self) -> bool:
+        """Whether processes may come that are not there yet."""
+        changes = [one for one in self._weaving.changes() if may_ask(one)]
+        for one in changes:
+            (self._members.join if one.joins else self._members.leave)(one.group, one.pid)
+        if self._members.watched or changes:
+            self._look()
+        return self._members.watched
+
+    def _look(self) -> None:
+        found = {one.pid: one for one in self._watched.look()}
+        wanted = self._members.later(found.values())
+        for one in self._weaving.processes:
+            self._keep(one)
+        there = {one.process.pid for one in self._weaving.processes}
+        for pid, groups in wanted.items():
+            seen = found.get(pid)
+            if seen is not None and pid not in there and (groups or not self._members.every):
+                self._take(seen, groups)
+
+    def _keep(self, one: WovenProcess) -> None:
+        """Woven anew where its groups are others."""
+        pid = one.process.pid
+        groups = self._members.regrouped(pid, one.groups)
+        if one.over:
+            self._leave(one)
+            self._let_go(pid)
+        elif set(groups) != set(one.groups):
+            self._leave(one)
+            self._try(pid, lambda: self._weaving.join(one.process, groups))
+
+    def _leave(self, one: WovenProcess) -> None:
+        self._try(one.process.pid, lambda: self._weaving.leave(one))
+
+    def _try(self, pid: int, attempt: Callable[[], object]) -> None:
+        try:
+            attempt()
+        except GilkError as error:
+            if error.slug != "no-such-process":
+                self._tell(pid, error)
+
+    def _take(self, seen: Seen, groups: Sequence[str]) -> None:
+        birth = seen.pid, seen.born
+        if birth in self._done or is_instrumented(seen.pid):  # as those are that members have forked
+            return
+        try:
+            self._held[seen.pid] = process = attach(seen.pid)
+            self._weaving.join(process, groups)
+        except GilkError as error:
+            self._let_go(seen.pid)
+            self._refused(birth, error)
+
+    def _refused(self, birth: _Birth, error: GilkError) -> None:
+        """A program that has just begun has not opened its libraries, and may be about to execute another one."""
+        now = time.monotonic()
+        if error.slug == "no-such-process":
+            return
+        if error.slug in _NOT_YET and now - self._since.setdefault(birth, now) < _TRIES_FOR:
+            return
+        self._done.add(birth)
+        self._tell(birth[0], error)
+
+    def _let_go(self, pid: int) -> None:
+        if (process := self._held.pop(pid, None)) is not None:
+            process.keeper.leave()
+
+
+def may_ask(change: GroupChange) -> bool:
+    """A process may change the groups of processes of its own user, and root's of all: what it writes into our memory
+    gives it no power that it does not have."""
+    asking, asked = look_at(change.asker), look_at(change.pid)
+    return asking is not None and asked is not None and asking.user in (0, asked.user)

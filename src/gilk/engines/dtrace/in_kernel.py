@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Clauses in a kernel: proved by its driver, and run at its functions, at system calls, and by the clock."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from gilk.analysis.model import Function
+from gilk.engines.dtrace.enabling import Enabled
+from gilk.errors import TargetError, UsageError
+from gilk.lang.d import tree
+from gilk.lang.d.kernel_code import KernelCode, ProgramPrinter
+from gilk.lang.d.options import Options
+from gilk.lang.d.probes import DProbe
+from gilk.lang.facts import Facts, facts, union
+from gilk.lang.to_kernel.refused import NotInKernel
+from gilk.providers.kernel.probe import KernelProbe
+from gilk.providers.kernel.syscall import WAYS
+from gilk.session.kernel_session import KernelSession, clock_of
+from gilk.session.request import FiresSite, WantedSite
+from gilk.splice import points
+from gilk.splice.points import Point
+from gilk.targets.kernel.d_messages import CodeVerdict, DriverProgram, KernelFire, SiteKind
+from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.target import KernelTarget
+from gilk.trace.clock import Clock
+from gilk.trace.d.copied import CopiedMemory
+from gilk.trace.d.layout import LAYOUT_FIELDS, MemoryLayout
+from gilk.values import dataclass
+
+_IN_REGISTERS = 6  # arguments of a function
+_EDGES = {"entry": SiteKind.ENTRY, "return": SiteKind.RETURN}
+_CALLS = {"entry": SiteKind.CALL_BEGINS, "return": SiteKind.CALL_ENDS}
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A site to be: ``fire`` has no number yet. ``probes``: those that fire there."""
+
+    part: Function
+    point: Point
+    fire: KernelFire
+    probes: tuple[DProbe, ...]
+
+
+def printed(program: tree.Program, enabled: Enabled, groups: list[tuple[int, ...]], options: Options) -> KernelCode:
+    """The program's code. Raises UsageError `not-in-kernel`, before anything is loaded."""
+    try:
+        return ProgramPrinter(program, enabled.names(), options.flag("rawbytes")).printed(groups)
+    except NotInKernel as refused:
+        what = f"clause {refused.clause} cannot run in a kernel: {refused.what}"
+        raise UsageError("not-in-kernel", what, "docs/limits.md lists what there is") from None
+
+
+class InKernel:
+    """The driver's client of one program. Raises TargetError as Driver does."""
+
+    def __init__(
+        self, target: KernelTarget, program: tree.Program, enabled: Enabled, groups: list[tuple[int, ...]],
+        options: Options,
+    ) -> None:  # fmt: skip
+        self._code = printed(program, enabled, groups, options)
+        self._target, self._enabled, self._groups = target, enabled, groups
+        self._needs = {clause.number: facts(clause.function) for clause in program.clauses}
+        self._driver = Driver(target.link)
+        self._program = DriverProgram(self._driver)
+        self._session: KernelSession | None = None  # once it has probes, by way of the same client
+        self._clock = clock_of(self._driver)
+        self.parts = self._code.parts
+        self.aggregations = self._code.aggregations
+
+    @property
+    def text(self) -> str:
+        """The code, an instruction a line."""
+        return self._code.listing()
+
+    @property
+    def processors(self) -> int:
+        return self._driver.hello.cpus
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    def load(self, layout: MemoryLayout, clausetime: int) -> CopiedMemory:
+        """Raises UsageError `clause-too-long`, TargetError `driver-refuses-code`."""
+        fields = [int(getattr(layout, name)) for name in LAYOUT_FIELDS]
+        verdict, where = self._program.load(self._code, fields, clausetime)
+        clause = self._code.clause_at(where)
+        if verdict is CodeVerdict.TOO_LONG:
+            what = f"clause {clause} may take more than {clausetime} instructions"
+            raise UsageError("clause-too-long", what, "-x clausetime=N allows more, while interrupts are off")
+        if verdict is not CodeVerdict.SOUND:
+            what = f"the driver refuses the code of clause {clause}: {verdict.name.lower().replace('_', ' ')}"
+            raise TargetError("driver-refuses-code", what)
+        return CopiedMemory(layout, self._program)
+
+    @property
+    def wall(self) -> int:
+        """ns from 1970 to CLOCK_MONOTONIC's 0 there."""
+        return self._program.status().wall
+
+    @property
+    def missed(self) -> tuple[int, int]:
+        """How often clauses did not run so far: as others ran there, and for want of stack."""
+        status = self._program.status()
+        return status.nested, status.shallow
+
+    def now(self) -> int:
+        """The counter that time stamps are taken from."""
+        return self._driver.status().tsc
+
+    def insert(self) -> list[tuple[DProbe, str]]:
+        """Put in all probes; those that are refused come back, with the reason."""
+        refused: dict[DProbe, str] = {}
+        places = [place for place in self._places(refused) if not self._join(place)]
+        if places:
+            self._session = KernelSession(self._target)
+            loaded = self._target.loaded()[0]
+            first = self._program.sites(len(places))
+            for number, place in enumerate(places, first):
+                self._program.attach(replace(place.fire, site=number))
+            wanted = [
+                WantedSite(loaded, place.part, place.point, FiresSite(number))
+                for number, place in enumerate(places, first)
+            ]
+            inserted = self._session.insert_sites(wanted)
+            for place, probe in zip(places, inserted, strict=True):
+                if probe.refusal is not None:
+                    where = f"{probe.refusal} at {place.point.label}"
+                    refused.update((one, where) for one in place.probes)
+            self._program.force([each for each, probe in enumerate(inserted, first) if probe.refusal is None])
+        return list(refused.items())
+
+    def _join(self, place: _Place) -> bool:
+        """Attach to a site that is there already, of another program or of this one: whether there is one."""
+        site = self._program.find(place.fire.address, place.fire.kind)
+        if site:
+            self._program.attach(replace(place.fire, site=site))
+        return bool(site)
+
+    def start_clocks(self) -> None:
+        """Have the clauses of tick-N and profile-N run."""
+        for probe, tick in self._enabled.ticks:
+            self._program.clock(tick.period, self._group(probe), probe.number, tick.samples)
+
+    def fire(self, probe: DProbe, arguments: Sequence[int], always: bool) -> None:
+        self._program.fire(self._group(probe), probe.number, arguments, always)
+
+    def take_out(self) -> bool | None:
+        """Take the probes out; the program stays. Whether the kernel's code is what it was; None where another program
+        uses some of them, which then stay as long as it does."""
+        if self._session is None:
+            return True
+        restored = self._session.take_out()
+        return None if not restored and self._program.status().shared else restored
+
+    def close(self) -> None:
+        """Let go of the driver, which frees all that is left."""
+        if self._session is not None:
+            self._session.close()
+        self._target.link.close_driver()
+
+    def _group(self, probe: DProbe) -> int:
+        return self._groups.index(tuple(self._enabled.clauses[probe.number]))
+
+    def _used(self, probe: DProbe) -> Facts:
+        return union(self._needs[clause] for clause in self._enabled.clauses[probe.number])
+
+    # Places.
+
+    def _places(self, refused: dict[DProbe, str]) -> Iterator[_Place]:
+        calls: dict[str, list[tuple[DProbe, KernelProbe]]] = defaultdict(list)
+        for probe, made in self._enabled.in_kernel:
+            if made.call is not None:
+                calls[probe.name].append((probe, made))
+                continue
+            found = list(self._of_function(probe, made))
+            if not found:
+                refused[probe] = "the function does not return" if made.edge == "return" else "no code was found"
+            yield from found
+        for side in WAYS:
+            if calls[side]:
+                yield from self._of_calls(side, calls[side])
+
+    def _of_function(self, probe: DProbe, made: KernelProbe) -> Iterator[_Place]:
+        deep = any(number >= _IN_REGISTERS for number in self._used(probe).arguments)
+        fire = KernelFire(0, _EDGES[made.edge], self._group(probe), probe.number, made.function.start, deep)
+        for part, point in self._points(made):
+            yield _Place(part, point, replace(fire, address=point.address), (probe,))
+
+    def _of_calls(self, side: str, found: list[tuple[DProbe, KernelProbe]]) -> Iterator[_Place]:
+        """All of them are one site, which looks up what is to run."""
+        choice = tuple((made.call or 0, self._group(probe), probe.number) for probe, made in found)
+        fire = KernelFire(0, _CALLS[side], choice=choice)
+        for part, point in self._points(found[0][1]):
+            at = replace(fire, address=point.address)
+            yield _Place(part, point, at, tuple(probe for probe, _ in found))
+
+    def _points(self, made: KernelProbe) -> Iterator[tuple[Function, Point]]:
+        image, analysis = self._target.kernel.image, self._target.analysis()
+        function = analysis.function(made.function)
+        if not function.blocks:
+            return iter(())
+        if made.edge == "return":
+            return points.returns(image, analysis, function)
+        return ((function, point) for point in points.points(image, analysis, function, "entry"))

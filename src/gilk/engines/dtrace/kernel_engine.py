@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A D program at work in a kernel, where all of its clauses run: BEGIN, END and what is by the clock among them."""
+
+from __future__ import annotations
+
+from gilk.engines.dtrace.enabling import Enabled
+from gilk.engines.dtrace.environment import elsewhere
+from gilk.engines.dtrace.in_kernel import InKernel
+from gilk.engines.dtrace.processor import Processor
+from gilk.engines.dtrace.tracing import Engine, sizes
+from gilk.lang.d import tree
+from gilk.lang.d.options import Options
+from gilk.lang.d.probes import DProbe
+from gilk.lang.d.unit import GLOBALS_START
+from gilk.providers import own
+from gilk.targets.kernel.target import KernelTarget
+from gilk.trace.d.events import DropKind, Dropped
+from gilk.trace.d.layout import State
+
+_PATIENCE = 0.1  # seconds between looks at whether the program has ended by itself
+
+
+class KernelEngine(Engine):
+    """``target``: the kernel. take_out() takes the probes out of it, and close() lets go of its driver."""
+
+    def __init__(self, program: tree.Program, enabled: Enabled, options: Options, target: KernelTarget) -> None:
+        self.program, self.enabled, self._options = program, enabled, options
+        self._groups = enabled.groups() or [()]
+        self._here = InKernel(target, program, enabled, self._groups, options)
+        try:
+            self._load(options)
+        except BaseException:
+            self._here.close()
+            raise
+
+    def _load(self, options: Options) -> None:
+        self._processor = Processor(options.text("cpu"))
+        self._clock = self._here.clock
+        layout = sizes(self.program, options, self._here.processors, scratches=0).layout()
+        self.memory = memory = self._here.load(layout, options.number("clausetime"))
+        memory.globals()[:GLOBALS_START] = elsewhere(self._clock, self._here.wall).ljust(GLOBALS_START, b"\0")
+        memory.put_globals()
+        self._attend(memory, self._here.parts, self._here.aggregations, lambda tid: False)
+        self._missed = (0, 0)
+        self.text = self._here.text
+
+    # From begin to end.
+
+    def begin(self) -> None:
+        """BEGIN first; the other probes are put in before it, and find the program inactive."""
+        self.refused = self._here.insert()
+        self.memory.state = State.ACTIVE
+        self._fire(own.BEGIN)
+        self._here.start_clocks()
+
+    def fire_ticks(self) -> float:
+        """None: they fire there. The seconds until the next look at the program."""
+        return _PATIENCE
+
+    @property
+    def active(self) -> bool:
+        self.memory.look()
+        return self.memory.state is State.ACTIVE
+
+    @property
+    def _is_held(self) -> bool:
+        return True
+
+    def losses(self) -> tuple[Dropped, ...]:
+        """The same, with the times that clauses did not run at all."""
+        now, before = self._here.missed, self._missed
+        self._missed = now
+        kinds = (DropKind.NESTED, DropKind.SHALLOW)
+        grown = (Dropped(kind, 0, new - old) for kind, new, old in zip(kinds, now, before, strict=True) if new > old)
+        return (*super().losses(), *grown)
+
+    def tend(self) -> None:
+        """Nothing: a table that is full drops what is new, and that is counted."""
+
+    def take_out(self) -> bool | None:
+        self.memory.state = State.INACTIVE
+        return self._here.take_out()
+
+    def end(self) -> None:
+        self._fire(own.END)
+
+    def close(self) -> None:
+        self._here.close()
+
+    def follow(self) -> bool:
+        return False
+
+    # Firing.
+
+    def _fire(self, probe: DProbe, arguments: tuple[int, ...] = ()) -> None:
+        if probe.number in self.enabled.clauses:
+            self._here.fire(probe, arguments, probe in (own.END, own.ERROR))
+
+    def _fires_error(self, probe: DProbe) -> bool:
+        return True
+
+    def _now(self) -> int:
+        return self._here.now()

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The machine in whose kernel a program runs, and a command there that waits until the probes are in."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Sequence
+from functools import partial
+
+from gilk.errors import MachineGone, TargetError
+from gilk.runs.elsewhere import Elsewhere, reach, write_all
+from gilk.targets.kernel.channel import RemoteProcess
+from gilk.targets.kernel.target import KernelTarget
+
+#: Says its number, and stops until it may become the command.
+_WAITING = 'echo $$ >&2; kill -STOP $$; exec "$@"'
+_PATIENCE = 60.0  # seconds for it to say so
+
+
+class OtherMachine:
+    """``target``: its kernel, where that has been read before."""
+
+    def __init__(self, elsewhere: Elsewhere, target: KernelTarget | None = None) -> None:
+        self._elsewhere = elsewhere
+        self.target = target or KernelTarget(elsewhere.link, shared=True)
+        self._command: RemoteProcess | None = None
+        self._said = b""
+
+    @classmethod
+    def reached(cls, where: str) -> OtherMachine:
+        """``where``: ``lab`` or ``ssh:HOST``. Raises as runs.elsewhere.reach()."""
+        return cls(reach(where))
+
+    def start(self, command: Sequence[str]) -> int:
+        """The process that will be the command once `release` lets it. Raises TargetError `cannot-launch`."""
+        words = ["sh", "-c", _WAITING, "sh", *command]
+        try:
+            self._command = self._elsewhere.link.spawn(
+                words, partial(write_all, 1), self._hear, directory=os.getcwd(), environment=dict(os.environ)
+            )
+        except OSError as error:
+            raise TargetError("cannot-launch", f"cannot run {command[0]} there: {error.strerror}") from None
+        self._command.end_input()
+        return self._number(command[0])
+
+    def _hear(self, data: bytes) -> None:
+        """Its errors; before them, its number."""
+        if b"\n" in self._said:
+            write_all(2, data)
+            return
+        self._said, separator, rest = (self._said + data).partition(b"\n")
+        self._said += separator
+        write_all(2, rest)
+
+    def _number(self, name: str) -> int:
+        assert self._command is not None
+        until = time.monotonic() + _PATIENCE
+        while b"\n" not in self._said and self._command.status is None and time.monotonic() < until:
+            self._elsewhere.link.channel.pump(until - time.monotonic())
+        number = self._said.partition(b"\n")[0]
+        if not number.isdigit():
+            raise TargetError("cannot-launch", f"cannot run {name} there")
+        return int(number)
+
+    def release(self) -> None:
+        """Let the command begin."""
+        if self._command is not None:
+            self._command.signal(signal.SIGCONT)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the command has not ended, if there is one."""
+        return self._command is None or self._command.status is None
+
+    def close(self) -> None:
+        """Let go of the machine; one of the lab ends with that."""
+        with contextlib.suppress(MachineGone):
+            self.target.link.close_driver()
+        self._elsewhere.close()

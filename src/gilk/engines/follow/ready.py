@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The first part of ``gilk trace``, done while the program runs undisturbed: functions are found, patches are written,
+and gates are put where events are waited for.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import field
+
+from gilk.engines.follow.adapt import Budget
+from gilk.engines.follow.base import BaseFollower
+from gilk.engines.follow.client import ClientFollower
+from gilk.engines.follow.event_place import place_of
+from gilk.engines.follow.libraries import Libraries
+from gilk.engines.follow.refused import unended, unfollowed, without_entry
+from gilk.engines.follow.scope import TraceScope
+from gilk.engines.follow.throttle import Throttle
+from gilk.engines.follow.watch import Watch
+from gilk.errors import GilkError, UsageError
+from gilk.runs.experiment.samples import schema_of
+from gilk.runs.run import Run
+from gilk.session.kernel_session import KernelSession
+from gilk.session.request import expand
+from gilk.spec.event import Event, Exit, Now, Reach
+from gilk.splice.template_build import Progress as Progressed
+from gilk.targets.base import Loaded
+from gilk.trace.probes import RecordKind
+from gilk.trace.traced import NEVER, Unended, Unfollowed
+from gilk.values import dataclass
+
+START, STOP, _LIBRARIES = 0, 1, 2  # gates
+_HOLD = 10.0  # seconds that the thread that starts the trace waits at most for it to have started
+_RING = 32 << 20
+_KERNEL_RING = 16 << 20
+
+
+@dataclass
+class ReadyTrace(Run):
+    """A trace that has been made ready, of one or several processes."""
+
+    start: Event = field(default_factory=lambda: Now("now"))
+    stop: Event = field(default_factory=lambda: Exit("exit"))
+    scope: TraceScope = field(default_factory=TraceScope)
+    budget: Budget | None = field(default_factory=Budget)
+    told: Progressed = lambda done, of: None
+    started: int = NEVER  # ns since time 0
+    stopped: int = NEVER
+    depth: int = 0
+    interrupts: bool = False  # also those that come to the processors of the processes while others run
+    unfollowed: list[Unfollowed] = field(default_factory=list)
+    unended: list[Unended] = field(default_factory=list)
+    _followers: list[ClientFollower] = field(default_factory=list)
+    _libraries: list[Libraries] = field(default_factory=list)
+    _throttles: dict[int, Throttle] = field(default_factory=dict)  # by id of a follower; none without a budget
+    _watches: list[Watch] = field(default_factory=list)
+    _in_kernel: KernelSession | None = None
+    _relay: int = 0  # the number of gilk's own process, where functions are followed whoever calls them
+
+    def _insert(self) -> None:
+        self._watches = [Watch(self.start, START), Watch(self.stop, STOP)]
+        present = []
+        for process in self.processes:
+            follower = ClientFollower(process, ring=_RING)
+            if self.sessions:
+                follower.align(self._zero, self.sessions[0].clock)
+            self.sessions.append(follower)
+            self._followers.append(follower)
+            if self.budget is not None:
+                self._throttles[id(follower)] = Throttle(follower, self.budget)
+            present.append(process.loaded())
+            self._prepare(follower, present[-1])
+            self._zero = self._zero or follower.began
+        self._insert_kernel()
+        self._check_scope(any(self.scope.awaits(images) for images in present))
+        self._kept.schema = schema_of(row.kind for session in self.sessions for row in session.rows)
+        self._set_gates(present)
+        self._check_scope(any(libraries.watched for libraries in self._libraries))
+        for follower in self._followers:
+            if not (follower.process.unstarted and isinstance(self.start, Now)):
+                self._expect(follower)
+        if isinstance(self.start, Now) and any(process.unstarted for process in self.processes):
+            self._follow()
+
+    @property
+    def _is_empty(self) -> bool:
+        """Whether nothing is in the scope, of the processes that it is about."""
+        return bool(self.processes) and not any(follower.functions for follower in self._followers)
+
+    def _check_scope(self, may_come: bool) -> None:
+        """``may_come``: functions of libraries that are opened later. Raises UsageError `nothing-to-follow`."""
+        if self._is_empty and not may_come:
+            raise UsageError("nothing-to-follow", f"no function is in the scope {self.scope}", "see gilk scan --list")
+
+    def _expect(self, follower: ClientFollower) -> None:
+        """All is to be ready for the starting event. A program that has not begun has nothing to rehearse."""
+        follower.copy_code()
+        throttle = self._throttles.get(id(follower))
+        if throttle is not None and not follower.process.unstarted:
+            throttle.rehearse()
+        follower.expect(self._chosen(follower), throttle.busy if throttle is not None else ())
+
+    def _prepare(self, follower: BaseFollower, images: Sequence[Loaded]) -> None:
+        """Images are made ready; and followed, if the trace has begun."""
+        chosen = [loaded for loaded in images if self.scope.takes_image(loaded)]
+        fresh, trouble = follower.prepare(chosen, self.scope, self.told)
+        self.notes += trouble
+        if self.started != NEVER and self.stopped == NEVER:
+            follower.follow(fresh)
+
+    def _library(self, follower: BaseFollower, loaded: Loaded) -> None:
+        """Make ready a library that was opened on the way."""
+        try:
+            self._prepare(follower, [loaded])
+        except GilkError as error:
+            self.notes.append(f"{loaded.name} is not followed: {error}")
+
+    def _insert_kernel(self) -> None:
+        """Insert the kernel's probes, which record nothing until the starting event turns them on."""
+        if self.kernel is None:
+            return
+        wanted = [one for one in expand(self.kernel, self.requests) if one.kind != RecordKind.COUNT]
+        session = KernelSession(self.kernel, points=max(len(wanted), 1), ring=_KERNEL_RING, interrupts=self.interrupts)
+        session.record(False)
+        if self.processes:
+            session.filter([process.pid for process in self.processes])
+        probes = self._put(session, wanted)
+        session.remove(without_entry(wanted, probes))
+        self.unfollowed += unfollowed(probes)
+        self.unended += unended(wanted, probes)
+        self._in_kernel = session
+        if self.elsewhere is not None:
+            self._relay = self.elsewhere.relay()
+
+    def _set_gates(self, present: list[tuple[Loaded, ...]]) -> None:
+        """``present``: the images there are in each process."""
+        for follower, images in zip(self._followers, present, strict=True):
+            for event, gate in ((self.start, START), (self.stop, STOP)):
+                if isinstance(event, Reach):
+                    self._put_gate(follower, event, gate)
+            self._libraries.append(Libraries(follower, _LIBRARIES, self._library, images))
+        if isinstance(self.start, Reach):
+            for follower in self._followers:
+                follower.gates.arm(START, self.start.hits, _HOLD)
+
+    def _put_gate(self, follower: ClientFollower, event: Reach, gate: int) -> None:
+        """At the function that goes by that name: in the main program, or in the first library that has one."""
+        loaded, span = place_of(follower.process, event)
+        follower.put_gate(loaded, span, event.where, gate)
+
+    def _chosen(self, follower: BaseFollower) -> Iterable[int]:
+        """The functions to begin with."""
+        throttle = self._throttles.get(id(follower))
+        return range(follower.functions) if throttle is None else throttle.chosen()
+
+    @abstractmethod
+    def _follow(self) -> None:
+        """Follow what is ready: the starting event has come."""

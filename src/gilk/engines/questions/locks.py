@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The question who takes mutexes, how often, and how long that takes."""
+
+from __future__ import annotations
+
+from gilk.trace.d.question import Question, QuestionColumn, QuestionUnit
+
+_PROGRAM = """
+pid$target:LIBRARY:pthread_mutex_lock:entry { self->who = ucaller; self->began = timestamp; }
+pid$target:LIBRARY:pthread_mutex_lock:return /self->who/
+{
+	@calls[usym(self->who)] = count();
+	@time[usym(self->who)] = sum(timestamp - self->began);
+	@longest[usym(self->who)] = max(timestamp - self->began);
+	self->who = 0; self->began = 0;
+}
+"""
+_COLUMNS = (
+    QuestionColumn("calls"), QuestionColumn("time", QuestionUnit.NANOSECONDS),
+    QuestionColumn("longest", QuestionUnit.NANOSECONDS),
+)  # fmt: skip
+
+
+def question(library: str = "libc") -> Question:
+    """``library``: the image whose pthread_mutex_lock it is."""
+    return Question(_PROGRAM.replace("LIBRARY", library), "called by", _COLUMNS, "time")

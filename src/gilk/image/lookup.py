@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Functions of an image by the names that people type for them.
+
+A function goes by the names that the linker has for it, and, where those are mangled, by what its source calls it:
+``ns::Engine::update(int)``, ``ns::Engine::update``, the same without arguments of templates, and, where nothing has
+that for its whole name, ``Engine::update`` or ``update``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import re
+from collections.abc import Iterable, Iterator
+
+from gilk.errors import UsageError
+from gilk.image import demangle
+from gilk.image.model import FunctionSpan, Image
+from gilk.image.stripped import remark
+from gilk.values import dataclass
+
+_WILD = frozenset("*?[")
+_OPENING, _CLOSING = "<({[", ">)}]"
+_OPERATOR = re.compile(r"operator(?:<=>|<<=|>>=|->\*|<<|>>|<=|>=|->|\(\)|\[\]|<|>)")
+_CLONE = re.compile(r" \[clone (\.[^\]]+)\]")
+_SPECIAL = re.compile(r"[a-zA-Z -]+ (?:to|for) ")  # virtual thunk to, guard variable for
+_NEAR = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SourceName:
+    """A function in its source: ``whole`` with its parameters, ``plain`` without."""
+
+    whole: str
+    plain: str
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """The names of the whole function; Rust's ``<a::Type as Trait>::f`` is also ``a::Type::f``."""
+        of_type = _of_type(self.plain)
+        return (self.whole, self.plain, of_type, without_arguments(of_type))
+
+    @property
+    def ends(self) -> Iterator[str]:
+        """The name from any of its parts on: ``Engine::update`` and ``update``."""
+        if _SPECIAL.match(self.plain) is None:
+            for name in dict.fromkeys(self.forms[1:]):
+                yield from (name[at:] for at in _parts(name))
+
+
+def written_name(typed: str) -> str:
+    """The last part of a qualified name, as the source has it where the function is defined."""
+    return without_arguments(typed).partition("(")[0].rpartition("::")[2]
+
+
+def goes_by(linked: str, typed: str) -> bool:
+    """Whether the function that the linker calls ``linked`` has ``typed`` for a name in its source, or for the end of
+    one."""
+    if written_name(typed) not in linked or not demangle.is_mangled(linked):
+        return False
+    name = SourceName(demangle.demangled((linked,))[0], demangle.without_parameters((linked,))[0])
+    return typed in name.forms or typed in name.ends
+
+
+def spans(image: Image, glob: str) -> list[FunctionSpan]:
+    """The functions that go by a name that matches. Raises UsageError `no-such-function` when there is none."""
+    found = matching(image, glob)
+    if not found:
+        raise _unknown(image, glob)
+    return found
+
+
+def matching(image: Image, glob: str) -> list[FunctionSpan]:
+    """The same, none where there is none."""
+    if glob == "*":
+        return list(image.spans)
+    linked = [span for span in image.spans if _any(_linked(span), glob)]
+    if linked and is_exact(glob):
+        return linked
+    starts = {span.start for span in (*linked, *_in_source(image, glob))}
+    return [span for span in image.spans if span.start in starts]
+
+
+def is_exact(glob: str) -> bool:
+    """Whether it names a function, not several by a pattern."""
+    return not _WILD & set(glob)
+
+
+def _linked(span: FunctionSpan) -> tuple[str, ...]:
+    return (span.name, *span.aliases)
+
+
+def _in_source(image: Image, glob: str) -> list[FunctionSpan]:
+    names = list(_source_names(image))
+    found = [span for span, name in names if _any(name.forms, glob)]
+    return found or [span for span, name in names if _any(name.ends, glob)]
+
+
+def _source_names(image: Image) -> Iterator[tuple[FunctionSpan, SourceName]]:
+    """The functions whose names are mangled, once for each such name."""
+    mangled = [(span, name) for span in image.spans for name in _linked(span) if demangle.is_mangled(name)]
+    linked = [name for _, name in mangled]
+    whole, plain = demangle.demangled(linked), demangle.without_parameters(linked)
+    for (span, name), known, short in zip(mangled, whole, plain, strict=True):
+        if known != name:
+            yield span, SourceName(known, short + "".join(_CLONE.findall(known)))
+
+
+def _any(names: Iterable[str], glob: str) -> bool:
+    """A name may have brackets and asterisks itself."""
+    return any(name == glob or fnmatch.fnmatchcase(name, glob) for name in names)
+
+
+def _of_type(name: str) -> str:
+    if not name.startswith("<"):
+        return name
+    end = next((at for at, (_, depth) in enumerate(_depths(name, "<")) if at and depth == 0), len(name))
+    return name[1 : end - 1].partition(" as ")[0] + name[end:]
+
+
+def without_arguments(name: str) -> str:
+    """A name without the arguments of templates, and without [abi:...]."""
+    return "".join(letter for letter, depth in _depths(name, "<[") if not depth)
+
+
+def _parts(name: str) -> Iterator[int]:
+    """Where the parts of a qualified name begin, but for the first."""
+    outside = [depth == 0 for _, depth in _depths(name, _OPENING)]
+    for found in re.finditer("::", name):
+        if outside[found.start()]:
+            yield found.end()
+
+
+def _depths(name: str, opening: str) -> Iterator[tuple[str, int]]:
+    """Each letter, with the brackets of these kinds that it is in; those that belong to an operator are none."""
+    closing = "".join(_CLOSING[_OPENING.index(each)] for each in opening)
+    operators = {at for found in _OPERATOR.finditer(name) for at in range(*found.span())}
+    depth = 0
+    for at, letter in enumerate(name):
+        if at in operators:
+            yield letter, depth
+            continue
+        depth += letter in opening
+        yield letter, depth
+        depth = max(0, depth - (letter in closing))
+
+
+def _unknown(image: Image, glob: str) -> UsageError:
+    near = ", ".join(_near(image, glob))
+    hints = [f"near names: {near}"] if near else []
+    hints += remark({image.name: [span.name for span in image.spans]})
+    hint = "; ".join(hints)
+    if "::" in glob and not demangle.available():
+        hint = "names of C++ and Rust are read by c++filt, which is not installed: apt install binutils"
+    if glob in image.got.values() or glob in image.plt.values():
+        hint = f"{image.name} imports {glob}; name the library that has it, as in LIBRARY:{glob}:entry"
+    return UsageError("no-such-function", f"{image.name} has no function {glob!r}", hint)
+
+
+def _near(image: Image, glob: str) -> list[str]:
+    """A mangled function is near when the last part of its name in the source is."""
+    called = {name: name for span in image.spans for name in _linked(span) if not demangle.is_mangled(name)}
+    for _, name in _source_names(image):
+        plain = name.forms[-1]
+        called[plain] = plain
+        called.setdefault(plain.rpartition("::")[2], plain)
+    return list(dict.fromkeys(called[name] for name in difflib.get_close_matches(glob, called, _NEAR)))

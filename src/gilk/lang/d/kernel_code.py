@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A whole program for the kernel: the code of its groups, and the tables that helpers go by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from gilk.lang import ir
+from gilk.lang.d import narrowed_keys, tree
+from gilk.lang.data import Aggregation
+from gilk.lang.nulls import Nulls
+from gilk.lang.to_c.functions import RecordPart
+from gilk.lang.to_kernel import data
+from gilk.lang.to_kernel.clauses import ClausePrinter, PrintedClause, frame_of
+from gilk.lang.to_kernel.forms import EXIT, form_at
+from gilk.lang.to_kernel.printing import Printing, Texts
+from gilk.lang.to_kernel.refused import NotInKernel
+from gilk.values import dataclass
+
+ProbeName = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """``entries``: where each group begins. ``clauses``: where each clause of a group lies in the code, with its
+    number. ``names``: where in ``constants`` the four texts of each probe are, from number 0 on.
+    """
+
+    code: bytes
+    frame: int
+    entries: tuple[int, ...]
+    clauses: tuple[tuple[int, int], ...]
+    parts: tuple[RecordPart, ...]
+    aggregations: tuple[Aggregation, ...]
+    constants: bytes
+    names: tuple[int, ...]
+
+    def clause_at(self, where: int) -> int:
+        """The number of the clause that a byte of the code belongs to; 0: of none."""
+        return next((number for start, number in reversed(self.clauses) if start <= where), 0)
+
+
+    def listing(self) -> str:
+        """The instructions, a line each: where it lies, its form, its operands; a line before each group and clause."""
+        heads = {entry: f"group {number}:\n" for number, entry in enumerate(self.entries)}
+        for start, number in self.clauses:
+            heads[start] = heads.get(start, "") + f"clause {number}:\n"
+        lines, at = [], 0
+        while (form := form_at(self.code, at)) is not None:
+            operand = self.code[at + len(form.code) : at + form.size].hex(" ")
+            lines.append(f"{heads.get(at, '')}\t{at:06x}  {form.name}  {operand}".rstrip())
+            at += form.size
+        return "\n".join(lines) + "\n"
+
+
+class ProgramPrinter:
+    """``probes``: names by number, from 1. ``whole_keys``: strings take as many bytes of keys as they do elsewhere."""
+
+    def __init__(self, program: tree.Program, probes: Sequence[ProbeName], whole_keys: bool = False) -> None:
+        self._texts = Texts()
+        self._nulls = Nulls(clause.function for clause in program.clauses)
+        named = [("", "", "", ""), *probes]
+        self._names = tuple(self._texts.place(text.encode("utf-8", "surrogateescape")) for row in named for text in row)
+        sizes = [max(len(row[part].encode("utf-8", "surrogateescape")) + 1 for row in named) for part in range(4)]
+        self._longest = (sizes[0], sizes[1], sizes[2], sizes[3])
+        self._strsize = program.strsize
+        self._this_size = program.this_size
+        longest = partial(data.longest, self._printing())
+        self._program = program if whole_keys else narrowed_keys.narrowed(program, longest)
+
+    def printed(self, groups: Sequence[tuple[int, ...]]) -> KernelCode:
+        """Raises NotInKernel, with the clause."""
+        clauses = self._clauses({number for group in groups for number in group})
+        entries: list[int] = []
+        places: list[tuple[int, int]] = []
+        code = bytearray()
+        for group in groups:
+            entries.append(len(code))
+            code += self._locals()
+            for number in group:
+                places.append((len(code), number))
+                code += clauses[number].code
+            code += EXIT
+        parts = tuple(part for number in sorted(clauses) for part in clauses[number].parts)
+        frame = max((clause.frame for clause in clauses.values()), default=self._printing().frame.most)
+        return KernelCode(
+            bytes(code), frame, tuple(entries), tuple(places), parts, self._program.aggregations,
+            bytes(self._texts.data), self._names,
+        )  # fmt: skip
+
+    def _printing(self) -> Printing:
+        frame, this = frame_of(self._this_size)
+        return Printing(self._strsize, self._nulls, self._texts, self._longest, this, frame)
+
+    def _clauses(self, wanted: set[int]) -> dict[int, PrintedClause]:
+        found: dict[int, PrintedClause] = {}
+        epid = 1
+        for clause in self._program.clauses:
+            if clause.number in wanted:
+                found[clause.number] = self._clause(clause.function, epid)
+                epid += len(found[clause.number].parts)
+        return found
+
+    def _clause(self, function: ir.Function, epid: int) -> PrintedClause:
+        try:
+            return ClausePrinter(self._printing(), epid).clause(function)
+        except NotInKernel as refused:
+            raise NotInKernel(refused.what, function.number) from None
+
+    def _locals(self) -> bytes:
+        """Clause-local variables begin as 0."""
+        if not self._this_size:
+            return b""
+        printing = self._printing()
+        printing.code.call("zero", printing.this, self._this_size + 7 & -8)
+        return bytes(printing.code)

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Groups that run by the clock: a timer on every CPU, or on one. */
+#include <linux/cpu.h>
+#include <linux/hrtimer.h>
+#include <linux/list.h>
+#include <linux/slab.h>
+#include <asm/irq_regs.h>
+
+#include "d.h"
+
+#define CLOCKS_MAX 4096u /* of a program, one for each CPU counted */
+
+struct clock {
+	struct list_head list;
+	struct hrtimer timer;
+	struct ilk_program *program;
+	u64 period;
+	u32 group;
+	u32 probe;
+};
+
+/* What the interrupt came to. */
+static void load(struct ilk_firing *firing)
+{
+	struct pt_regs *regs = get_irq_regs();
+
+	if (regs)
+		firing->arg[user_mode(regs)] = instruction_pointer(regs);
+}
+
+static enum hrtimer_restart rings(struct hrtimer *timer)
+{
+	struct clock *clock = container_of(timer, struct clock, timer);
+	struct ilk_firing firing = {
+		.program = clock->program, .group = clock->group, .probe = clock->probe,
+	};
+	unsigned long flags;
+
+	load(&firing);
+	raw_local_irq_save(flags);
+	ilk_d_run(&firing);
+	raw_local_irq_restore(flags);
+	hrtimer_forward_now(timer, ns_to_ktime(clock->period)); /* what was missed is not made up for */
+	return HRTIMER_RESTART;
+}
+
+/* On the CPU that it is for. */
+static long start(void *given)
+{
+	struct clock *clock = given;
+
+	hrtimer_start(&clock->timer, ns_to_ktime(clock->period), HRTIMER_MODE_REL_PINNED_HARD);
+	return 0;
+}
+
+static u32 count(const struct ilk_program *p)
+{
+	struct clock *clock;
+	u32 n = 0;
+
+	list_for_each_entry(clock, &p->clocks, list)
+		n++;
+	return n;
+}
+
+static int add(struct ilk_program *p, const struct ilk_d_clock *m, int cpu)
+{
+	struct clock *clock;
+
+	if (count(p) >= CLOCKS_MAX)
+		return -E2BIG;
+	clock = kzalloc(sizeof(*clock), GFP_KERNEL);
+	if (!clock)
+		return -ENOMEM;
+	clock->program = p;
+	clock->period = m->period;
+	clock->group = m->group;
+	clock->probe = m->probe;
+	hrtimer_init(&clock->timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
+	clock->timer.function = rings;
+	list_add_tail(&clock->list, &p->clocks);
+	return work_on_cpu_safe(cpu, start, clock);
+}
+
+int ilk_d_clock(struct ilk_client *client, struct ilk_d_clock *m)
+{
+	struct ilk_program *p = client->program;
+	int cpu, error = 0;
+
+	if (!p)
+		return -ENXIO;
+	if (m->period < ILK_D_PERIOD_MIN || m->period >> 62 || m->group >= p->clauses.sizes.groups || m->reserved ||
+	    m->flags & ~ILK_D_EVERY_CPU)
+		return -EINVAL;
+	if (!(m->flags & ILK_D_EVERY_CPU))
+		return add(p, m, cpumask_first(cpu_online_mask));
+	for_each_online_cpu(cpu) {
+		error = add(p, m, cpu);
+		if (error)
+			break;
+	}
+	return error;
+}
+
+void ilk_d_clocks_stop(struct ilk_program *p)
+{
+	struct clock *clock, *next;
+
+	list_for_each_entry_safe(clock, next, &p->clocks, list) {
+		hrtimer_cancel(&clock->timer);
+		list_del(&clock->list);
+		kfree(clock);
+	}
+}

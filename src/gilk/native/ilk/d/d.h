@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * D programs in the driver: declarations that its parts share.
+ *
+ * A group runs with interrupts off, in the frame of its CPU and level: normal, or NMI. What is in a frame is one run's.
+ * Interrupts off is also a reader of RCU: a site's attachments, and programs, are freed when all of those have ended.
+ *
+ * Need: ilk_mutex, for all but what runs at a hit.
+ */
+#ifndef ILK_D_H
+#define ILK_D_H
+
+#include <linux/hrtimer.h>
+#include <linux/sched.h>
+
+#include "../ilk.h"
+#include "helpers.h"
+#include "run.h"
+
+#define ILK_D_SITES_MAX 65536u
+#define ILK_D_STACK_LEAST 2048u /* bytes */
+
+struct ilk_program {
+	struct ilk_clauses clauses;
+	void *tables; /* what follows the message's fixed part */
+	u8 *code; /* executable */
+	u64 __percpu *missed; /* [2]: nested, shallow */
+	struct list_head clocks;
+};
+
+/* A program that is attached to a site. */
+struct ilk_attached {
+	struct ilk_attached __rcu *next;
+	struct ilk_attached *gone; /* the next of those that are to be freed */
+	struct ilk_program *program;
+	u32 kind;
+	u32 group;
+	u32 probe;
+	u64 start;
+	bool deep;
+	struct ilk_d_choice call[]; /* of system calls: by number; group ~0: none */
+};
+
+/* By its number. `kind` and `address` are what its client has said; others find it while it is in force. */
+struct ilk_d_site {
+	struct ilk_client *client; /* null: free */
+	u64 address;
+	u32 kind;
+	bool in_force;
+	struct ilk_attached __rcu *first;
+};
+
+extern struct ilk_d_site ilk_d_sites[ILK_D_SITES_MAX];
+
+/* What runs, and in what. `regs`: at the place, or null. */
+struct ilk_firing {
+	struct ilk_program *program;
+	u32 group;
+	u32 probe;
+	bool always;
+	s32 error;
+	const struct gilk_regs *regs;
+	u64 arg[10];
+};
+
+/* Of a task: when it began, in units of 1024 ns, and its number, which no other had then. Those of interrupts have bit 63. */
+static inline u64 ilk_d_identity(const struct task_struct *task)
+{
+	return (task->start_time << 13 >> 23) << 22 | (u64)task->pid;
+}
+
+/* Make its arguments 0 from 0, 2 or 6 on. Not by a loop, which compilers make a dear call of. */
+static inline void ilk_d_no_more(struct ilk_firing *firing, u32 from)
+{
+	switch (from) {
+	case 0:
+		firing->arg[0] = firing->arg[1] = 0;
+		fallthrough;
+	case 2:
+		firing->arg[2] = firing->arg[3] = firing->arg[4] = firing->arg[5] = 0;
+		fallthrough;
+	default:
+		firing->arg[6] = firing->arg[7] = firing->arg[8] = firing->arg[9] = 0;
+	}
+}
+
+/* check.c */
+int ilk_d_prove(struct ilk_d_program *message, struct ilk_program *program, const u8 *code);
+
+/* program.c */
+int ilk_d_program_create(struct ilk_client *client, struct ilk_d_program *message, u32 size);
+void ilk_d_program_free(struct ilk_client *client);
+
+/* memory.c: what the client reads of it, and may change */
+int ilk_d_read(struct ilk_client *client, struct ilk_d_read *message, u32 size);
+int ilk_d_lines(struct ilk_client *client, struct ilk_d_lines *message, u32 size);
+int ilk_d_put(struct ilk_client *client, struct ilk_d_put *message, u32 size);
+int ilk_d_status(struct ilk_client *client, struct ilk_d_status *message);
+int ilk_d_reap(struct ilk_client *client, struct ilk_d_reap *message);
+
+/* sites.c */
+int ilk_d_sites_create(struct ilk_client *client, struct ilk_d_sites *message);
+int ilk_d_attach(struct ilk_client *client, struct ilk_d_attach *message, u32 size);
+void ilk_d_detach_all(struct ilk_client *client);
+void ilk_d_sites_free(struct ilk_client *client);
+void ilk_d_hit(struct gilk_regs *regs, const struct gilk_call *call);
+
+/* shared.c */
+int ilk_d_find(struct ilk_client *client, struct ilk_d_find *message);
+int ilk_d_force(struct ilk_client *client, struct ilk_d_force *message, u32 size);
+int ilk_d_originals(struct ilk_client *client, struct ilk_d_originals *message, u32 size);
+u32 ilk_d_shared(const struct ilk_client *client);
+bool ilk_d_unforce(const struct ilk_client *client);
+
+/* fire.c */
+int ilk_d_runs_create(void);
+void ilk_d_exit(void);
+void ilk_d_run(const struct ilk_firing *firing);
+int ilk_d_fire(struct ilk_client *client, struct ilk_d_fire *message);
+
+/* clocks.c */
+int ilk_d_clock(struct ilk_client *client, struct ilk_d_clock *message);
+void ilk_d_clocks_stop(struct ilk_program *program);
+
+
+/* enter.S */
+void ilk_fire(void);
+void ilk_d_enter(const void *code, u64 *frame);
+void ilk_d_leave(void);
+
+#endif

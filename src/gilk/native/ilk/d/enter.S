@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The ways from patches into the driver, and from there into checked code and back. */
+#include <linux/linkage.h>
+#include <asm/nospec-branch.h>
+
+#include "../../abi/gilk_regs.h"
+
+	.text
+
+/* Above the return address a struct gilk_call, below, struct gilk_regs. Keeps everything. */
+SYM_FUNC_START(ilk_fire)
+	push_registers
+	mov	%rsp, %rdi
+	lea	REGISTERS_SIZE + 8(%rsp), %rsi	/* behind the registers and the return address */
+	call	ilk_d_hit
+	pop_registers
+	RET
+SYM_FUNC_END(ilk_fire)
+
+/* rdi: checked code, rsi: its frame. It keeps rbx and rsp, and no other register that C does not keep is touched. */
+SYM_FUNC_START(ilk_d_enter)
+	push	%rbx
+	mov	%rsi, %rbx
+	mov	%rdi, %rax
+	CALL_NOSPEC rax
+	pop	%rbx
+	RET
+SYM_FUNC_END(ilk_d_enter)
+
+/* Where checked code jumps to at its end. */
+SYM_FUNC_START(ilk_d_leave)
+	RET
+SYM_FUNC_END(ilk_d_leave)

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What checked code may call (lang/to_kernel/helpers.py): D's runtime, with places in the frame for addresses.
+ *
+ * Every number is the code's and may be any: places and sizes are looked at here, each time. One that cannot be is an
+ * illegal operation of the clause. Interrupts are off.
+ */
+#include "task.h"
+#define GD_PROBES 128 /* costs of helpers count on it */
+
+#include "../../abi/ilk_d_forms.h"
+#include "../../runtime/d/deeds.h"
+#include "../../runtime/d/program.h"
+#include "helpers.h"
+#include "places.h"
+#include "run.h"
+
+/* Before any helper is called: code that no clause begins has a context of its own program, too. */
+void ilk_d_prepare(struct ilk_run *run)
+{
+	gd_begin(&run->context, run->clauses->memory, &run->clauses->layout, &run->event);
+}
+
+/* A clause's life. */
+
+HELPER(begin)
+{
+	struct ilk_run *run = run_of(frame);
+
+	gd_begin(&run->context, run->clauses->memory, &run->clauses->layout, &run->event);
+	run->reserved = false;
+	return run->always || gd_active(&run->context);
+}
+
+HELPER(end)
+{
+	struct ilk_run *run = run_of(frame);
+
+	gd_end(&run->context);
+	run->reserved = false;
+	return 0;
+}
+
+HELPER(fail)
+{
+	gd_fail(&run_of(frame)->context, a > GD_FAULT_NONE && a <= GD_FAULT_LIBRARY ? a : GD_FAULT_ILLEGAL, b);
+	return 0;
+}
+
+HELPER(fault)
+{
+	struct ilk_run *run = run_of(frame);
+
+	gd_discard(&run->context);
+	gd_end(&run->context);
+	run->reserved = false;
+	gd_report(&run->context, a, b, 0);
+	return 0;
+}
+
+/* What every program has by name. */
+
+HELPER(timestamp)
+{
+	return gd_timestamp(&run_of(frame)->context);
+}
+
+HELPER(walltimestamp)
+{
+	return gd_walltimestamp(&run_of(frame)->context);
+}
+
+HELPER(vtimestamp)
+{
+	return host_thread_time();
+}
+
+HELPER(identity)
+{
+	return a < ILK_D_IDENTITIES ? ilk_d_task_number(a) : 0;
+}
+
+HELPER(execname)
+{
+	char *to = at(run_of(frame), a, b);
+	u64 size = b < ILK_D_NAME ? b : ILK_D_NAME;
+
+	if (!to || !b)
+		return 0;
+	gd_put_string(to, ilk_d_task_name(), size);
+	gd_zero(to + size, b - size);
+	return 1;
+}
+
+HELPER(probe_text)
+{
+	struct ilk_run *run = run_of(frame);
+	u64 name = run->event.probe * 4ull + (a & 3);
+	char *to = at(run, b, c);
+
+	if (!to || !c)
+		return 0;
+	gd_put_string(to, name < run->clauses->sizes.names ? run->clauses->constants + run->clauses->names[name] : "", c);
+	return 1;
+}
+
+/* Aggregations: key, and then value, are looked at before. */
+
+static void add(struct gd_context *ctx, const struct ilk_clauses *p, const struct ilk_d_aggregation *row, u32 number,
+		const void *key, s64 value, s64 weight)
+{
+	switch ((enum ilk_d_function)row->function) {
+	case ILK_D_COUNT:
+		return gd_count(ctx, number, key, row->key_size);
+	case ILK_D_SUM:
+		return gd_sum(ctx, number, key, row->key_size, value);
+	case ILK_D_MIN:
+		return gd_min(ctx, number, key, row->key_size, value);
+	case ILK_D_MAX:
+		return gd_max(ctx, number, key, row->key_size, value);
+	case ILK_D_AVG:
+		return gd_avg(ctx, number, key, row->key_size, value);
+	case ILK_D_STDDEV:
+		return gd_stddev(ctx, number, key, row->key_size, value);
+	case ILK_D_QUANTIZE:
+		return gd_quantize(ctx, number, key, row->key_size, value, weight);
+	case ILK_D_LQUANTIZE:
+		return gd_lquantize(ctx, number, key, row->key_size, value, row->low, row->high, row->step, weight);
+	case ILK_D_LLQUANTIZE:
+		return gd_llquantize(ctx, number, key, row->key_size, value, p->edges + row->edge, row->edges, weight);
+	case ILK_D_FUNCTIONS:
+		break;
+	}
+}
+
+HELPER(aggregate)
+{
+	struct ilk_run *run = run_of(frame);
+	const struct ilk_clauses *p = run->clauses;
+	const struct ilk_d_aggregation *row;
+	const void *key;
+
+	if (!is_in(run, a, 1, p->sizes.rows))
+		return 0;
+	row = &p->rows[a];
+	key = at(run, b, row->key_size);
+	if (key)
+		add(&run->context, p, row, a + 1, key, c, d);
+	return 0;
+}
+
+/* Variables. */
+
+HELPER(load_dynamic)
+{
+	struct ilk_run *run = run_of(frame);
+	const void *key = at(run, b, c);
+	void *to = at(run, d, e);
+
+	return key && to && gd_dynamic_load(&run->context, a, key, c, to, e);
+}
+
+HELPER(store_dynamic)
+{
+	struct ilk_run *run = run_of(frame);
+	const void *key = at(run, b, c), *from = at(run, d, e);
+
+	return key && from && gd_dynamic_store(&run->context, a, key, c, from, e);
+}
+
+HELPER(delete_dynamic)
+{
+	struct ilk_run *run = run_of(frame);
+	const void *key = at(run, b, c);
+
+	if (key)
+		gd_dynamic_delete(&run->context, a, key, c);
+	return 0;
+}
+
+HELPER(load_global)
+{
+	struct ilk_run *run = run_of(frame);
+	void *to = at(run, b, c);
+
+	if (!to || !is_in(run, a, c, run->clauses->layout.globals_size))
+		return 0;
+	gd_bcopy(to, run->clauses->memory + run->clauses->layout.globals + a, c);
+	return 1;
+}
+
+HELPER(store_global)
+{
+	struct ilk_run *run = run_of(frame);
+	const void *from = at(run, a, c);
+
+	if (!from || !is_in(run, b, c, run->clauses->layout.globals_size))
+		return 0;
+	gd_bcopy(run->clauses->memory + run->clauses->layout.globals + b, from, c);
+	return 1;
+}
+
+/* Records: reserved first, so that what is recorded is not computed where there is no room for it. */
+
+HELPER(reserve)
+{
+	struct ilk_run *run = run_of(frame);
+
+	if (run->reserved || b > run->clauses->sizes.frame || !gd_reserve(&run->context, a, b))
+		return 0;
+	run->reserved = true;
+	run->room = b;
+	return 1;
+}
+
+HELPER(commit)
+{
+	struct ilk_run *run = run_of(frame);
+	const void *from = at(run, a, b);
+
+	if (!run->reserved || !from || b != run->room)
+		return 0;
+	gd_bcopy(run->context.data, from, b);
+	gd_commit(&run->context);
+	run->reserved = false;
+	return 1;
+}
+
+HELPER(exit)
+{
+	gd_exit(&run_of(frame)->context, a);
+	return 0;
+}
+
+/* Texts. */
+
+HELPER(constant)
+{
+	struct ilk_run *run = run_of(frame);
+	u8 *to = at(run, c, d);
+
+	if (!to || b > d || !is_in(run, a, b, run->clauses->sizes.constants))
+		return 0;
+	gd_bcopy(to, run->clauses->constants + a, b);
+	gd_zero(to + b, d - b);
+	return 1;
+}
+
+HELPER(compare)
+{
+	struct ilk_run *run = run_of(frame);
+	const u8 *left = at(run, a, b), *right = at(run, c, d);
+	u64 i;
+
+	for (i = 0; left && right; i++) {
+		u8 l = i < b ? left[i] : 0, r = i < d ? right[i] : 0;
+
+		if (l != r)
+			return l < r ? -1 : 1;
+		if (!l)
+			return 0;
+	}
+	return 0;
+}
+
+/* Memory that may not be there. */
+
+HELPER(load)
+{
+	struct ilk_run *run = run_of(frame);
+	void *to = at(run, a, c);
+
+	return to && gd_load(&run->context, to, b, c);
+}
+
+HELPER(copyin_string)
+{
+	struct ilk_run *run = run_of(frame);
+	char *to = at(run, a, d);
+	u64 end;
+
+	if (!to || c > d || !gd_copyin_string(&run->context, to, b, c))
+		return 0;
+	for (end = 0; end < d && to[end]; end++)
+		GD_LOOP();
+	gd_zero(to + end, d - end);
+	return 1;
+}
+
+/* The rest. */
+
+HELPER(zero)
+{
+	void *to = at(run_of(frame), a, b);
+
+	if (to)
+		gd_zero(to, b);
+	return 0;
+}
+
+HELPER(copy)
+{
+	struct ilk_run *run = run_of(frame);
+	const void *from = at(run, a, c);
+	void *to = at(run, b, c);
+
+	if (from && to)
+		gd_bcopy(to, from, c);
+	return 0;
+}
+
+/* The smallest number divided by -1 would be a trap, not a value. */
+HELPER(divide)
+{
+	bool rest = c & 1;
+
+	if (!b)
+		return gd_fail(&run_of(frame)->context, GD_FAULT_DIVIDE, 0);
+	if (!(c & 2))
+		return rest ? a % b : a / b;
+	if ((s64)b == -1)
+		return rest ? 0 : -a;
+	return rest ? (s64)a % (s64)b : (s64)a / (s64)b;
+}
+
+HELPER(rand)
+{
+	return gd_rand(&run_of(frame)->context);
+}
+
+void *const ilk_d_helpers[] = {
+#define ILK_D_ENTRY_POINT(name, cost, per_word) d_##name,
+	ILK_D_CALL_ROWS(ILK_D_ENTRY_POINT)
+#undef ILK_D_ENTRY_POINT
+};

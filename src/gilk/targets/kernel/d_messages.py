@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The messages of /dev/ilk about D programs (native/abi/ilk_d_abi.h): a client's program, its sites, its memory."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import Final
+
+from gilk.errors import TargetError
+from gilk.lang.d.kernel_code import KernelCode
+from gilk.lang.data import Aggregation, Function
+from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.driver_abi import WINDOW
+from gilk.values import dataclass
+
+PROGRAM, SITES, ATTACH, CLOCK, FIRE, READ, LINES, PUT, STATUS, REAP, FIND, FORCE, ORIGINALS = (
+    0xC008E100 | n for n in range(12, 25)
+)
+LINE: Final = 64
+SYSTEM_CALLS: Final = 512
+EVERY_CPU: Final = 1
+ALWAYS: Final = 1
+DEEP: Final = 1
+PROGRAM_BODY: Final = struct.Struct("<12I")
+AGGREGATION: Final = struct.Struct("<IIIIqqq")
+ATTACH_BODY: Final = struct.Struct("<IIIIIIQQ")
+CHOICE: Final = struct.Struct("<III")
+CLOCK_BODY: Final = struct.Struct("<QIIII")
+FIRE_BODY: Final = struct.Struct("<IIII10Q")
+LINES_BODY: Final = struct.Struct("<QQQII")
+LINE_BODY: Final = struct.Struct(f"<Q{LINE}s")
+WORD: Final = struct.Struct("<QQII")
+ORIGINAL: Final = struct.Struct(f"<QII{WINDOW}s")
+_RANGE: Final = struct.Struct("<QQ")
+_LINES_AT_ONCE: Final = 1024
+_WORDS_AT_ONCE: Final = 4096
+_BYTES_AT_ONCE: Final = 1 << 20
+_ORIGINALS_AT_FIRST: Final = 1024
+_FUNCTIONS: Final = tuple(Function)
+
+
+class CodeVerdict(IntEnum):
+    """The driver's verdict on the code of a program."""
+
+    SOUND = 0
+    BAD_FORM = 1
+    BAD_FRAME = 2
+    BAD_BRANCH = 3
+    BAD_TARGET = 4
+    BAD_CALL = 5
+    BAD_END = 6
+    BAD_ENTRY = 7
+    TOO_LONG = 8
+
+
+class SiteKind(IntEnum):
+    """The event at a site, by which its arguments are found."""
+
+    ENTRY = 0
+    RETURN = 1
+    CALL_BEGINS = 2
+    CALL_ENDS = 3
+
+
+@dataclass(frozen=True)
+class KernelFire:
+    """A probe that fires at a site: ``start`` of its function, ``address`` of the point. ``deep``: arg6 to arg9 are
+    wanted. ``choice``: of a system call's number, which group runs, for which probe."""
+
+    site: int
+    kind: SiteKind
+    group: int = 0
+    probe: int = 0
+    start: int = 0
+    address: int = 0
+    deep: bool = False
+    choice: tuple[tuple[int, int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class ProgramStatus:
+    """``nested``: times that a group did not run, as another ran there. ``shallow``: for want of stack. ``shared``: how
+    often others are attached to the client's sites. ``wall``: ns from 1970 to CLOCK_MONOTONIC's 0."""
+
+    nested: int
+    shallow: int
+    shared: int
+    wall: int
+
+
+class DriverProgram:
+    """The program of a driver's client. Methods raise TargetError as Driver does."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    def load(self, code: KernelCode, layout: Sequence[int], clausetime: int) -> tuple[CodeVerdict, int]:
+        """The verdict on its code, and the byte of that, or the group, that is to blame."""
+        body = self._driver.ask(PROGRAM, pack_program(code, layout, clausetime))
+        row = PROGRAM_BODY.unpack_from(body)
+        return CodeVerdict(row[9]), row[10]
+
+    def sites(self, count: int) -> int:
+        """The first of so many numbers for sites."""
+        return int.from_bytes(self._driver.ask(SITES, struct.pack("<II", count, 0))[4:8], "little")
+
+    def find(self, address: int, kind: SiteKind) -> int:
+        """A site, of whatever client, that is in force at that point; 0: there is none."""
+        body = self._driver.ask(FIND, struct.pack("<QII", address, kind, 0))
+        return int.from_bytes(body[12:16], "little")
+
+    def force(self, sites: Sequence[int]) -> None:
+        """Have others find these."""
+        self._driver.ask(FORCE, struct.pack(f"<II{len(sites)}I", len(sites), 0, *sites))
+
+    def attach(self, fire: KernelFire) -> None:
+        body = ATTACH_BODY.pack(
+            fire.site, fire.kind, fire.group, fire.probe, len(fire.choice), DEEP * fire.deep, fire.start, fire.address
+        )
+        self._driver.ask(ATTACH, body + b"".join(CHOICE.pack(*one) for one in fire.choice))
+
+    def clock(self, period: int, group: int, probe: int, everywhere: bool) -> None:
+        """``period`` in ns; on one processor, or on every one of them."""
+        self._driver.ask(CLOCK, CLOCK_BODY.pack(period, group, probe, EVERY_CPU * everywhere, 0))
+
+    def fire(self, group: int, probe: int, arguments: Sequence[int] = (), always: bool = False) -> None:
+        given = [value & (1 << 64) - 1 for value in (*arguments, *(0,) * (10 - len(arguments)))]
+        self._driver.ask(FIRE, FIRE_BODY.pack(group, probe, ALWAYS * always, 0, *given))
+
+    def read(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Memory by (offset, size)."""
+        head = struct.pack("<II", len(ranges), 0) + b"".join(_RANGE.pack(*one) for one in ranges)
+        body = self._driver.ask(READ, head + bytes(sum(size for _, size in ranges)))
+        found, at = [], len(head)
+        for _, size in ranges:
+            found.append(body[at : at + size])
+            at += size
+        return found
+
+    def read_long(self, offset: int, size: int) -> bytes:
+        """The same of a range that may be too long for a message."""
+        starts = range(offset, offset + size, _BYTES_AT_ONCE)
+        return b"".join(self.read([(at, min(_BYTES_AT_ONCE, offset + size - at))])[0] for at in starts)
+
+    def lines(self, offset: int, size: int) -> Iterator[tuple[int, bytes]]:
+        """The lines, of LINE bytes, in which something is not zero."""
+        end = offset + size
+        while offset < end:
+            head = LINES_BODY.pack(offset, end - offset, 0, _LINES_AT_ONCE, 0)
+            body = self._driver.ask(LINES, head + bytes(_LINES_AT_ONCE * LINE_BODY.size))
+            _, _, following, _, count = LINES_BODY.unpack_from(body)
+            yield from LINE_BODY.iter_unpack(body[LINES_BODY.size : LINES_BODY.size + count * LINE_BODY.size])
+            offset = following
+
+    def put(self, words: Sequence[tuple[int, int, int]]) -> None:
+        """Words by (offset, value, width)."""
+        for start in range(0, len(words), _WORDS_AT_ONCE):
+            some = words[start : start + _WORDS_AT_ONCE]
+            rows = b"".join(WORD.pack(offset, value, width, 0) for offset, value, width in some)
+            self._driver.ask(PUT, struct.pack("<II", len(some), 0) + rows)
+
+    def status(self) -> ProgramStatus:
+        return ProgramStatus(*struct.unpack("<QQQQ", self._driver.ask(STATUS, bytes(32))))
+
+    def reap(self) -> int:
+        """How many variables of tasks that have ended were freed."""
+        return int.from_bytes(self._driver.ask(REAP, bytes(8)), "little")
+
+
+def originals(driver: Driver) -> list[tuple[int, bytes]]:
+    """The bytes that units of all clients have overwritten, by address: to be put back in this order."""
+    room = _ORIGINALS_AT_FIRST
+    while True:
+        try:
+            body = driver.ask(ORIGINALS, struct.pack("<II", room, 0) + bytes(room * ORIGINAL.size))
+            break
+        except TargetError:
+            room *= 8
+            if room > driver.hello.units_max:
+                raise
+    count = int.from_bytes(body[4:8], "little")
+    rows = ORIGINAL.iter_unpack(body[8 : 8 + count * ORIGINAL.size])
+    return [(address, data[:length]) for address, length, _, data in rows]
+
+
+def pack_program(code: KernelCode, layout: Sequence[int], clausetime: int) -> bytes:
+    """``layout``: the members of struct gd_layout."""
+    edges = [edge for one in code.aggregations for edge in _edges(one)]
+    head = PROGRAM_BODY.pack(
+        0, code.frame, len(code.code), len(code.entries), len(code.aggregations), len(edges), len(code.constants),
+        len(code.names), clausetime, 0, 0, 0,
+    )  # fmt: skip
+    return b"".join((
+        head,
+        struct.pack(f"<{len(layout)}Q", *layout),
+        *pack_rows(code.aggregations),
+        struct.pack(f"<{len(edges)}Q", *edges),
+        struct.pack(f"<{len(code.entries)}I", *code.entries),
+        struct.pack(f"<{len(code.names)}I", *code.names),
+        code.constants,
+        code.code,
+    ))  # fmt: skip
+
+
+def _edges(one: Aggregation) -> tuple[int, ...]:
+    return one.what.edges if one.what.function is Function.LLQUANTIZE else ()
+
+
+def pack_rows(aggregations: Sequence[Aggregation]) -> Iterator[bytes]:
+    """A row each, in their order."""
+    first = 0
+    for one in aggregations:
+        what, edges = one.what, len(_edges(one))
+        function = _FUNCTIONS.index(what.function)
+        limits = (what.low, what.high, what.step) if what.function is Function.LQUANTIZE else (0, 0, 1)
+        yield AGGREGATION.pack(function, one.key_size, first, edges, *limits)
+        first += edges

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Processes chosen by their names, or as descendants of others, as /proc has them (proc(5)).
+
+A name is that of the program's file, or the one that the kernel has for the process, which has 15 bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+
+from gilk.errors import TargetError
+from gilk.targets.apart import KEEPER
+from gilk.targets.maps import CODE_NAME, read_maps
+from gilk.targets.stat import PARENT, START_TIME, stat_of
+from gilk.values import dataclass
+
+_SOON = 1.0  # seconds in which a process that is new is looked at again: it may be about to execute a program
+_AGAIN = 1.0  # seconds after which all are looked at again
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A process; ``born`` tells it from others that have its number later. ``user`` owns it."""
+
+    pid: int
+    born: int
+    user: int
+    parent: int
+    names: frozenset[str]
+
+
+def look_at(pid: int) -> Seen | None:
+    """None of one that has ended, of the kernel's own threads, and of one into which we may not look."""
+    try:
+        fields = stat_of(pid)
+        user = os.stat(f"/proc/{pid}").st_uid
+        program = os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)")
+        with open(f"/proc/{pid}/comm", "rb", buffering=0) as file:
+            name = file.read().rstrip(b"\n").decode(errors="replace")
+    except OSError:
+        return None
+    return Seen(pid, int(fields[START_TIME]), user, int(fields[PARENT]), frozenset((name, os.path.basename(program))))
+
+
+def processes() -> list[Seen]:
+    """All that we may look into, but for this one and gilk's own helpers."""
+    found = (look_at(int(name)) for name in os.listdir("/proc") if name.isdecimal())
+    return [one for one in found if one is not None and one.pid != os.getpid() and KEEPER not in one.names]
+
+
+def is_instrumented(pid: int) -> bool:
+    """Whether it has code of gilk's, as a process has that another one has forked; also of one that has ended."""
+    try:
+        return any(mapping.path.startswith(CODE_NAME) for mapping in read_maps(pid))
+    except TargetError:
+        return True
+
+
+def named(found: Iterable[Seen], glob: str) -> set[int]:
+    return {one.pid for one in found if any(fnmatchcase(name, glob) for name in one.names)}
+
+
+def descendants(found: Iterable[Seen], ancestor: int) -> set[int]:
+    """The children of a process, and theirs."""
+    children: dict[int, list[int]] = {}
+    for one in found:
+        children.setdefault(one.parent, []).append(one.pid)
+    there, left = set[int](), [ancestor]
+    while left:
+        fresh = [pid for pid in children.get(left.pop(), ()) if pid not in there]
+        there.update(fresh)
+        left += fresh
+    return there
+
+
+class Watched:
+    """All processes, looked at again and again. Those that are known are looked at less often than new ones."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._seen: dict[int, Seen] = {}
+        self._since: dict[int, float] = {}
+        self._all_at = float("-inf")
+
+    def look(self) -> list[Seen]:
+        """As processes()."""
+        now, there = self._now(), {int(name) for name in os.listdir("/proc") if name.isdecimal()}
+        there -= {os.getpid()}
+        for gone in self._since.keys() - there:
+            del self._since[gone]
+            self._seen.pop(gone, None)
+        again = now - self._all_at >= _AGAIN
+        self._all_at = now if again else self._all_at
+        for pid in there:
+            if again or now - self._since.setdefault(pid, now) < _SOON:
+                self._look_at(pid, now)
+        return [one for one in self._seen.values() if KEEPER not in one.names]
+
+    def _look_at(self, pid: int, now: float) -> None:
+        one, old = look_at(pid), self._seen.pop(pid, None)
+        if one is not None:
+            self._seen[pid] = one
+        if one is None or old is None or old.born != one.born:
+            self._since.setdefault(pid, now)

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Points by lines of the source: counted as gcov counts them."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gilk as package
+from tests.behaviour.harness import wait_for
+
+Environment = dict[str, str]
+SOURCE = """\
+#include <stdio.h>
+
+int collatz(long n) {
+    int steps = 0;
+    while (n != 1) {
+        if (n % 2)
+            n = 3 * n + 1;
+        else
+            n /= 2;
+        steps++;
+    }
+    return steps;
+}
+int main(void) {
+    int most = 0;
+    for (int n = 1; n < 30; n++) {
+        int steps = collatz(n);
+        if (steps > most)
+            most = steps;
+    }
+    printf("%d\\n", most);
+    return 0;
+}
+"""
+BRACES = {13, 23}  # which end functions: gcov leaves them out
+STATEMENTS = (4, 7, 9, 10, 12, 15, 17, 19, 21)
+
+
+@pytest.fixture
+def gilk(gilk_on_path: Environment, tmp_path: Path) -> Any:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["gilk", *arguments], env=gilk_on_path, cwd=tmp_path, capture_output=True, text=True)
+
+    return run
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    (tmp_path / "collatz.c").write_text(SOURCE)
+    subprocess.run(["gcc", "-g", "-O0", "collatz.c", "-o", "collatz"], cwd=tmp_path, check=True)
+    return str(tmp_path / "collatz")
+
+
+def told_by_gcov(place: Path) -> dict[int, int]:
+    subprocess.run(["gcc", "--coverage", "-O0", "collatz.c", "-o", "covered"], cwd=place, check=True)
+    subprocess.run([place / "covered"], cwd=place, check=True, capture_output=True)
+    subprocess.run(["gcov", *(each.name for each in place.glob("*.gcda"))], cwd=place, check=True, capture_output=True)
+    rows = (line.split(":", 2) for line in (place / "collatz.c.gcov").read_text().splitlines())
+    return {int(line): int(count.strip(" *")) for count, line, _ in rows if count.strip(" *").isdecimal()}
+
+
+def test_each_statement_is_counted_as_gcov_counts_it(gilk: Any, program: str, tmp_path: Path) -> None:
+    expected = told_by_gcov(tmp_path)
+    wanted = [word for line in STATEMENTS for word in ("-i", f"collatz.c:{line}=count")]
+    told = json.loads(gilk("run", "--json", *wanted, "--", program).stdout.splitlines()[-1])
+    found: dict[int, int] = {}
+    for point, count in told["counts"].items():
+        line = int(re.search(r"\(collatz\.c:(\d+)\)$", point)[1])
+        found[line] = found.get(line, 0) + count
+    assert found == {line: expected[line] for line in STATEMENTS}
+
+
+def test_the_words_for_a_line(gilk: Any, program: str) -> None:
+    for words in ("collatz:collatz.c:12", "collatz.c:12", "a.out:collatz.c:12"):
+        shown = gilk("run", "-i", f"{words}=count", "--", program).stderr
+        assert re.search(r"^ +29 +collatz:collatz:\+0x[0-9a-f]+ \(collatz.c:12\)$", shown, re.MULTILINE), shown
+
+
+@pytest.mark.parametrize(
+    ("words", "slug", "hint"),
+    [
+        ("collatz.c:2", "no-such-line", "lines near it that have code: 3, 4, 5"),
+        ("colatz.c:12", "no-such-line", "near names: collatz.c"),
+        ("libc:collatz.c:12", "no-line-table|no-such-line", ""),
+    ],
+)
+def test_what_is_no_line(gilk: Any, program: str, words: str, slug: str, hint: str) -> None:
+    done = gilk("run", "-i", f"{words}=count", "--", program)
+    assert done.returncode == 2 and re.search(rf"\(({slug})\)", done.stderr) and hint in done.stderr
+
+
+def test_lines_of_d(gilk: Any, program: str) -> None:
+    text = "pid$target:a.out:collatz.c:12 { @[probefunc] = count(); }"
+    assert gilk("dtrace", "-q", "-n", text, "-c", program).stdout.split()[-2:] == ["collatz", "29"]
+
+
+def test_lines_in_listings(gilk: Any, program: str, tmp_path: Path) -> None:
+    dumped = subprocess.run(
+        ["objdump", "-dl", "--no-show-raw-insn", program], capture_output=True, text=True, check=True
+    )
+    line, expected = "", {}
+    for row in dumped.stdout.splitlines():
+        if found := re.search(r"collatz\.c:(\d+)", row):
+            line = found[1]
+        elif found := re.match(r" +([0-9a-f]+):\t", row):
+            expected[int(found[1], 16)] = line
+    graph = json.loads(gilk("cfg", "--json", program, "collatz").stdout)
+    ours = {each["address"]: each["source"] for block in graph["blocks"] for each in block["instructions"]}
+    assert len(ours) > 15
+    assert {at: source.rpartition(":")[2] for at, source in ours.items()} == {at: expected[at] for at in ours}
+    assert "      collatz.c:12\n" in gilk("cfg", program, "collatz").stdout
+    assert re.search(r" collatz\.c:3 +collatz$", gilk("scan", "-v", program, "collatz").stdout, re.MULTILINE)
+    rows = json.loads(gilk("scan", "-v", "--json", program, "collatz").stdout)["list"]
+    assert rows[0]["source"] == "collatz.c:3"
+
+
+def test_python_places(program: str) -> None:
+    with package.launch([program]) as target, target.session() as session:
+        session.insert("collatz.c:12", package.count)
+        target.resume()
+        wait_for(lambda: sum(session.counts().values()) == 29)
+
+
+def test_coverage_of_lines_is_gcovs(gilk: Any, program: str, tmp_path: Path) -> None:
+    done = gilk("run", "-i", "*:blocks=count", "--coverage", "c.info", "--", program)
+    assert done.returncode == 0, done.stderr
+    (record,) = (tmp_path / "c.info").read_text().split("end_of_record\n")[:-1]
+    rows = [row.partition(":")[::2] for row in record.splitlines()]
+    assert ("SF", str(tmp_path / "collatz.c")) in rows
+    lines = dict(tuple(map(int, value.split(","))) for word, value in rows if word == "DA")
+    expected = told_by_gcov(tmp_path)
+    assert {line: count for line, count in lines.items() if line not in BRACES} == expected
+    assert set(lines) - set(expected) == BRACES
+    assert {value for word, value in rows if word == "FNDA"} == {"29,collatz", "1,main"}
+    assert {value for word, value in rows if word == "FN"} == {"3,collatz", "14,main"}
+    assert ("LF", str(len(lines))) in rows and ("LH", str(len(lines))) in rows
+
+
+def test_lines_that_did_not_run(gilk: Any, program: str, tmp_path: Path) -> None:
+    """As gcov has them, when the loop is never entered: a function that is not called."""
+    source = SOURCE.replace("n < 30", "n < 1")
+    (tmp_path / "collatz.c").write_text(source)
+    subprocess.run(["gcc", "-g", "-O0", "collatz.c", "-o", "collatz"], cwd=tmp_path, check=True)
+    gilk("run", "-i", "*:blocks=count", "--coverage", "c.info", "--", program)
+    text = (tmp_path / "c.info").read_text()
+    missed = {int(line) for line in re.findall(r"^DA:(\d+),0$", text, re.MULTILINE)}
+    told_by_gcov(tmp_path)
+    report = (tmp_path / "collatz.c.gcov").read_text()
+    assert missed - BRACES == {int(line) for line in re.findall(r"^ *#####: *(\d+):", report, re.MULTILINE)}
+    assert "FNDA:0,collatz\n" in text and "FNH:1\n" in text
+
+
+def test_coverage_of_blocks_is_those_that_ran(gilk: Any, program: str, tmp_path: Path) -> None:
+    """Beside the counts of the same run; a block's start and size are those of gilk cfg."""
+    done = gilk("run", "--json", "-i", "collatz=@coverage", "--coverage", "c.drcov", "--", program)
+    counts = json.loads(done.stdout.splitlines()[-1])["counts"]
+    data = (tmp_path / "c.drcov").read_bytes()
+    head, _, rows = data.partition(b" bbs\n")
+    assert head.startswith(b"DRCOV VERSION: 2\nDRCOV FLAVOR: gilk\nModule Table: version 2, count 1\n")
+    assert program.encode() in head and len(rows) == 8 * int(head.rpartition(b" ")[2])
+    blocks = json.loads(gilk("cfg", "--json", program, "collatz").stdout)["blocks"]
+    ran = {each["index"] for each in blocks if counts.get(f"collatz:collatz:@{each['index']}:pre")}
+    assert ran and set(struct.iter_unpack("<IHH", rows)) == {
+        (each["start"], each["end"] - each["start"], 0) for each in blocks if each["index"] in ran
+    }
+
+
+@pytest.mark.parametrize(
+    "words", [["-i", "main:blocks=count", "--coverage", "c.txt"], ["-i", "main:entry=time", "--coverage", "c.info"]]
+)
+def test_what_is_no_coverage(gilk: Any, program: str, words: list[str]) -> None:
+    done = gilk("run", *words, "--", program)
+    assert done.returncode == 2 and "(bad-coverage)" in done.stderr

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Weavings in the background: listed, shown, switched, and taken out by other commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gilk.engines.aspect import control
+from gilk.errors import GilkError, TargetError, UsageError
+from gilk.targets.atomic import set_bit
+from tests.behaviour.advised import Rounds, build, rounds
+from tests.behaviour.harness import ENVIRONMENT, differences, leftovers, run_gilk, wait_for
+
+PROGRAM = """
+NOINLINE long one(long k) { __asm__ volatile(""); return 2 * k; }
+NOINLINE long two(long k) { __asm__ volatile(""); return 3 * k; }
+static void one_round(void)
+{
+	static long n;
+	long first = one(++n);
+
+	printf("%ld %ld\\n", first, two(n));
+}
+"""
+ASPECTS = """group A;
+aspect first: A: call(long one(long k)) then { report("one %ld", k); };
+aspect second: A: call(long two(long k)) then { report("two %ld", k); };
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("weavings"), PROGRAM)
+
+
+@contextmanager
+def in_background(target: Rounds, place: Path, *more: str) -> Iterator[int]:
+    """The number of a weaving that is ended at the end, whatever becomes of it."""
+    path = place / "some.aspect"
+    path.write_text(ASPECTS)
+    done = run_gilk("weave", path, "-p", str(target.pid), "-d", *more)
+    assert (done.returncode, done.stdout.strip().isdecimal()) == (0, True), done.stderr
+    number = int(done.stdout)
+    try:
+        yield number
+    finally:
+        with_status = run_gilk("aspect", "remove", str(number))
+        assert with_status.returncode == 0 or "(no-such-weaving)" in with_status.stderr
+
+
+def shown(number: int) -> dict[str, Any]:
+    done = run_gilk("aspect", "show", str(number), "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+def matches(number: int) -> dict[str, int]:
+    return {one["name"]: one["matches"][0] for one in shown(number)["aspects"]}
+
+
+def test_a_weaving_goes_on_in_the_background_until_it_is_removed(program: Path, tmp_path: Path) -> None:
+    with rounds(program) as target:
+        with in_background(target, tmp_path) as number:
+            target.ask()
+            found = shown(number)
+            assert found["pids"] == [target.pid]
+            assert wait_for(lambda: [one["text"] for one in shown(number)["reports"]] == ["one 1", "two 1"])
+            listed = json.loads(run_gilk("aspect", "list", "--json").stdout)["weavings"]
+            assert [one["file"] for one in listed if one["id"] == number] == [str(tmp_path / "some.aspect")]
+            text = run_gilk("aspect", "show", str(number)).stdout
+            assert "first: matches 1" in text and f"[{target.pid}] two 1" in text
+            assert str(number) in run_gilk("aspect", "list").stdout
+        assert (differences(target.pid), leftovers(target.pid)) == ([], [])
+        done = run_gilk("aspect", "show", str(number))
+        assert (done.returncode != 0, "(no-such-weaving)" in done.stderr) == (True, True)
+
+
+def test_aspects_are_switched_one_by_one(program: Path, tmp_path: Path) -> None:
+    with rounds(program) as target, in_background(target, tmp_path) as number:
+        target.ask()
+        assert matches(number) == {"first": 1, "second": 1}
+        assert run_gilk("aspect", "off", str(number), "first").returncode == 0
+        target.ask()
+        assert matches(number) == {"first": 1, "second": 2}
+        assert run_gilk("aspect", "off", str(number)).returncode == 0
+        target.ask()
+        assert matches(number) == {"first": 1, "second": 2}
+        assert run_gilk("aspect", "on", str(number), "first", "second").returncode == 0
+        target.ask()
+        assert matches(number) == {"first": 2, "second": 3}
+        done = run_gilk("aspect", "off", str(number), "third")
+        assert (done.returncode != 0, "(no-such-aspect)" in done.stderr) == (True, True)
+
+
+def test_reports_go_into_a_file(program: Path, tmp_path: Path) -> None:
+    output = tmp_path / "reports.jsonl"
+    with rounds(program) as target:
+        with in_background(target, tmp_path, "-o", str(output)):
+            target.ask()
+            assert wait_for(lambda: output.read_text().count('"report"') == 2)
+        assert wait_for(lambda: '"aspects"' in output.read_text())
+        lines = [json.loads(line) for line in output.read_text().splitlines()]
+    assert lines[0] == {"woven": {str(target.pid): 2}}
+    assert [line["report"]["text"] for line in lines[1:3]] == ["one 1", "two 1"]
+    assert [one["matches"] for one in lines[-1]["aspects"]] == [[1], [1]]
+
+
+def test_a_file_that_cannot_be_written_is_told_before_anything_is_woven(program: Path, tmp_path: Path) -> None:
+    with rounds(program) as target:
+        path = tmp_path / "some.aspect"
+        path.write_text(ASPECTS)
+        for output in (tmp_path, tmp_path / "none" / "file", Path("/dev/null")):
+            done = run_gilk("weave", path, "-p", str(target.pid), "-o", str(output))
+            assert "(cannot-write)" in done.stderr, done.stderr
+        assert (differences(target.pid), leftovers(target.pid)) == ([], [])
+
+
+def test_a_full_disk_ends_a_weaving_and_all_is_out(program: Path, tmp_path: Path) -> None:
+    """A file system of one page, in a mount namespace of the weaver's own."""
+    path = tmp_path / "some.aspect"
+    path.write_text(ASPECTS)
+    with rounds(program) as target:
+        small = tmp_path / "small"
+        small.mkdir()
+        words = f"mount -t tmpfs -o size=4k none {small} && exec $0 -m gilk weave {path} -p {target.pid} -o {small}/out"
+        weaver = subprocess.Popen(
+            ["unshare", "-m", "sh", "-c", words, sys.executable], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+            text=True, env={**os.environ, **ENVIRONMENT},
+        )  # fmt: skip
+        assert wait_for(lambda: bool(differences(target.pid)) or weaver.poll() is not None)
+        assert wait_for(lambda: bool(target.ask()) and weaver.poll() is not None)
+        _, said = weaver.communicate(timeout=250)
+        assert "(cannot-write)" in said
+        assert wait_for(lambda: (differences(target.pid), leftovers(target.pid)) == ([], []))
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_however_a_weaver_in_the_background_ends_all_is_out(program: Path, tmp_path: Path, how: signal.Signals) -> None:
+    with rounds(program) as target, in_background(target, tmp_path) as number:
+        os.kill(number, how)
+        assert wait_for(lambda: (differences(target.pid), leftovers(target.pid)) == ([], []))
+        assert wait_for(lambda: number not in [one.pid for one in control.weavings()])
+        target.ask()
+
+
+def test_what_is_refused_in_the_background_is_told_in_front(tmp_path: Path, program: Path) -> None:
+    path = tmp_path / "some.aspect"
+    path.write_text("call(long nobody(long k)) then { report(\"x\"); };")
+    with rounds(program) as target:
+        done = run_gilk("weave", path, "-p", str(target.pid), "-d")
+        assert (done.returncode, done.stdout, "(no-such-function)" in done.stderr) == (2, "", True)
+        done = run_gilk("weave", path, "-d", "-c", "true")
+        assert (done.returncode, "(usage)" in done.stderr) == (2, True)
+
+
+# The line to a weaver, whoever is at its other end.
+
+
+def served(answering: control.Answering, words: dict[str, Any]) -> dict[str, Any]:
+    with control.ControlServer(answering) as server:
+        child = os.fork()
+        if not child:
+            try:
+                control.ask(os.getppid(), words)
+            except TargetError:
+                os._exit(3)
+            except UsageError as error:
+                os._exit(4 if error.slug == "bad-request" else 5)
+            os._exit(0)
+        while True:
+            server.answer()
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                return {"code": os.waitstatus_to_exitcode(status)}
+
+
+def test_a_weaver_answers_and_refuses() -> None:
+    def refuse(words: dict[str, Any]) -> dict[str, Any]:
+        raise UsageError("bad-request", f"{words}")
+
+    assert served(lambda words: words, {"ask": "list"}) == {"code": 0}
+    assert served(refuse, {"ask": "nothing"}) == {"code": 4}
+
+
+def test_nonsense_ends_the_line_and_the_weaver_goes_on() -> None:
+    with control.ControlServer(lambda words: words) as server:
+        name = control._address(control.WeavingName(os.getpid(), os.geteuid()))
+        for said in (b"", b"x" * 5000, b"\xff" * 8, b"\x02\0\0\0\0\0\0\0{]", b"\0\0\0\0\0\0\0\0"):
+            with socket.socket(socket.AF_UNIX) as end:
+                end.connect(name)
+                end.sendall(said)
+                end.shutdown(socket.SHUT_WR)
+                server.answer()
+                assert end.recv(1) == b""
+
+
+def test_a_name_of_somebody_elses_process_is_not_believed() -> None:
+    """A socket that says that it is of process 1."""
+    with socket.socket(socket.AF_UNIX) as squatter:
+        squatter.bind(control._address(control.WeavingName(1, os.geteuid())))
+        squatter.listen()
+        with pytest.raises(GilkError) as raised:
+            control.ask(1, {"ask": "list"})
+        assert raised.value.slug == "no-such-weaving"
+
+
+@pytest.mark.parametrize("bit", [0, 5, 31, 32, 47, 63])
+def test_bits_are_set_and_cleared_alone(bit: int) -> None:
+    memory = bytearray(16)
+    view = memoryview(memory)
+    set_bit(view, 8, bit, True)
+    assert int.from_bytes(memory, "little") == 1 << 64 + bit
+    memory[8:] = b"\xff" * 8
+    set_bit(view, 8, bit, False)
+    assert int.from_bytes(memory[8:], "little") == (1 << 64) - 1 - (1 << bit)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Lines about work that takes long: when they are due, by a clock of the test's own, and where they go."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gilk import activity
+from gilk.activity import Activity
+from gilk.cli import progress
+from gilk.cli.progress import Beat, interval
+from tests.programs.build import build
+
+Environment = dict[str, str]
+IMAGES = Activity("analysing", 12, 31, "images")
+
+
+def test_a_line_every_five_seconds() -> None:
+    beat = Beat(100.0, 5.0)
+    told = {now: beat.line(now, IMAGES) for now in (100.0, 104.9, 105.0, 105.5, 109.9, 110.0, 131.2)}
+    assert {now: line for now, line in told.items() if line is not None} == {
+        105.0: "analysing 12 of 31 images, 5 s",
+        110.0: "analysing 12 of 31 images, 10 s",
+        131.2: "analysing 12 of 31 images, 31 s",
+    }
+
+
+def test_nothing_is_due_when_nothing_is_wanted() -> None:
+    assert Beat(0.0, 0.0).line(1e9, IMAGES) is None
+
+
+def test_work_of_which_nobody_knows_how_much_there_is() -> None:
+    assert Beat(0.0, 1.0).line(7.0, Activity("planning")) == "planning, 7 s"
+
+
+@pytest.mark.parametrize(("given", "seconds"), [("2.5", 2.5), ("0", 0.0), ("-3", 0.0), ("soon", 5.0), (None, 5.0)])
+def test_the_interval(monkeypatch: pytest.MonkeyPatch, given: str | None, seconds: float) -> None:
+    monkeypatch.delenv("GILK_PROGRESS", raising=False)
+    if given is not None:
+        monkeypatch.setenv("GILK_PROGRESS", given)
+    assert interval() == seconds
+
+
+def test_the_thread_ends_with_the_work(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """It tells of what is done meanwhile, until the work is over, whatever ended it."""
+    monkeypatch.setenv("GILK_PROGRESS", "1e-9")
+    seen: list[str] = []
+    with pytest.raises(KeyError), progress.working("waiting", True):
+        activity.tell("analysing", 3, 4, "images")
+        while not any("3 of 4" in line for line in seen):
+            seen += capfd.readouterr().err.splitlines()
+        raise KeyError
+    assert re.fullmatch(r"gilk: (waiting|analysing 3 of 4 images), \d+ s", seen[-1])
+    capfd.readouterr()
+    with progress.working("waiting", False):
+        pass
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run", "-i", "*:entry=count", "--"],
+        ["trace", "-o", "t.parquet", "--"],
+        ["dtrace", "-n", "pid$target:a.out::entry { @ = count(); }", "-c"],
+        ["scan"],
+    ],
+)
+def test_commands_say_how_far_they_are_and_quiet_ones_do_not(
+    gilk_on_path: Environment, tmp_path: Path, command: list[str]
+) -> None:
+    program = str(build("calls"))
+    environment = {**gilk_on_path, "GILK_PROGRESS": "1e-9", "GILK_CACHE": str(tmp_path / "cache")}
+
+    def said(*words: str, **changed: str) -> list[str]:
+        environment_now = {**environment, **changed}
+        command = ["gilk", *words, program]
+        done = subprocess.run(command, env=environment_now, cwd=tmp_path, capture_output=True, text=True, check=True)
+        return re.findall(r"^gilk: (analysing|planning|compiling)\b.*, \d+ s$", done.stderr, re.MULTILINE)
+
+    assert said(*command)
+    assert not said(*command, GILK_PROGRESS="0")
+    if command[0] in ("run", "trace"):
+        assert not said(command[0], "-q", *command[1:])
+        assert not said(command[0], "--json", *command[1:])

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Questions as commands: answers beside strace's, and what the source of a program makes them."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.behaviour.waiting import PATIENCE, wait_for
+
+Environment = dict[str, str]
+PROGRAM = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#define APART __attribute__((noinline))
+#define USED(p) asm volatile("" :: "r"(p) : "memory")
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+APART void three(void) { for (int i = 0; i < 3; i++) { void *p = malloc(100); USED(p); } }
+APART void given(void) { for (int i = 0; i < 5; i++) { void *p = calloc(4, 10); USED(p); free(p); } }
+APART void grow(void) { void *p = realloc(0, 64); p = realloc(p, 128); p = realloc(p, 100000); USED(p); free(p); }
+APART void locking(void) { for (int i = 0; i < 7; i++) { pthread_mutex_lock(&mutex); pthread_mutex_unlock(&mutex); } }
+APART int waits(long us, long number) { usleep(us); USED(number); return 0; }
+APART void calling(void) { for (long i = 0; i < 6; i++) { waits(i % 3 == 2 ? 50000 : 0, 40 + i); USED(i); } }
+int main(int count, char **words) {
+    three(); given(); grow(); locking(); calling();
+    for (int i = 0; i < 9; i++) close(-1);
+    while (count > 1) { usleep(1000); USED(words); }
+    return 3;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("asked")
+    (place / "asked.c").write_text(PROGRAM)
+    subprocess.run(["gcc", "-O1", "-g", "asked.c", "-o", "asked", "-pthread"], cwd=place, check=True)
+    return place / "asked"
+
+
+@pytest.fixture
+def ask(gilk_on_path: Environment) -> Any:
+    def answer(*words: str) -> Any:
+        done = subprocess.run(["gilk", *words], env=gilk_on_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
+
+    return answer
+
+
+def by_name(answer: Any) -> dict[str, Any]:
+    return {row.pop("name"): row for row in answer["rows"]}
+
+
+def test_system_calls_are_those_that_strace_counts(ask: Any, program: Path) -> None:
+    """The program's own; the dynamic loader makes some before gilk is there, none of these."""
+    command = ["strace", "-e", "trace=close,clock_nanosleep", program]
+    told = subprocess.run(command, capture_output=True, text=True).stderr
+    naps = re.findall(r"^clock_nanosleep\(", told, re.MULTILINE)
+    failed = re.findall(r"^close\(.*EBADF", told, re.MULTILINE)
+    assert (len(naps), len(failed)) == (6, 9)
+    found = by_name(ask("syscalls", "--json", "--", str(program)))
+    assert found["close"]["errors"] == found["close"]["calls"] == len(failed)
+    assert (found["clock_nanosleep"]["calls"], found["clock_nanosleep"]["errors"]) == (len(naps), 0)
+    assert found["clock_nanosleep"]["longest"] >= 50_000_000 and found["exit_group"]["calls"] == 1
+
+
+def test_allocations_are_those_of_the_source(ask: Any, program: Path) -> None:
+    answer = ask("mallocs", "--json", "--", str(program))
+    assert answer["totals"] == {"allocations": 11, "allocated": 300 + 200 + 100_192, "frees": 8, "freed": 100_392}
+    assert not answer["partial"] and answer["notes"] == []
+    assert by_name(answer) == {
+        "asked`grow": {"calls": 3, "bytes": 100_192, "largest": 100_000},
+        "asked`three": {"calls": 3, "bytes": 300, "largest": 100},
+        "asked`given": {"calls": 5, "bytes": 200, "largest": 40},
+    }
+
+
+def test_mutexes_are_those_of_the_source(ask: Any, program: Path) -> None:
+    row = by_name(ask("locks", "--json", "--", str(program)))["asked`locking"]
+    assert row["calls"] == 7 and 0 < row["longest"] <= row["time"]
+
+
+def test_slow_calls_have_their_arguments_and_callers(ask: Any, program: Path) -> None:
+    answer = ask("slow", "waits", "--longer-than", "50ms", "--json", "--", str(program))
+    assert answer["totals"]["calls"] == 6
+    slow = {each["arg1"]: each for each in answer["records"]}
+    assert {42, 45} <= set(slow) and all(each["took"] >= 50_000_000 for each in slow.values())
+    assert slow[42]["arg0"] == 50_000 and answer["totals"]["slow"] == len(slow)
+    frames = [re.sub(r"\+0x.*", "", frame) for frame in slow[42]["stack"]]
+    assert frames[:3] == ["asked`waits", "asked`calling", "asked`main"]
+
+
+def test_text_for_people(gilk_on_path: Environment, program: Path) -> None:
+    def told(*words: str) -> str:
+        command = ["gilk", *words, "--", str(program)]
+        return subprocess.run(command, env=gilk_on_path, capture_output=True, text=True, check=True).stderr
+
+    assert re.search(r"^ +5 +200 +40  asked`given$", told("mallocs"), re.MULTILINE)
+    assert "allocations 11, allocated 100692 bytes, frees 8, freed 100392 bytes\n" in told("mallocs", "--limit", "1")
+    assert "and 2 rows more\n" in told("mallocs", "--limit", "1")
+    assert re.search(
+        r"^[\d.]+ms  thread \d+  arg0 0xc350, arg1 0x2a$", told("slow", "waits", "--longer-than", "50ms"), re.MULTILINE
+    )
+
+
+@pytest.mark.parametrize("question", [["syscalls"], ["mallocs"], ["locks"], ["slow", "waits"]])
+def test_ctrl_c_leaves_the_program_as_it_was(gilk_on_path: Environment, program: Path, question: list[str]) -> None:
+    with subprocess.Popen([program, "on"]) as target:
+        try:
+            command = ["gilk", *question, "--json", "-p", str(target.pid)]
+            with subprocess.Popen(command, env=gilk_on_path, stdout=subprocess.PIPE, text=True) as asking:
+                wait_for(lambda: "memfd:gilk" in Path(f"/proc/{target.pid}/maps").read_text())
+                asking.send_signal(signal.SIGINT)
+                assert asking.stdout is not None
+                answer = json.loads(asking.stdout.read().splitlines()[-1])
+                assert asking.wait(PATIENCE) == 0
+            assert answer["restored"] is True
+            assert target.poll() is None and "memfd:gilk" not in Path(f"/proc/{target.pid}/maps").read_text()
+        finally:
+            target.kill()
+
+
+def test_the_time_that_is_given(gilk_on_path: Environment, program: Path) -> None:
+    with subprocess.Popen([program, "on"]) as target:
+        try:
+            command = ["gilk", "syscalls", "--for", "300ms", "--json", "-p", str(target.pid)]
+            done = subprocess.run(command, env=gilk_on_path, capture_output=True, text=True, check=True)
+            assert by_name(json.loads(done.stdout))["clock_nanosleep"]["calls"] > 0
+        finally:
+            target.kill()
+
+
+@pytest.mark.parametrize(
+    ("words", "slug"),
+    [
+        (["syscalls"], "no-target"),
+        (["syscalls", "-p", "1", "--", "true"], "no-target"),
+        (["slow", "nosuch", "--", "true"], "no-such-probe"),
+        (["slow", "a:b:c", "--", "true"], "bad-point"),
+        (["mallocs", "--for", "soon", "-p", "1"], "usage"),
+    ],
+)
+def test_what_cannot_be_asked(gilk_on_path: Environment, words: list[str], slug: str) -> None:
+    done = subprocess.run(["gilk", *words], env=gilk_on_path, capture_output=True, text=True)
+    assert done.returncode == 2 and f"({slug})" in done.stderr

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""D programs in the kernel of the tests' machine, from their text to what they print."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gilk.engines.dtrace.compiled import ProgramText
+from gilk.engines.dtrace.consumer import Consumer
+from gilk.engines.dtrace.machine import OtherMachine
+from gilk.lang.d.macros import Macros
+from gilk.lang.d.options import Options
+from gilk.lang.syntax.source import Source
+from gilk.render.d.messages import Messages
+from gilk.render.d.printer import Printer
+from gilk.render.d.printf import formatted
+from gilk.render.d.style import Style
+from gilk.runs.elsewhere import Elsewhere
+from gilk.targets.kernel.target import KernelTarget
+from tests.lang.d.sessions import Pages
+
+LIMIT = 60.0  # seconds, of a program that does not end by itself
+
+
+@dataclass(frozen=True)
+class Ran:
+    """``restored``: the kernel's code is what it was."""
+
+    lines: list[str]
+    errors: str
+    status: int
+    restored: bool | None
+
+
+def program(kernel: KernelTarget, text: str, command: Sequence[str] = (), **options: str) -> tuple[Consumer, int]:
+    """Compiled, and the process of the command, which waits."""
+    machine = OtherMachine(Elsewhere(kernel.link, lambda: None), kernel)
+    target = machine.start(command) if command else 0
+    chosen = Options()
+    for name, value in {"quiet": "", **options}.items():
+        chosen.set(name, value or None)
+    texts = [ProgramText("script", Source("test.d", text))]
+    consumer = Consumer(texts, Macros({"target": target}, ("test.d",)), chosen, None, (), machine)
+    consumer.compile()
+    return consumer, target
+
+
+def ran(kernel: KernelTarget, text: str, command: Sequence[str] = (), **options: str) -> Ran:
+    """To its end, or that of the command."""
+    consumer, _ = program(kernel, text, command, **options)
+    assert consumer.machine is not None
+    due = time.monotonic() + LIMIT
+    try:
+        refused = consumer.start()
+        assert not refused, refused
+        pages, printer = Pages(), Printer(Messages(), Style.of(consumer.options))
+        for event in consumer.events(lambda: time.monotonic() > due, pages, formatted):
+            pages.take(printer, event)
+        lines = [line for line in bytes(pages.output).decode().splitlines() if line]
+        return Ran(lines, pages.errors, consumer.exit_status, consumer.restored)
+    finally:
+        consumer.machine.close()

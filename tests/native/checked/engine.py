@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""D programs whose clauses run in this process as they would in a kernel: printed for that, checked, and linked."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+from gilk.engines.dtrace import tracing
+from gilk.engines.dtrace.consumer import Consumer
+from gilk.engines.dtrace.in_kernel import printed
+from gilk.toolchain.dprogram import ClauseEvent
+from gilk.trace.d.layout import LAYOUT_FIELDS
+from tests.native.checked.library import Program
+
+
+class _Checked:
+    """Stands where natively compiled clauses do (toolchain.dprogram.Native)."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    def fire(self, group: int, memory: int, event: ClauseEvent, always: bool = False, looks: bool = False) -> None:
+        self._program.fire(group, event, always)
+
+
+class CheckedEngine(tracing.Engine):
+    """An engine without a process, whose clauses are checked code."""
+
+    def begin(self) -> None:
+        made = printed(self.program, self.enabled, self._groups, self._options)
+        layout = [int(getattr(self.memory.layout, name)) for name in LAYOUT_FIELDS]
+        self._attend(self.memory, made.parts, made.aggregations, self._gone)
+        checked = _Checked(Program(made, layout, self._address))
+        with patch.object(tracing, "compiling", _nothing), patch.object(tracing, "Native", lambda _: checked):
+            super().begin()
+
+    def _fires_error(self, probe: object) -> bool:
+        return True
+
+
+class _nothing:
+    """Instead of the compiler."""
+
+    def __init__(self, text: str) -> None:
+        pass
+
+    def __enter__(self) -> object:
+        return lambda: None
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class CheckedConsumer(Consumer):
+    def _tracing(self) -> tracing.Engine:
+        return CheckedEngine(self.compiled.program, self.enabled, self.options, None)

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The driver's checker, linker and helpers of D programs (native/ilk/d) in a program of user space: what it checks and
+ * links runs there as in the kernel.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef uint8_t u8;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int64_t s64;
+
+/* The C library has these for itself, as other types of the same size. */
+#define __u64 abi_u64
+#define __s64 abi_s64
+#include "abi/ilk_d_abi.h"
+#undef __u64
+#undef __s64
+
+/* Instead of task.h: the task is who runs the test. */
+#define ILK_D_TASK_H
+#define ILK_D_NAME 16
+enum { ILK_D_PARENT, ILK_D_UID, ILK_D_GID, ILK_D_EUID, ILK_D_EGID, ILK_D_IDENTITIES };
+
+#include <unistd.h>
+
+static char task_name[ILK_D_NAME] = "dtrace";
+
+static inline const char *ilk_d_task_name(void)
+{
+	return task_name;
+}
+
+static inline u64 ilk_d_task_number(u64 which)
+{
+	switch (which) {
+	case ILK_D_PARENT:
+		return (u64)getppid();
+	case ILK_D_UID:
+		return getuid();
+	case ILK_D_GID:
+		return getgid();
+	case ILK_D_EUID:
+		return geteuid();
+	}
+	return getegid();
+}
+
+#include "ilk/d/helpers.c"
+
+#include "ilk/d/check.h"
+#include "ilk/d/layout.h"
+
+#define SHOWN __attribute__((visibility("default"), used))
+
+SHOWN u32 checked(const u8 *code, u32 size, u32 frame, u32 clausetime, u32 groups, const u32 *entry, u32 *ways, u32 *where)
+{
+	struct ilk_d_code c = { code, size, frame, clausetime, groups, entry, ways, 0 };
+	u32 verdict = ilk_d_check(&c);
+
+	*where = c.where;
+	return verdict;
+}
+
+SHOWN u32 layout_fits(const struct gd_layout *layout)
+{
+	return ilk_d_layout_fits(layout);
+}
+
+static u64 here(u32 number)
+{
+	return (u64)ilk_d_helpers[number];
+}
+
+void leave(void);
+void enter(const void *code, u64 *frame);
+__asm__(".text\n"
+	"leave: ret\n"
+	"enter: push %rbx\n mov %rsi, %rbx\n call *%rdi\n pop %rbx\n ret\n");
+
+/* `copy`: code with room behind it, which is to lie at `at`. */
+SHOWN void linked(u8 *copy, u32 size, u64 at)
+{
+	ilk_d_link(copy, size, at, here, (u64)leave);
+}
+
+/* The same for an emulator: helper N is at `helpers` + 16 N, the exit at `out`. */
+static u64 helpers_at;
+
+static u64 there(u32 number)
+{
+	return helpers_at + 16 * number;
+}
+
+SHOWN void linked_to(u8 *copy, u32 size, u64 at, u64 helpers, u64 out)
+{
+	helpers_at = helpers;
+	ilk_d_link(copy, size, at, there, out);
+}
+
+/* One program at a time. */
+static struct ilk_clauses clauses;
+static struct ilk_run run;
+
+SHOWN void loaded(const struct ilk_d_program *message, u8 *memory)
+{
+	clauses = (struct ilk_clauses){ .memory = memory, .layout = message->layout, .sizes = *message };
+	ilk_d_place_tables(&clauses, message + 1);
+}
+
+SHOWN void fired(const u8 *code, u32 group, u32 always, const struct gd_event *event)
+{
+	run.event = *event;
+	memset(run.frame, 0xa5, sizeof(run.frame)); /* what another run left there */
+	ilk_d_begin(&run, &clauses, event->arg, always, 0);
+	ilk_d_prepare(&run);
+	enter(code + clauses.entry[group], run.frame);
+}
