@@ -120,8 +120,8 @@ class _Search:
         return function if whole is None else self._analysis.function(whole)
 
     def returns(self, function: Function, held: Held, address: int) -> None:
-        """The function may return an address: to those that call it, if it is known who does. Of others it is not
-        believed that they return pairs: what is left in the register of the second half is mostly no result."""
+        """The function may return an address: to those that call it, if it is known who does. Others are
+        believed to return no pairs: the register of the second half mostly has something that was left there."""
         whole = self._whole(function)
         span = self._image.span_at(whole.start)
         if span is None or span.exported or self._is_taken(whole.start):
