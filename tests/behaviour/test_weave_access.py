@@ -16,9 +16,12 @@ from pathlib import Path
 
 import pytest
 
+import gilk
 from gilk.errors import UsageError
 from tests.behaviour.accessed_program import AccessedVariable, build, kept, made, seen_by_valgrind
 from tests.behaviour.advised import COMPILERS
+from tests.behaviour.harness import differences, leftovers
+from tests.behaviour.waiting import wait_for
 
 LEVELS = ("-O0", "-O1", "-O2", "-O3")
 MANY = int(os.environ.get("GILK_ACCESS_SEEDS", "40"))
@@ -130,3 +133,109 @@ def test_every_access_of_many_programs_is_seen(seed: int, tmp_path: Path) -> Non
     made_by = chosen.choice(COMPILERS)
     pie = ("-pie",) if "-no-pie" not in options else ("-fno-pie",)
     assert differing(seed, made_by, (*options, *pie), tmp_path) == ([], [], []), (made_by, options)
+
+
+def test_a_function_that_is_missed_shows(tmp_path: Path) -> None:
+    """The comparison with lackey finds that the instructions of one function are left out."""
+    program = made(0)
+    path = build(tmp_path, program, "gcc", "-O1")
+    variables = kept(path, program.variables)
+    expected = seen_by_valgrind(path, tmp_path, variables)
+    text = tables(variables) + "".join(map(observers, variables)).replace(" then ", " && in(f1, f2, f3, main) then ")
+    found = weave(path, text, tmp_path)[1]
+    assert any(found.get(name, Counter()) != expected[name] for name in expected)
+
+
+THREADS = """\
+#include <pthread.h>
+#include <stdio.h>
+#define NOINLINE __attribute__((noinline, noclone))
+static __thread long mine; long shared; static int stop;
+NOINLINE void store(long n) { shared = n; }
+NOINLINE long load(void) { return shared; }
+NOINLINE int stopped(void) { return stop; }
+static void *work(void *argument)
+{
+	long wrong = 0, n;
+	for (n = 0; n < 20000 || !stopped(); n++) { store(5); wrong += load() != 5; mine++; }
+	(void)argument;
+	return (void *)wrong;
+}
+int main(void)
+{
+	pthread_t thread[4];
+	void *one;
+	long n, wrong = 0;
+	char line[16];
+	shared = 5;
+	for (n = 0; n < 4; n++) pthread_create(thread + n, 0, work, 0);
+	puts("ready"); fflush(stdout);
+	if (!fgets(line, sizeof line, stdin)) return 2;
+	stop = 1;
+	for (n = 0; n < 4; n++) { pthread_join(thread[n], &one); wrong += (long)one; }
+	printf("%ld\\n", wrong);
+	return 0;
+}
+"""
+HOT = """\
+writeGlobal(long shared) && value(v) then inplace { proceed(v); };
+readGlobal(long shared) && value(v) then inplace { long r = proceed(); return r == v ? r : v; };
+perthread seq(writeGlobal(long shared) && value(v); readGlobal(long shared) && value(w) then after { if (v != w) report("%ld", w); });
+"""
+
+
+def test_aspects_come_and_go_while_threads_access(tmp_path: Path) -> None:
+    source, program = tmp_path / "threads.c", tmp_path / "threads"
+    source.write_text(THREADS)
+    subprocess.run(["gcc", "-O2", "-pthread", "-o", program, source], check=True)
+    file = tmp_path / "hot.aspect"
+    file.write_text(HOT)
+    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdin and running.stdout and running.stdout.readline() == "ready\n"
+        for _ in range(4):
+            with gilk.attach(running.pid) as target, gilk.weave(file, target) as woven:
+                    assert wait_for(lambda woven=woven: woven.counts()[2].ended > 1000)  # type: ignore[misc]
+        with gilk.attach(running.pid):
+            assert not differences(running.pid) and not leftovers(running.pid)
+        running.stdin.write("\n")
+        running.stdin.close()
+        assert running.stdout.readline() == "0\n"
+    assert running.returncode == 0
+
+
+LIBRARY = "int counter = 3; int step(int n) { counter += n; return counter; }\n"
+USER = """\
+#include <stdio.h>
+extern int counter; int step(int n);
+__attribute__((noinline)) int look(void) { return counter; }
+int main(void)
+{
+	int first = step(4), second, third;
+
+	counter = 9;
+	second = look();
+	third = step(1);
+	printf("%d %d %d\\n", first, second, third);
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("options", [("-fPIC", "-pie"), ("-fno-pic", "-no-pie")], ids=["got", "copied"])
+def test_a_variable_of_a_library_is_seen_everywhere(options: tuple[str, ...], tmp_path: Path) -> None:
+    """By way of tables of addresses, or where the program has a copy, by that."""
+    for name, text in (("library.c", LIBRARY), ("user.c", USER)):
+        (tmp_path / name).write_text(text)
+    library, program = tmp_path / "libcounting.so", tmp_path / "user"
+    subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", library, tmp_path / "library.c"], check=True)
+    link = [library, f"-Wl,-rpath,{tmp_path}"]
+    subprocess.run(["gcc", "-O2", *options, "-o", program, tmp_path / "user.c", *link], check=True)
+    text = (
+        'writeGlobal(int counter) && value(v) && old(o) then after { report("%s %d %d", jp.function, o, v); };\n'
+        'readGlobal(int counter) && value(v) then { report("%s %d", jp.function, v); };\n'
+    )
+    lines, _ = weave(program, text, tmp_path)
+    reports = [json.loads(line)["report"]["text"] for line in lines if line.startswith("{")]
+    assert "7 9 10" in lines
+    assert [one for one in reports if one.count(" ") == 2] == ["step 3 7", "main 7 9", "step 9 10"]
+    assert {one.split()[0] for one in reports} == {"step", "main", "look"}

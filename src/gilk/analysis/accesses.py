@@ -11,16 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import field
 
-from iced_x86 import Instruction
+from iced_x86 import Instruction, Mnemonic
 
 from gilk.analysis.analysis import Analysis
-from gilk.analysis.followed import RESULTS, SOMEWHERE, AddressRules, Escapes, Held, joined
+from gilk.analysis.followed import FIRST_RESULT, RESULTS, SOMEWHERE, AddressRules, Escapes, Held, joined
 from gilk.analysis.memory_uses import MemoryUse, is_string, memory_use
 from gilk.analysis.model import Block, End, Function
 from gilk.analysis.references import AddressRange, data_pointers, references
 from gilk.arch import decode as x86
 from gilk.arch.effects import REGISTERS
 from gilk.values import dataclass
+
+#: Functions of the start-up code that know where the table of transactional memory ends: a variable may begin there.
+_OF_THE_START_UP = ("deregister_tm_clones", "register_tm_clones")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,23 +100,33 @@ class _Search:
         for at in references(self._image, tuple(ranges)):
             span = self._image.span_at(at)
             if span is None:
-                self._escapes[at] = Escape(at, "", "to code that belongs to no function")
+                if not self._is_padding(at):
+                    self._escapes[at] = Escape(at, "", "to code that belongs to no function")
                 continue
-            function = self._whole(self._analysis.function(span))
-            self._todo[function.start] = function
+            if span.name not in _OF_THE_START_UP:
+                function = self._whole(self._analysis.function(span))
+                self._todo[function.start] = function
+
+    def _is_padding(self, at: int) -> bool:
+        """Whether nothing but idle instructions lie between the functions around."""
+        before, behind = self._image.span_before(at), self._image.span_after(at)
+        if before is None or behind is None:
+            return False
+        gap = self._image.read(before.end, behind.start - before.end)
+        return all(x86.is_nop(one) or x86.is_trap(one) or _is_idle(one) for one in x86.decode(gap, before.end))
 
     def _whole(self, function: Function) -> Function:
         whole = self._image.span_at(function.whole) if function.whole else None
         return function if whole is None else self._analysis.function(whole)
 
     def returns(self, function: Function, held: Held, address: int) -> None:
-        """The function may return an address: to those that call it, if it is known who does."""
+        """The function may return an address: to those that call it, if it is known who does. Others are
+        believed to return no pairs: the register of the second half mostly has something that was left there."""
         whole = self._whole(function)
         span = self._image.span_at(whole.start)
-        jumps = self._analysis.jumps
-        known = (*jumps.taken, *jumps.pointers, self._image.entry)
-        if span is None or span.exported or whole.start in known:
-            self.escape(function, address, "to the caller")
+        if span is None or span.exported or self._is_taken(whole.start):
+            if FIRST_RESULT in held:
+                self.escape(function, address, "to the caller")
             return
         old = self._returning.get(whole.start, Held())
         new = old | dict.fromkeys(RESULTS & held.keys(), SOMEWHERE)
@@ -121,8 +134,13 @@ class _Search:
             self._returning[whole.start] = new
             self._follow([AddressRange(whole.start, whole.start + 1)])
 
+    def _is_taken(self, start: int) -> bool:
+        """Whether somebody else than direct calls and jumps may lead there."""
+        jumps = self._analysis.jumps
+        return start == self._image.entry or start in jumps.taken or start in jumps.pointers
+
     def result_of(self, instruction: Instruction) -> Held:
-        """The addresses that a function which is called leaves in registers."""
+        """The addresses that a function leaves in registers which the instruction calls."""
         return self._returning.get(instruction.near_branch_target, {}) if x86.is_direct_call(instruction) else {}
 
     def _taken(self, target: int) -> int:
@@ -206,7 +224,7 @@ class _Following:
             todo[start] = None
 
     def _through(self, function: Function, block: Block) -> tuple[Held, Held]:
-        """The addresses in registers behind it, and those that landing pads may find there."""
+        """The addresses that registers hold behind it, and those that landing pads may find in them."""
         held, thrown = self._held[block.start], Held()
         for instruction in self._body(function, block):
             before = held
@@ -238,3 +256,8 @@ class _Following:
             steps = self._analysis.steps(function, block)
             known = self._bodies[block.start] = [step.instruction for step in steps]
         return known
+
+
+def _is_idle(instruction: Instruction) -> bool:
+    """``xchg %ax,%ax``, which assemblers fill up with."""
+    return instruction.mnemonic == Mnemonic.XCHG and instruction.op0_register == instruction.op1_register

@@ -33,6 +33,7 @@ _STEPS: Final = {Mnemonic.INC: 1, Mnemonic.DEC: -1}
 ARGUMENTS: Final = sum(1 << number for number in (7, 6, 2, 1, 8, 9))
 #: Registers that have what a function returns.
 RESULTS: Final = frozenset({0, 2})
+FIRST_RESULT: Final = 0
 _STRINGS: Final = (6, 7)  # rsi, rdi
 
 
@@ -48,7 +49,7 @@ def joined(one: Held, other: Held) -> Held:
 
 
 class AddressRules:
-    """Says what instructions do with addresses of ``objects``. ``slots``: words of data that hold one each, and that
+    """Rules for what instructions do with addresses of ``objects``. ``slots``: words of data that hold one each, which
     nobody changes. ``absolute``: numbers in instructions may be addresses."""
 
     def __init__(
@@ -59,7 +60,7 @@ class AddressRules:
         self._object, self._slots, self._absolute, self._taken = objects, slots, absolute, taken
 
     def after(self, held: Held, instruction: Instruction) -> Held:
-        """The addresses in registers behind it. Raises Escapes."""
+        """The addresses that registers hold behind it. Raises Escapes."""
         mnemonic, flow = instruction.mnemonic, instruction.flow_control
         if mnemonic in _COMPARES:
             return held
@@ -219,8 +220,8 @@ def _reads_first(instruction: Instruction) -> bool:
 
 
 def _is_difference(instruction: Instruction) -> bool:
-    same = instruction.op0_kind == instruction.op1_kind == OpKind.REGISTER
-    return same and instruction.mnemonic in (Mnemonic.SUB, Mnemonic.XOR)
+    registers = instruction.op0_kind == instruction.op1_kind == OpKind.REGISTER
+    return registers and instruction.mnemonic in (Mnemonic.SUB, Mnemonic.XOR)
 
 
 def _is_cmov(instruction: Instruction) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The uses that single instructions make of memory operands: whether they read or write, how much, in which manner."""
+"""The uses that single instructions make of their memory operands: reads or writes, how much, and in which manner."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _WRITES: Final = frozenset({OpAccess.WRITE, OpAccess.READ_WRITE, OpAccess.COND_W
 _PERHAPS: Final = frozenset({OpAccess.COND_WRITE})
 _NONE: Final = frozenset({OpAccess.NONE, OpAccess.NO_MEM_ACCESS})
 _ATOMIC: Final = frozenset({Mnemonic.XCHG, Mnemonic.XADD, Mnemonic.CMPXCHG, Mnemonic.CMPXCHG8B, Mnemonic.CMPXCHG16B})
+_HINTS = ("PREFETCH", "NOP", "CLFLUSH", "RESERVEDNOP")
 _PREFETCHES: Final = frozenset(
-    code for name, code in vars(Mnemonic).items()
-    if isinstance(code, int) and name.startswith(("PREFETCH", "NOP", "CLFLUSH", "RESERVEDNOP"))
+    code for name, code in vars(Mnemonic).items() if isinstance(code, int) and name.startswith(_HINTS)
 )
 _STRINGS: Final = frozenset({
     Mnemonic.MOVSB, Mnemonic.MOVSW, Mnemonic.MOVSD, Mnemonic.MOVSQ, Mnemonic.STOSB, Mnemonic.STOSW, Mnemonic.STOSD,
@@ -52,7 +52,7 @@ _MOVES: Final = frozenset({
 })  # fmt: skip
 
 
-class AccessManner(Enum):
+class OperandManner(Enum):
     """How an instruction gets to its memory operand."""
 
     PLAIN = auto()  # reads it, computes, writes it
@@ -69,7 +69,7 @@ class MemoryUse:
     reads: bool
     writes: bool
     size: int
-    manner: AccessManner
+    manner: OperandManner
 
 
 def memory_use(instruction: Instruction) -> MemoryUse | None:
@@ -101,27 +101,27 @@ def is_string(instruction: Instruction) -> bool:
     return any(instruction.op_kind(n) in _STRING_KINDS for n in range(instruction.op_count))
 
 
-def _manner(instruction: Instruction, accesses: list[int], reads: bool, writes: bool, size: int) -> AccessManner:
+def _manner(instruction: Instruction, accesses: list[int], reads: bool, writes: bool, size: int) -> OperandManner:
     if instruction.has_lock_prefix or instruction.mnemonic in _ATOMIC:
-        return AccessManner.ATOMIC
+        return OperandManner.ATOMIC
     if not 0 < size <= _WIDEST or any(one in _PERHAPS for one in accesses) or instruction.code in _BIT_STRINGS:
-        return AccessManner.STRANGE
+        return OperandManner.STRANGE
     if writes and size not in (1, 2, 4, 8) and (reads or size not in (16, 32, 64)):
-        return AccessManner.STRANGE
+        return OperandManner.STRANGE
     if _uses_stack_pointer(instruction) or instruction.flow_control != x86.NEXT:
-        return AccessManner.STRANGE if writes else AccessManner.TIED
+        return OperandManner.STRANGE if writes else OperandManner.TIED
     if size >= 16 and instruction.encoding == EncodingKind.LEGACY and instruction.mnemonic not in _MOVES:
-        return AccessManner.STRANGE if writes else AccessManner.TIED
+        return OperandManner.STRANGE if writes else OperandManner.TIED
     if instruction.op_mask != Register.NONE or RegisterExt.is_vector_register(instruction.memory_index):
-        return AccessManner.STRANGE
-    return AccessManner.PLAIN
+        return OperandManner.STRANGE
+    return OperandManner.PLAIN
 
 
 def _string(instruction: Instruction) -> MemoryUse | None:
     writes = any(instruction.op_kind(n) in (OpKind.MEMORY_ESRDI, OpKind.MEMORY_ESEDI) for n in range(1)) and (
         instruction.mnemonic not in (Mnemonic.SCASB, Mnemonic.SCASW, Mnemonic.SCASD, Mnemonic.SCASQ)
     )
-    return MemoryUse(not writes, writes, x86.memory_bytes(instruction), AccessManner.STRING)
+    return MemoryUse(not writes, writes, x86.memory_bytes(instruction), OperandManner.STRING)
 
 
 def _uses_stack_pointer(instruction: Instruction) -> bool:

@@ -63,10 +63,18 @@ def data_pointers(image: Image, one: AddressRange) -> list[int]:
     slots = [slot for slot, addend in image.relative.items() if one.has(addend)]
     if image.position_independent:
         return sorted(slots)
-    for segment in image.segments:
-        if not segment.executable:
-            skip = -segment.address % 8
-            words = np.frombuffer(segment.data[skip : skip + (len(segment.data) - skip) // 8 * 8], "<u8")
-            hits = np.flatnonzero((words >= one.start) & (words < one.end))
-            slots += [segment.address + skip + 8 * at for at in hits.tolist()]
+    for start, data in _data(image):
+        skip = -start % 8
+        words = np.frombuffer(data[skip : skip + (len(data) - skip) // 8 * 8], "<u8")
+        hits = np.flatnonzero((words >= one.start) & (words < one.end))
+        slots += [start + skip + 8 * at for at in hits.tolist()]
     return sorted(set(slots))
+
+
+def _data(image: Image) -> Iterator[tuple[int, bytes]]:
+    """All that programs write, and constants: no tables for the loader, which have addresses of symbols."""
+    constants = [one for one in image.sections if one.name.startswith((".rodata", ".data.rel.ro"))]
+    yield from ((one.address, image.read(one.address, one.size)) for one in constants)
+    for segment in image.segments:
+        if segment.writable or not (segment.executable or image.sections):
+            yield segment.address, segment.data

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Advice on accesses of variables, as machine code in patches (native/abi/gilk_access.h).
 
-An instruction that reads or writes the variable runs with a place on the stack as its memory operand. The value that
-it is to read is put there before, and one that it has written is taken from there; the variable itself is touched by
-nobody else. So every instruction keeps its meaning, its registers and its flags, whichever it is.
+An instruction that reads or writes the variable runs with a place on the stack as its memory operand: there it reads
+the value that advice decides on, and there advice finds the value that it has written. So every instruction keeps its
+meaning, its registers and its flags, whichever it is.
 
 One that cannot have another operand (atomic, a call, a string instruction) runs as it is, between two observers.
 """
@@ -161,7 +161,7 @@ class _Emission:
             self._drain()
 
     def _observe(self) -> None:
-        """Observers of a write know the value from before, and come again behind the instruction."""
+        """An observer of a write sees the old value, and comes again behind the instruction."""
         builder, behind = self._builder, self._builder.label()
         builder.cold(self._lay_plain)
         if self._read is not None:
@@ -175,7 +175,7 @@ class _Emission:
         builder.place(behind)
 
     def _try(self) -> None:
-        """Have the instruction write to the stack first: it has no operand but that, and the flags."""
+        """The instruction shows on the stack beforehand what it writes; nothing but flags differs the second time."""
         builder, behind, reads_flags = self._builder, self._builder.label(), self._of.instruction.rflags_read != 0
         builder.cold(self._lay_plain)
         if self._read is not None:
@@ -230,7 +230,7 @@ class _Emission:
         builder.local(asm.JMP32, self._end)
 
     def _lay_drain(self, label: int) -> None:
-        """Put a value that was written where it belongs, without advice."""
+        """The value that was written goes where it belongs, without advice."""
         self._builder.place(label)
         if self._of.size in _AT_RAX_R11:
             self._drain()
@@ -243,7 +243,7 @@ class _Emission:
         self._builder.local(asm.JMP32, self._end)
 
     def _fill(self) -> None:
-        """Put the value that is to be read onto the stack. The address is in r11, whose own value comes back."""
+        """Put the value to be read onto the stack. The address is in r11, whose own value comes back."""
         size = self._of.size
         self._builder.emit(_R11_AT_R11[size] + _AT_RSP_R11[size] + asm.load_stack(asm.R11, _R11))
 

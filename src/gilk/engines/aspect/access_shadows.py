@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Shadows of accesses: the instructions of a process that may read or write variables which aspects name."""
+"""Shadows of accesses: instructions of a process that may read or write variables which elements of aspects name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from gilk.analysis.accesses import Escape
-from gilk.analysis.memory_uses import AccessManner
+from gilk.analysis.memory_uses import OperandManner
 from gilk.engines.aspect.shadows import Shadows, is_placed
 from gilk.engines.aspect.variables import (
     FoundVariable,
@@ -38,7 +38,8 @@ _WORDS = (1, 2, 4, 8)
 _VOID = CheckedType("void")
 _WORD = CheckedType("unsigned long", None, 8)
 _MEANS = {
-    AccessManner.PLAIN: Means.EXCHANGED, AccessManner.TIED: Means.READ_ONCE, AccessManner.ATOMIC: Means.OBSERVED,
+    OperandManner.PLAIN: Means.EXCHANGED, OperandManner.TIED: Means.READ_ONCE,
+    OperandManner.ATOMIC: Means.OBSERVED,
 }  # fmt: skip
 
 
@@ -220,8 +221,7 @@ class AccessShadows:
         span = next((one for one in met.elements if one.advice is not None), met.elements[0])
         use, place = where.access.use, _place(where)
         if means is not Means.EXCHANGED and met.replaces:
-            why = f"{place} cannot do without the variable: {where.access.instruction}"
-            raise self._refused_at("atomic-access", span, why)
+            raise self._refused_at("atomic-access", span, f"{place} needs the variable: {where.access.instruction}")
         if means is Means.OBSERVED and met.write and met.needs_value:
             raise self._refused_at(
                 "atomic-access", span, f"nobody knows before what {place} writes: {where.access.instruction}"
@@ -236,7 +236,7 @@ class AccessShadows:
 
     def _refused_at(self, slug: str, one: MetElement, why: str) -> UsageError:
         source = self._file.source
-        hint = "before and after advice can be had" if slug == "atomic-access" else ""
+        hint = "advice before and after can be had"
         return UsageError(slug, f"{source.name}, line {source.line(one.checked.span)}: {why}", hint)
 
     def _line(self, point: CheckedGlobal) -> str:

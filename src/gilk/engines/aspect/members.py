@@ -26,10 +26,9 @@ def member_parts(file: CheckedFile) -> dict[str, VariablePart]:
         numbers = _compiled(_text(file, list(points)))
     except CompileError as error:
         first = next(iter(points.values()))
-        line = f"{file.source.name}, line {file.source.line(first.span)}"
+        where = f"{file.source.name}, line {file.source.line(first.span)}"
         raise UsageError(
-            "cannot-weave",
-            f"{line}: the compiler does not know {first.path}: {error.message}",
+            "cannot-weave", f"{where}: the compiler does not know {first.path}: {error.message}",
             f"declare the variable in %{{ %}}, as the program does: extern struct some {first.path.split('.')[0]};",
         ) from None  # fmt: skip
     pairs = _PAIR.iter_unpack(numbers[: _PAIR.size * len(points)])

@@ -49,7 +49,7 @@ def find_variable(process: Code, name: str, image: str) -> FoundVariable:
     """That of the program, and where it has none of that name, of any library. Raises UsageError `no-such-variable`,
     `ambiguous-variable`."""
     for pattern in (image,) if image else ("", "*"):
-        meant = [loaded for loaded in process.loaded() if _is_meant(loaded, pattern)]
+        meant = (loaded for loaded in process.loaded() if _is_meant(loaded, pattern))
         found = [each for loaded in meant for each in _named(process, loaded, name)]
         if len({one.address for one in found}) > 1:
             images = ", ".join(sorted({one.loaded.name for one in found})[:5])
@@ -72,7 +72,7 @@ def _named(process: Code, loaded: Loaded, name: str) -> Iterator[FoundVariable]:
 def loaded_accesses(
     process: Code, variable: FoundVariable, part: VariablePart
 ) -> tuple[tuple[LoadedAccess, ...], tuple[tuple[Loaded, Escape], ...]]:
-    """The accesses in all images, and the places where an address of the variable gets out of sight."""
+    """The accesses of all images; and where an address of the variable gets out of sight."""
     found: list[LoadedAccess] = []
     escapes: list[tuple[Loaded, Escape]] = []
     for loaded in process.loaded():

@@ -22,14 +22,25 @@ from gilk.lang.c.advice import When
 from gilk.lang.c.signature import CSignature
 from gilk.values import dataclass
 
+#: A copy by one member after the other, as compilers would take vector registers for all at once.
+_SAME = """\
+__attribute__((unused)) static void gilk_same(struct gilk_arguments *to, const struct gilk_arguments *from)
+{
+gilk_move(&to->argument_0, &from->argument_0, sizeof to->argument_0);
+gilk_move(&to->value, &from->value, sizeof to->value);
+gilk_move(&to->old, &from->old, sizeof to->old);
+to->size = from->size;
+to->offset = from->offset;
+}
+"""
 _SIGNATURE = CSignature("void", WOVEN, ("void *gilk_frame", "const void *gilk_where"), False)
 
 
 @dataclass(frozen=True, slots=True)
 class MetAccess:
-    """Reads, or writes, of ``size`` bytes at ``start`` in the process. ``point``: a read as a function that returns
-    the value, a write as one that takes it. ``whole``: that is all of the variable. ``functions``: image and
-    name of those with instructions that make them, which places know by number."""
+    """Reads, or writes, of ``size`` bytes at ``start`` in the process. ``point``: a read as a function that returns the
+    value, a write as one that takes it. ``whole``: that is all of the variable. ``functions``: image and name of those
+    with instructions that make them, which places know by number."""
 
     start: int
     size: int
@@ -83,6 +94,7 @@ def _access(met: MetAccess, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
     yield f"typedef __typeof__({met.point.result.text}) gilk_result_t;"
     yield f"typedef __typeof__({_value_of(met)}) gilk_value_t;"
     yield "struct gilk_arguments { gilk_value_t argument_0, value, old; unsigned long size; long offset; };"
+    yield _SAME
     yield from unit.outer_arguments(met.elements)
     yield from unit.matched(met, aspects)
     yield (
@@ -102,7 +114,8 @@ def _forward(met: MetAccess) -> Iterator[str]:
     yield "#define gilk_proceed() gilk_inner(gilk_call, gilk_at, gilk_came)"
     if met.write:
         yield (
-            "#define gilk_proceed_with(gilk_new) ({ struct gilk_arguments gilk_packed = *gilk_came; "
+            "#define gilk_proceed_with(gilk_new) ({ struct gilk_arguments gilk_packed; "
+            "gilk_same(&gilk_packed, gilk_came); "
             "gilk_packed.argument_0 = gilk_packed.value = (gilk_new); gilk_inner(gilk_call, gilk_at, &gilk_packed); })"
         )
 
@@ -123,7 +136,7 @@ gilk_restore_errno;
 
 
 def _original(met: MetAccess) -> str:
-    """The access itself, and what matches behind it. It finds the variable as advice before it has left that."""
+    """The access itself, and what matches behind it. A read sees what advice before it has done to the variable."""
     if met.write:
         put = "gilk_access_put(gilk_call->access, gilk_call->site, &gilk_variable, &gilk_came->argument_0," \
               " sizeof gilk_came->argument_0);\n"
@@ -131,7 +144,8 @@ def _original(met: MetAccess) -> str:
         body += _after(met, "gilk_came")
     else:
         body = f"""\
-struct gilk_arguments gilk_seen = *gilk_came;
+struct gilk_arguments gilk_seen;
+gilk_same(&gilk_seen, gilk_came);
 gilk_access_load(gilk_call->access, gilk_call->site);
 gilk_access_value(gilk_call->access, gilk_call->site, &gilk_variable, gilk_call->access->bytes, &gilk_seen.value,
 	sizeof gilk_seen.value);

@@ -115,7 +115,7 @@ class MetElement:
 
 
 class Met(Protocol):
-    """The events that elements match at, for the parts of the C: calls of a function, or accesses of a variable."""
+    """Calls of a function, or accesses of a variable, at which elements match, as the parts of their C have them."""
 
     @property
     def point(self) -> CheckedFunction: ...
