@@ -14,7 +14,7 @@ from gilk.session.broker.messages import MOST_MEMORY, Inserted, InsertRequest, i
 from gilk.session.broker.transport import Closed, Line, Message
 from gilk.session.request import CFunction
 from gilk.targets import process as processes
-from gilk.targets.alive import is_alive, reap
+from gilk.targets.alive import is_alive, is_going, reap
 from gilk.targets.bounds import backing_at
 from gilk.targets.launch import ProcessEnd
 from gilk.targets.meeting import Meeting, rendezvous, right_to_trace
@@ -104,18 +104,21 @@ class RemoteTracer(KeeperClient):
     def there(self) -> bool:
         return self._line is not None and self._line.is_open()
 
+    def _gone(self, why: str) -> TargetError:
+        """`no-such-process` where the process has ended, or is about to, which is why the session has."""
+        if is_going(self._pid):
+            return TargetError("no-such-process", f"process {self._pid} has ended")
+        return TargetError("keeper-gone", why)
+
     def say(self, words: dict[str, Any], content: bytes = b"") -> Message:
-        """The answer. Raises TargetError `keeper-gone`, and what the broker raises."""
+        """The answer. Raises TargetError `keeper-gone`, `no-such-process`, and what the broker raises."""
         if self._line is None:
-            raise TargetError("keeper-gone", f"the session of process {self._pid} is closed")
+            raise self._gone(f"the session of process {self._pid} is closed")
         try:
             answer = self._line.ask(words, content)
         except (Closed, TimeoutError):
             self._close()
-            if not is_alive(self._pid):
-                raise TargetError("no-such-process", f"process {self._pid} has ended") from None
-            why = "the process that has the session has gone, or does not answer"
-            raise TargetError("keeper-gone", why) from None
+            raise self._gone("the process that has the session has gone, or does not answer") from None
         except BaseException:  # Ctrl-C: what is asked next would be given this answer
             line, self._line = self._line, None
             line.end(_FAREWELL)
