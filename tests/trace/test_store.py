@@ -169,6 +169,16 @@ def test_a_file_that_may_not_grow_keeps_what_it_has(tmp_path: Path) -> None:
     check_kept(*fill(tmp_path / "a.parquet"))
 
 
+@pytest.mark.usefixtures("limited")
+def test_a_file_in_which_nothing_finds_room_can_be_read(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "a.parquet", SCHEMA, ABOUT)
+    with pytest.raises(StoreError):
+        writer.write(table(0, 100_000, spread=1))
+    writer.close(TALLY)
+    trace = read(partial_path(writer.path))
+    assert (trace.samples.num_rows, trace.tally.partial) == (0, True)
+
+
 needs_mount = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small file system")
 
 

@@ -80,7 +80,7 @@ class TableFile:
             self._stream = pa.ipc.new_stream(self._sink, self.schema, options=options)
         except OSError as error:
             raise self._failure(error) from error
-        self._good = self._sink.position
+        self._append(self._no_rows(), None)  # before that not even the schema is written
 
     def write(self, table: pa.Table) -> None:
         """Add rows. StoreError('disk-full') the first time there is no room; after that they are only counted."""
@@ -89,8 +89,7 @@ class TableFile:
 
     def note(self, notes: Notes) -> None:
         """Add notes for readers of FILE.partial: the metadata of a batch without rows. Raises as write()."""
-        empty = [pa.array([], field.type) for field in self.schema]
-        self._append(pa.RecordBatch.from_arrays(empty, schema=self.schema), notes)
+        self._append(self._no_rows(), notes)
 
     def close(self, notes: Notes) -> Path:
         """Make FILE, with ``notes`` as metadata of its schema, and return its path; or, if rows could not be written or
@@ -116,6 +115,9 @@ class TableFile:
         """Leave no FILE.partial; an earlier FILE stays."""
         self._sink.remove()
         self._sink.close()
+
+    def _no_rows(self) -> Any:
+        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in self.schema], schema=self.schema)
 
     def _append(self, batch: Any, notes: Notes | None) -> None:
         if self._full:
