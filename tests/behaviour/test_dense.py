@@ -68,6 +68,17 @@ def refused_in_one_trace(program: Path, file: Path) -> set[str]:
     return {each["function"] for each in refused}
 
 
+@pytest.mark.parametrize("function", ["value_or", "three_times", "passed"])
+def test_a_function_alone_whose_return_has_no_room(tmp_path: Path, function: str) -> None:
+    """The last of all points that are asked for is refused."""
+    program, file = build("dense", "O1"), tmp_path / "t.parquet"
+    done = run_gilk("trace", "--json", "-o", file, "--scope", f"dense:{function}", "--", program, "50")
+    assert done.returncode == 0, done.stdout
+    trace = json.loads(done.stdout.splitlines()[-1])["trace"]
+    assert trace["calls"] >= 50
+    assert trace["unended"] in ([], [{"function": function, "image": "dense", "reason": "no-room"}])
+
+
 def test_a_function_is_watched_of_which_another_shares_the_first_bytes(tmp_path: Path) -> None:
     """It is planned anew for that, and the other along with it."""
     program, file = build("dense", "O1"), tmp_path / "t.parquet"

@@ -79,8 +79,9 @@ class ClientState:
         if self._region:
             self._numbered.update(zip(numbers, made.carried, strict=True))
         if dormant and self._following is not None:
-            keys = [want.key for _, want in made.carried]
-            self._following.know(np.array(numbers, np.int64), np.array(keys, np.int64))
+            keys = dict(zip(numbers, (want.key for _, want in made.carried), strict=True))
+            all_asked = [one.number for one in asked]  # a client speaks of those that were refused, too
+            self._following.know(np.array(all_asked), np.array([keys.get(iid, -1) for iid in all_asked]))
         return {
             "refused": sorted(made.refused.items()),
             "tactics": sorted(made.tactics.items()),
