@@ -25,31 +25,12 @@ gilk_access_enter:
 	lahf
 	seto	%al
 	push	%rax
-1:	rdfsbase %rax
-	add	gilk_key(%rip), %rax
-	cmp	%gs:0, %rax
-	jne	50f
-	cmpq	$0, %gs:HIGH
-	je	50f
-2:	cmpq	$0, %gs:RUNNING
-	jne	60f
-	lea	OWN+FRAME-8(%rsp), %rax	/* a call that began at the stack pointer itself goes on */
-	cmp	%gs:SHOWN, %rax
-	jae	70f
-3:	mov	%gs:HIGH, %rax
-	sub	%gs:NEXT, %rax
-	cmp	$STACK_SIZE - LEAST, %rax
-	ja	80f
+	may_begin OWN+FRAME-8		/* a call that began at the stack pointer itself goes on */
 
 	push	%rbx
 	push	%rcx
 	push	%rdx
-	push	%rsi
-	push	%rdi
-	push	%r8
-	push	%r9
-	push	%r10
-	push	%r11
+	push_arguments
 	mov	%rsp, %rbx
 	lea	SAVED+OWN+FRAME(%rsp), %rax
 	mov	%rax, %gs:LEFT
@@ -78,12 +59,7 @@ gilk_access_enter:
 	xrstor64 (%rsp)
 5:	mov	%rbx, %rsp
 	movq	$0, %gs:RUNNING
-	pop	%r11
-	pop	%r10
-	pop	%r9
-	pop	%r8
-	pop	%rdi
-	pop	%rsi
+	pop_arguments
 	pop	%rdx
 	pop	%rcx
 	pop	%rbx
@@ -95,28 +71,12 @@ gilk_access_enter:
 	ret
 
 	.subsection 1
-50:	call	gilk_claim_thunk
-	jc	7f
-	cmpq	$0, %gs:HIGH
-	jne	1b
-	jmp	7f			/* there are no stacks yet */
-60:	mov	%gs:HIGH, %rax
-	sub	%rsp, %rax
-	cmp	$STACK_SIZE, %rax
-	jb	62f
-	lea	OWN+FRAME-8(%rsp), %rax
-	ask	gilk_advice_is_inside
-	test	%eax, %eax
-	jz	2b
-62:	incq	%gs:NESTED
+	unusual_begin OWN+FRAME-8
 7:	movslq	(%r11), %rax
 	lea	4(%r11,%rax), %rax
 	mov	%rax, 16(%rsp)
 	jmp	6b
-70:	ask	gilk_advice_prune
-	jmp	3b
-80:	incq	%gs:SKIPPED
-	jmp	7b
+	too_late_to_begin
 	.previous
 
 	.section .note.GNU-stack, "", @progbits

@@ -110,21 +110,7 @@
 	.globl gilk_advice_enter
 gilk_advice_enter:
 	push	%rax
-1:	rdfsbase %rax
-	add	gilk_key(%rip), %rax
-	cmp	%gs:0, %rax
-	jne	50f
-	cmpq	$0, %gs:HIGH
-	je	50f
-2:	cmpq	$0, %gs:RUNNING
-	jne	60f
-	lea	PUSHED+8(%rsp), %rax
-	cmp	%gs:SHOWN, %rax
-	jae	70f
-3:	mov	%gs:HIGH, %rax
-	sub	%gs:NEXT, %rax
-	cmp	$STACK_SIZE - LEAST, %rax
-	ja	80f
+	may_begin PUSHED+8
 
 	lea	PUSHED+8(%rsp), %rax
 	mov	%rax, %gs:LEFT
@@ -260,26 +246,10 @@ gilk_advice_enter:
 	take_back
 	movq	$0, %gs:RUNNING
 	jmp	*-16(%rsp)
-50:	call	gilk_claim_thunk
-	jc	61f
-	cmpq	$0, %gs:HIGH
-	jne	1b
-	jmp	61f			/* there are no stacks yet */
-60:	mov	%gs:HIGH, %rax
-	sub	%rsp, %rax
-	cmp	$STACK_SIZE, %rax
-	jb	62f
-	lea	PUSHED+8(%rsp), %rax
-	ask	gilk_advice_is_inside
-	test	%eax, %eax
-	jz	2b
-62:	incq	%gs:NESTED
-61:	pop	%rax
+	unusual_begin PUSHED+8
+7:	pop	%rax
 	go_on
-70:	ask	gilk_advice_prune
-	jmp	3b
-80:	incq	%gs:SKIPPED
-	jmp	61b
+	too_late_to_begin
 	.previous
 
 /* A function returns that may be the end of one that has advice. r11: a list. */

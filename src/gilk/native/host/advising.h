@@ -38,4 +38,52 @@
 	pop	%rbp
 	.endm
 
+/*
+ * Whether advice may begin in this thread, whose stack pointer is \above plus rsp where the patch has come from. If it
+ * may not, or not at once, go to 50 to 80, which are in unusual_begin and too_late_to_begin. Overwrites rax and flags.
+ */
+	.macro	may_begin above
+1:	rdfsbase %rax
+	add	gilk_key(%rip), %rax
+	cmp	%gs:0, %rax
+	jne	50f
+	cmpq	$0, %gs:HIGH
+	je	50f
+2:	cmpq	$0, %gs:RUNNING
+	jne	60f
+	lea	\above(%rsp), %rax
+	cmp	%gs:SHOWN, %rax
+	jae	70f
+3:	mov	%gs:HIGH, %rax
+	sub	%gs:NEXT, %rax
+	cmp	$STACK_SIZE - LEAST, %rax
+	ja	80f
+	.endm
+
+/* The thread has no block yet, or is within advice. Goes on at 7, which follows, where advice cannot begin. */
+	.macro	unusual_begin above
+50:	call	gilk_claim_thunk
+	jc	7f
+	cmpq	$0, %gs:HIGH
+	jne	1b
+	jmp	7f			/* there are no stacks yet */
+60:	mov	%gs:HIGH, %rax
+	sub	%rsp, %rax
+	cmp	$STACK_SIZE, %rax
+	jb	62f
+	lea	\above(%rsp), %rax
+	ask	gilk_advice_is_inside
+	test	%eax, %eax
+	jz	2b
+62:	incq	%gs:NESTED
+	.endm
+
+/* Ended calls take room of the calls that go on, or there is none left. */
+	.macro	too_late_to_begin
+70:	ask	gilk_advice_prune
+	jmp	3b
+80:	incq	%gs:SKIPPED
+	jmp	7b
+	.endm
+
 #endif
