@@ -182,6 +182,6 @@ def _symbols(program: Path) -> dict[str, tuple[int, int]]:
 
 
 def kept(program: Path, variables: tuple[AccessedVariable, ...]) -> tuple[AccessedVariable, ...]:
-    """Those that the compiler has left as they are: it may split static ones, or do without."""
+    """The variables that the compiler has left as they are: it may split static ones, or do without."""
     symbols = _symbols(program)
     return tuple(one for one in variables if symbols.get(one.name, (0, 0))[1] == one.size)

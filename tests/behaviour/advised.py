@@ -63,6 +63,13 @@ def waiting(functions: str, called: str, given: int) -> str:
     return _WAITING % (functions, called, given)
 
 
+def aspects(place: Path, text: str) -> Path:
+    """A file of aspects."""
+    path = place / "woven.aspect"
+    path.write_text(text)
+    return path
+
+
 def build(place: Path, source: str, *options: str, compiler: str = "gcc") -> Path:
     """A program of which ``source`` has `static void one_round(void)`."""
     path, output = place / f"program.{'cpp' if compiler.endswith('++') else 'c'}", place / "program"

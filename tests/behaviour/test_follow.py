@@ -17,6 +17,7 @@ from gilk.engines.follow.scope import TraceScope
 from gilk.image.lookup import spans
 from tests.behaviour.harness import Loop, children, differences, wait_for
 from tests.programs.build import build
+from tests.programs.opener import opener
 
 PROGRAMS = ("threads", "fork", "signals", "exceptions", "syscalls", "hot8", "dlopen", "ucontext", "sigpc", "vfork")
 QUICK = ("fork", "signals")
@@ -52,31 +53,10 @@ def test_code_is_exchanged_and_put_back_again_and_again(name: str) -> None:
         assert loop.alive()
 
 
-OPENS_AND_CLOSES = """
-#include <dlfcn.h>
-#include <unistd.h>
-int main(int count, char **words)
-{
-	void *plugin = 0;
-	char byte;
-	while (read(0, &byte, 1) == 1) {
-		if (plugin)
-			plugin = dlclose(plugin), (void *)0;
-		else if (!((int (*)(int))dlsym(plugin = dlopen(words[1], RTLD_NOW), "plugin_hot"))(3))
-			return 1;
-		write(1, &byte, 1);
-	}
-	return 0;
-}
-"""
-
-
 def test_a_library_that_has_gone_when_following_begins(tmp_path: Path) -> None:
     """Nothing has changed when that is found; then all else is followed."""
-    (tmp_path / "opens.c").write_text(OPENS_AND_CLOSES)
-    subprocess.run(["cc", "-O1", "-w", "-o", tmp_path / "opens", tmp_path / "opens.c"], check=True)
-    plugin = build("dlopen").with_name("plugin.so")
-    with subprocess.Popen([tmp_path / "opens", plugin], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+    opens, plugin = opener(tmp_path)
+    with subprocess.Popen([opens, plugin], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
 
         def switch() -> None:
             assert program.stdin is not None and program.stdout is not None

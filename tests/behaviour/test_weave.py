@@ -19,7 +19,7 @@ import pytest
 
 import gilk
 from gilk.errors import GilkError
-from tests.behaviour.advised import build, rounds
+from tests.behaviour.advised import aspects, build, rounds
 from tests.behaviour.harness import ENVIRONMENT, differences, leftovers, run_gilk, wait_for
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "aspects"
@@ -46,12 +46,6 @@ A: call(long twice(long a)) && return(r) && if (r > 4) then after { report("twic
 @pytest.fixture(scope="module")
 def parser(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("parser"), PARSER)
-
-
-def aspects(place: Path, text: str) -> Path:
-    path = place / "woven.aspect"
-    path.write_text(text)
-    return path
 
 
 def woven(path: Path, pid: int, *more: str) -> tuple[list[str], dict[str, Any], str]:

@@ -12,7 +12,7 @@ import pytest
 import gilk
 from gilk.engines.aspect.weaving import Weaving
 from gilk.lang.aspect.woven import AspectCounts
-from tests.behaviour.advised import build, rounds
+from tests.behaviour.advised import aspects, build, rounds
 
 PROGRAM = """
 #include <pthread.h>
@@ -39,12 +39,6 @@ FAR = 1e12  # seconds, on the clock of the looks
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("gone"), PROGRAM)
-
-
-def aspects(place: Path, text: str) -> Path:
-    path = place / "gone.aspect"
-    path.write_text(text)
-    return path
 
 
 def counts(weaving: Weaving) -> AspectCounts:

@@ -21,7 +21,7 @@ from gilk.engines.aspect.membership import Members, read_choices
 from gilk.engines.aspect.tending import Tender, may_ask
 from gilk.errors import GilkError
 from gilk.lang.aspect.woven import GroupChange
-from tests.behaviour.advised import Rounds, build, rounds
+from tests.behaviour.advised import Rounds, aspects, build, rounds
 from tests.behaviour.harness import ENVIRONMENT, differences, leftovers, run_gilk, wait_for
 
 PROGRAM = """
@@ -72,12 +72,6 @@ def named(program: Path, tmp_path: Path) -> Path:
     return path
 
 
-def aspects(place: Path, text: str = COUNTED) -> Path:
-    path = place / "groups.aspect"
-    path.write_text(text)
-    return path
-
-
 class Weaver:
     """`gilk weave --json` that goes on until it is told to end."""
 
@@ -110,7 +104,7 @@ def is_woven(pid: int) -> bool:
 
 def test_members_by_name_are_those_that_are_there(named: Path, program: Path, tmp_path: Path) -> None:
     with several(named, 2) as (one, two), rounds(program) as other:
-        weaver = Weaver(aspects(tmp_path), "-g", f"A=name:{named.name}")
+        weaver = Weaver(aspects(tmp_path, COUNTED), "-g", f"A=name:{named.name}")
         assert weaver.begun == {str(one.pid): 1, str(two.pid): 1}
         with rounds(named) as late:
             for each in (one, two, other, late):
@@ -122,7 +116,7 @@ def test_members_by_name_are_those_that_are_there(named: Path, program: Path, tm
 
 def test_processes_that_are_watched_for_join_and_end(named: Path, tmp_path: Path) -> None:
     """There is none at the beginning; one that comes is woven, and one that ends is not the end of the weaving."""
-    weaver = Weaver(aspects(tmp_path), "-g", f"A=all:{named.name[:5]}*{named.name[5:]}")
+    weaver = Weaver(aspects(tmp_path, COUNTED), "-g", f"A=all:{named.name[:5]}*{named.name[5:]}")
     for _ in range(2):
         with rounds(named) as one:
             assert wait_for(lambda one=one: is_woven(one.pid))
@@ -134,10 +128,10 @@ def test_processes_that_are_watched_for_join_and_end(named: Path, tmp_path: Path
 
 
 def test_children_of_a_process_are_watched_for(program: Path, tmp_path: Path) -> None:
-    """Those of a shell that is there already, and of which the first lines are not executed."""
+    """A program is woven that a shell begins, which was there before."""
     shell = subprocess.Popen(["sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert shell.stdin is not None and shell.stdout is not None
-    weaver = Weaver(aspects(tmp_path), "-g", f"A=children:{shell.pid}")
+    weaver = Weaver(aspects(tmp_path, COUNTED), "-g", f"A=children:{shell.pid}")
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     shell.stdin.write(f"{program} < {fifo}\n")
@@ -178,12 +172,12 @@ def test_one_that_refuses_is_enough_for_none(program: Path, tmp_path: Path) -> N
     with rounds(program) as good, subprocess.Popen(["sleep", "1000"]) as bad:
         try:
             members = ("-p", str(good.pid), "-p", str(bad.pid))
-            done = run_gilk("weave", aspects(tmp_path), *members, "--for", "1")
+            done = run_gilk("weave", aspects(tmp_path, COUNTED), *members, "--for", "1")
             assert (done.returncode, "(no-such-function)" in done.stderr) == (2, True)
             assert (differences(good.pid), leftovers(good.pid)) == ([], [])
-            done = run_gilk("weave", aspects(tmp_path), *members, "--at-least", "2", "--for", "1")
+            done = run_gilk("weave", aspects(tmp_path, COUNTED), *members, "--at-least", "2", "--for", "1")
             assert (done.returncode, "(no-such-function)" in done.stderr) == (2, True)
-            weaver = Weaver(aspects(tmp_path), *members, "--at-least", "1")
+            weaver = Weaver(aspects(tmp_path, COUNTED), *members, "--at-least", "1")
             assert weaver.begun == {str(good.pid): 1}
             good.ask()
             said, _ = weaver.end()
@@ -224,12 +218,12 @@ A: call(long hit(long k)) && if (k == 1000) then { leave(B, pid()); };
     "words", ["A", "=1", "A=", "A=x", "A=1,", "A=name:", "A=some:x", "A=children:x", "A=12345678901", "B=1", "A=²"]
 )
 def test_bad_members_are_refused_by_name(words: str, tmp_path: Path) -> None:
-    done = run_gilk("weave", aspects(tmp_path), "-g", words)
+    done = run_gilk("weave", aspects(tmp_path, COUNTED), "-g", words)
     assert (done.returncode != 0, "(bad-group)" in done.stderr, done.stdout) == (True, True, ""), done.stderr
 
 
 def test_a_name_that_nobody_has(tmp_path: Path) -> None:
-    done = run_gilk("weave", aspects(tmp_path), "-g", "A=name:nobody-is-called-so")
+    done = run_gilk("weave", aspects(tmp_path, COUNTED), "-g", "A=name:nobody-is-called-so")
     assert "(no-such-process)" in done.stderr
 
 

@@ -15,7 +15,7 @@ import pytest
 import gilk
 from gilk.engines.aspect.weaving import Weaving
 from gilk.errors import TargetError
-from tests.behaviour.advised import Rounds, build, rounds
+from tests.behaviour.advised import Rounds, aspects, build, rounds
 from tests.behaviour.harness import differences, leftovers, wait_for
 
 PROGRAM = """
@@ -80,12 +80,6 @@ SCRIBBLED = TOGETHER.replace("seq(A:", "instances 64 unique(text) seq(A, B:").re
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("together"), PROGRAM)
-
-
-def aspects(place: Path, text: str) -> Path:
-    path = place / "together.aspect"
-    path.write_text(text)
-    return path
 
 
 @contextmanager

@@ -12,7 +12,8 @@ import pytest
 
 from gilk.trace.reading import read
 from tests.behaviour.harness import Loop, run_gilk
-from tests.programs.build import build, compile_text
+from tests.programs.build import build
+from tests.programs.opener import opener
 from tests.trace_oracle.paced import alpha, program
 
 Environment = dict[str, str]
@@ -67,28 +68,9 @@ def test_what_is_called_too_often_is_left_out(gilk_on_path: Environment, tmp_pat
     assert report["restored"] is True
 
 
-#: Opens its argument and calls plugin_hot in it, or closes it, for each byte of input.
-OPENS = """
-#include <dlfcn.h>
-#include <unistd.h>
-int main(int count, char **words)
-{
-	void *plugin = 0;
-	char byte;
-	while (read(0, &byte, 1) == 1) {
-		if (plugin)
-			plugin = dlclose(plugin), (void *)0;
-		else if (!((int (*)(int))dlsym(plugin = dlopen(words[1], RTLD_NOW), "plugin_hot"))(3))
-			return 1;
-	}
-	return 0;
-}
-"""
-
-
 def test_a_scope_may_name_a_library_that_is_opened_later(gilk_on_path: Environment, tmp_path: Path) -> None:
     """Its constructors are in the trace, too; a scope of which nothing ever comes is refused at the end."""
-    opens, plugin = compile_text(tmp_path, "opens", OPENS, "-O1", "-w"), build("dlopen").with_name("plugin.so")
+    opens, plugin = opener(tmp_path)
     done = run(gilk_on_path, tmp_path, "--scope", "plugin*:", "--", opens, plugin, stdin="x")
     assert done.returncode == 0, done.stderr
     calls = Counter(row["function"] for row in read(tmp_path / "trace.parquet").flow.table.to_pylist())

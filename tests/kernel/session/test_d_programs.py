@@ -47,7 +47,7 @@ def shell(guest: Guest, script: str) -> str:
 
 
 def counted(lines: list[str]) -> dict[str, int]:
-    """Of lines ``KEY COUNT``."""
+    """The counts by key; each line is ``KEY COUNT``."""
     return {key: int(count) for key, _, count in (line.rpartition(" ") for line in lines)}
 
 
@@ -107,7 +107,7 @@ def test_every_entry_has_its_return(kernel: KernelTarget, calls: Path) -> None:
 
 
 def test_bytes_read_are_those_of_proc(kernel: KernelTarget, guest: Guest) -> None:
-    """What vfs_read() returned to the process is what /proc/PID/io says that it has read."""
+    """The bytes that vfs_read() returned are those that dd has asked for, in as many calls."""
     text = """
         fbt::vfs_read:return /pid == $target && (long)arg1 > 0/ { @ = sum((long)arg1); }
         fbt::vfs_read:entry /pid == $target/ { @calls = count(); }
