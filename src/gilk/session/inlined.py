@@ -86,7 +86,7 @@ class NamedFunctions:
 
 
 def _of_source(function: Function, typed: Iterable[str]) -> list[str]:
-    """Those of the names typed that the function's source has for it."""
+    """The names among those typed by which the function goes in its source."""
     return [name for name in typed if goes_by(function.name, name)]
 
 

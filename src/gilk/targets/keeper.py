@@ -167,7 +167,7 @@ class Keeper:
         return list(self._batches.only(units).values())
 
     def _idle(self, units: Units) -> Units:
-        """Those that are not in force."""
+        """The units among these that are not in force."""
         return {n: some - self._batches.live[n].active for n, some in units.items()}
 
     def copy_code(self, units: Units) -> tuple[Copy, ...]:

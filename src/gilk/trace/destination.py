@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gilk.errors import StoreError
 
-#: Of the length of ".partial", which it is not: whoever waits for that waits until there is something to be told.
+#: It is as long as ".partial", and another name: a script that waits for FILE.partial waits until there is data.
 _LIKE_PARTIAL = ".checked"
 
 

@@ -40,7 +40,7 @@ class MemberChoice:
         return self.how in _WATCHED
 
     def of(self, found: Iterable[Seen]) -> set[int]:
-        """Those of the processes."""
+        """The numbers of the processes that it chooses among those that were seen."""
         if self.how is MemberKind.PID:
             return {int(self.word)}
         if self.how is MemberKind.CHILDREN:

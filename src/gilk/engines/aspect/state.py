@@ -179,18 +179,23 @@ class WovenState:
         high = min(int(part["high"]), limit)
         heads = np.frombuffer(self._view, _HEADS, high, self._layout.instances[aspect.number])
         words = heads["word"].copy()
-        dead = _ended(heads, (words & _BUSY) != 0, words >> _ABOVE, has_ended)
-        for row in dead:
+        for row in _ended(heads, (words & _BUSY) != 0, words >> _ABOVE, has_ended):
             heads["word"][row] = int.from_bytes(os.urandom(6), "little") << 16 | _DEAD << 1
-        part["marked"] += np.uint64(len(dead))
+            part["marked"] += np.uint64(1)
+        if aspect.automaton.sharing is not Sharing.ANY:
+            self._mark_gone(part, heads, words, aspect.automaton.sharing, has_ended)
+
+    @staticmethod
+    def _mark_gone(
+        part: Array, heads: Array, words: Array, sharing: Sharing, has_ended: Callable[[int, int], bool]
+    ) -> None:
+        """Mark the open instances of threads, or of processes, that have ended. ``words``: as they were before."""
         open_ = ((words & _BUSY) == 0) & ((words >> np.uint64(1) & _STAGES) != 0) & (heads["gone"] != heads["serial"])
         open_ &= (words >> np.uint64(1) & _STAGES) != _DEAD
-        sharing = aspect.automaton.sharing
-        if sharing is not Sharing.ANY:
-            numbers = heads["tid"] if sharing is Sharing.THREAD else np.zeros(high, np.uint32)
-            for row in _ended(heads, open_, numbers, has_ended):
-                heads["gone"][row] = heads["serial"][row]
-                part["marked"] += np.uint64(1)
+        numbers = heads["tid"] if sharing is Sharing.THREAD else np.zeros(len(heads), np.uint32)
+        for row in _ended(heads, open_, numbers, has_ended):
+            heads["gone"][row] = heads["serial"][row]
+            part["marked"] += np.uint64(1)
 
     def rows(self, table: str) -> Iterator[TableRow]:
         """The entries of a table, in no order."""

@@ -39,13 +39,7 @@ gilk_access_enter:
 	testl	$1, SITE_VECTORS(%r11)
 	jz	4f
 	sub	$AREA, %rsp
-	xor	%eax, %eax		/* the header must be zero before xsave */
-	.irp	word, 512, 520, 528, 536, 544, 552, 560, 568
-	mov	%rax, \word(%rsp)
-	.endr
-	mov	$PARTS, %eax
-	xor	%edx, %edx
-	xsave64	(%rsp)
+	save_vectors
 4:	lea	SAVED+OWN(%rbx), %rdi
 	mov	%r11, %rsi
 	movslq	4(%r11), %rax

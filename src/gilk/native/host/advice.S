@@ -162,13 +162,7 @@ gilk_advice_enter:
 	jz	4f
 	sub	$AREA, %rsp
 	mov	%rsp, VECTORS(%rbx)
-	xor	%eax, %eax		/* the header must be zero before xsave */
-	.irp	word, 512, 520, 528, 536, 544, 552, 560, 568
-	mov	%rax, \word(%rsp)
-	.endr
-	mov	$PARTS, %eax
-	xor	%edx, %edx
-	xsave64	(%rsp)
+	save_vectors
 4:	mov	STACK(%r11), %ecx
 	jrcxz	5f
 	lea	15(%rcx), %rax

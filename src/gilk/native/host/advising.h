@@ -38,6 +38,17 @@
 	pop	%rbp
 	.endm
 
+/* The vector registers to the area at the stack pointer. Overwrites rax and rdx. */
+	.macro	save_vectors
+	xor	%eax, %eax		/* the header must be zero before xsave */
+	.irp	word, 512, 520, 528, 536, 544, 552, 560, 568
+	mov	%rax, \word(%rsp)
+	.endr
+	mov	$PARTS, %eax
+	xor	%edx, %edx
+	xsave64	(%rsp)
+	.endm
+
 /*
  * Whether advice may begin in this thread, whose stack pointer is \above plus rsp where the patch has come from. If it
  * may not, or not at once, go to 50 to 80, which are in unusual_begin and too_late_to_begin. Overwrites rax and flags.

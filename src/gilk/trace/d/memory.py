@@ -118,7 +118,7 @@ class ProgramMemory:
         self.control.version = VERSION
         self.control.magic = MAGIC
 
-    # Of memory elsewhere this is a copy (trace/d/copied.py); where it is shared nothing is to be done.
+    # Where the memory is elsewhere, this is a copy of it (trace/d/copied.py); where it is shared, there is no copy.
 
     def look(self) -> None:
         """Have the control page, the drops and the heads of buffers here be as they are there."""
