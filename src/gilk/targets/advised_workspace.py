@@ -10,7 +10,8 @@ from gilk.splice.access import AccessAdvice
 from gilk.splice.advice import Advised, AdvisedEntry, compared
 from gilk.splice.planner import PatchContext
 from gilk.targets.arena_parameters import ArenaWord
-from gilk.targets.workspace import ARENA_SIZE, LINE, ArenaSite, Workspace
+from gilk.targets.arena_site import LINE, ArenaSite
+from gilk.targets.workspace import ARENA_SIZE, Workspace
 from gilk.toolchain.advice import CompiledAdvice
 from gilk.toolchain.runtime import runtime
 
@@ -39,8 +40,8 @@ class AdvisedWorkspace(Workspace):
         site, key = self._site_of(ground), id(compiled)
         if key not in site.accessed:
             linked = self._link(site, compiled.compiled, 0)
-            site.accessed[key] = AccessAdvice(linked.plain, compiled.vectors)
-        return site.accessed[key]
+            site.accessed[key] = compiled, AccessAdvice(linked.plain, compiled.vectors)
+        return site.accessed[key][1]
 
     def advised_on(self, ground: PatchContext, entry: AdvisedEntry, kind: type[Advised]) -> Advised:
         """The instrument that the same advice has at another point, maybe of another image."""

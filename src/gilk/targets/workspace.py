@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Callable, Collection
-from dataclasses import field, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,15 +17,14 @@ from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import EVERYTHING
 from gilk.errors import CompileError, MemoryTaken, TargetError
 from gilk.lang.c.advice import PRIVATE
-from gilk.splice.access import AccessAdvice
 from gilk.splice.allocator import PAGE, REACH, Arena, OutOfSpace, PunPages
-from gilk.splice.host import Host
 from gilk.splice.instrument import CallWithIid, CallWithRegisters, CallWithValues, Instrument
 from gilk.splice.plan import Plan
 from gilk.splice.planner import PatchContext
 from gilk.splice.policy import BESIDE, PROCESS
 from gilk.splice.template import Array, PlanTemplate, claim, conflicts, unclaim
 from gilk.targets.arena_parameters import ArenaParameters, ArenaWord
+from gilk.targets.arena_site import LINE, ArenaSite
 from gilk.targets.base import Loaded, Target
 from gilk.targets.batch import Batch, Byte, pack
 from gilk.targets.held import ArenaMap
@@ -36,7 +35,6 @@ from gilk.targets.symbols import Found, Resolver
 from gilk.targets.templates import Placed, PlacedBatch, Shape, Spot, place, runtime_room
 from gilk.toolchain.instrument import CompiledObject, Linked, link_instrument
 from gilk.toolchain.runtime import runtime
-from gilk.values import dataclass
 
 ARENA_SIZE = 64 << 20
 HELD_SIZE = 64 << 10  # writable data of instruments, below the key page
@@ -44,21 +42,8 @@ _MOST_ARENAS = 8
 _MOST_PUN_PAGES = 24_000  # vm.max_map_count is 65530 by default, and a page may split a gap in two
 _TABLES = _MOST_ARENAS * ARENA_SIZE + _MOST_PUN_PAGES * PAGE
 _TABLE_SIZE = 64 << 20
-LINE = 64  # bytes
 _TRIES = 8  # to map what the process has not mapped itself meanwhile
 _CODE_SIZE = _TABLES + 2 * _TABLE_SIZE
-
-
-@dataclass
-class ArenaSite:
-    """An arena at work: its allocator, what instruments refer to, and those linked for it."""
-
-    arena: Arena
-    host: Host
-    held_next: int
-    linked: dict[tuple[str, str], Linked] = field(default_factory=dict)
-    words: dict[int, int] = field(default_factory=dict)  # where addresses are written down
-    accessed: dict[int, AccessAdvice] = field(default_factory=dict)  # by identity of what was compiled
 
 
 class Workspace:

@@ -10,25 +10,21 @@ Functions go by numbers, in the order in which their images were made ready.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gilk.analysis.model import Function
 from gilk.engines.follow.callers import callers
 from gilk.engines.follow.functions import Functions, of_plans, of_template
+from gilk.engines.follow.means import Activated, FollowingMeans, Keys
 from gilk.engines.follow.scope import TraceScope, calls
 from gilk.errors import GilkError, TargetError
 from gilk.image.model import FunctionSpan
 from gilk.session.base import BaseSession
-from gilk.session.placed import ReadyTiming
-from gilk.session.request import Wanted
 from gilk.session.staging import Timed
 from gilk.splice import points
 from gilk.splice.plan import Refusal
@@ -38,13 +34,9 @@ from gilk.splice.template_build import Progress
 from gilk.targets.base import Loaded
 from gilk.trace.drain import Chunk
 from gilk.trace.gates import Gates
-from gilk.trace.probes import ProbeRow
 from gilk.trace.traced import Unended, Unfollowed
 from gilk.values import dataclass
 
-Keys = NDArray[np.int64]
-#: By key: the tactics of those that are had, and why others are refused.
-Outcome = tuple[Mapping[int, str], Mapping[int, str]]
 _MOST = 1 << 24  # probes
 _TRIES = 8  # to follow what a program unmaps and maps again meanwhile
 
@@ -57,16 +49,7 @@ class Followed:
     image: str
 
 
-@dataclass(frozen=True)
-class Activated:
-    """How long it took, and the keys of probes that could not be had after all: nothing of their functions is in
-    force."""
-
-    took: Timed
-    lost: frozenset[int] = frozenset()
-
-
-class BaseFollower(BaseSession):
+class BaseFollower(FollowingMeans, BaseSession):
     """Besides what a session does. Its gates are how it waits for what the program does.
 
     ``of_iid``: by iid, the number of the function whose entry it is; -1 for others.
@@ -86,51 +69,6 @@ class BaseFollower(BaseSession):
         self._carried: set[int] = set()  # functions that are in force all the time, along with something else
         self._late: set[int] = set()  # functions of which it showed when they were to be followed that they cannot be
         self._expected: frozenset[int] | None = None
-
-    # What it is done by.
-
-    @abstractmethod
-    def _templates(self, images: Sequence[Loaded], told: Progress) -> dict[Path, PlanTemplate]:
-        """The timing of all functions of each image, by its path; without those for which there can be none."""
-
-    @abstractmethod
-    def _place(self, loaded: Loaded, template: PlanTemplate, starts: set[int]) -> tuple[ReadyTiming | None, set[int]]:
-        """Have those functions of an image dormant that are in its template; and the starts of those that are left."""
-
-    @abstractmethod
-    def _put_dormant(self, wanted: Sequence[Wanted], rows: Sequence[ProbeRow]) -> Outcome:
-        """Have probes dormant that are planned one by one. Raises GilkError."""
-
-    @abstractmethod
-    def _copy(self, keys: Keys) -> int:
-        """Have copies of the code ready in which these are in force; how many."""
-
-    @abstractmethod
-    def _expect(self, keys: Keys, busy: Keys) -> None:
-        """``_start`` is to activate these; ``busy``: those of functions that are called often."""
-
-    @abstractmethod
-    def _start(self) -> Activated:
-        """Raises TargetError; then nothing has changed."""
-
-    @abstractmethod
-    def _activate(self, keys: Keys) -> Activated:
-        """Raises TargetError; then nothing has changed."""
-
-    @abstractmethod
-    def _deactivate(self, keys: Keys) -> Timed:
-        """Raises TargetError; then nothing has changed."""
-
-    @abstractmethod
-    def _forget_image(self, loaded: Loaded, number: int) -> None:
-        """It has been unmapped. ``number``: of its batch."""
-
-    @abstractmethod
-    def _put_gate(
-        self, loaded: Loaded, places: Sequence[tuple[Function, Point]], gate: int, first: bool
-    ) -> tuple[set[int], list[str]]:
-        """Put a gate at points of a function. ``first``: it is met before what is recorded there. The functions that
-        are in force from now on because it is, and why the gate is refused."""
 
     @property
     def expects(self) -> bool:

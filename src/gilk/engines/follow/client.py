@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gilk.analysis.model import Function
-from gilk.engines.follow.base import Activated, BaseFollower, Keys, Outcome
+from gilk.engines.follow.base import BaseFollower
+from gilk.engines.follow.means import Activated, Keys, Outcome
 from gilk.errors import TargetError
 from gilk.session.broker.client_session import ClientSession
 from gilk.session.broker.messages import InsertRequest

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gilk.analysis.model import Function
-from gilk.engines.follow.base import Activated, BaseFollower, Keys, Outcome
+from gilk.engines.follow.base import BaseFollower
+from gilk.engines.follow.means import Activated, Keys, Outcome
 from gilk.errors import TargetError
 from gilk.session.entry import Entry
 from gilk.session.placed import ReadyTiming, place_timing
