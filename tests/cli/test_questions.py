@@ -112,6 +112,14 @@ def test_text_for_people(gilk_on_path: Environment, program: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(("function", "hint"), [("no_such", "LIBRARY:no_such"), ("libc:no_such", "gilk scan --list")])
+def test_a_function_that_is_not_there(gilk_on_path: Environment, program: Path, function: str, hint: str) -> None:
+    command = ["gilk", "slow", function, "--", str(program)]
+    done = subprocess.run(command, env=gilk_on_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert f"there is no function '{function}' (no-such-function)" in done.stderr and hint in done.stderr
+
+
 @pytest.mark.parametrize("question", [["syscalls"], ["mallocs"], ["locks"], ["slow", "waits"]])
 def test_ctrl_c_leaves_the_program_as_it_was(gilk_on_path: Environment, program: Path, question: list[str]) -> None:
     with subprocess.Popen([program, "on"]) as target:

@@ -9,6 +9,7 @@ import click
 
 from gilk.cli.asking import ask, target_options
 from gilk.cli.duration import Duration
+from gilk.errors import GilkError, UsageError
 
 
 @click.command()
@@ -30,4 +31,15 @@ def slow(function: str, threshold: int, depth: int, **given: Any) -> int:
     """Show the calls of [IMAGE:]FUNCTION that take long, with two arguments and the stack."""
     from gilk.api import questions  # here: --help need not wait for it
 
-    return ask(questions.slow.question(function, threshold, depth), given)
+    try:
+        return ask(questions.slow.question(function, threshold, depth), given)
+    except GilkError as error:
+        if error.slug != "no-such-probe":  # that would speak of a program in D, which nobody has typed
+            raise
+        raise UsageError("no-such-function", f"there is no function {function!r}", _hint(function)) from None
+
+
+def _hint(function: str) -> str:
+    if ":" in function:
+        return "`gilk scan --list FILE` lists the functions of an image"
+    return f"without an image it is one of the program itself; name the library that has it, as in LIBRARY:{function}"
