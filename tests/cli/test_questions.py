@@ -152,7 +152,7 @@ def test_the_time_that_is_given(gilk_on_path: Environment, program: Path) -> Non
     [
         (["syscalls"], "no-target"),
         (["syscalls", "-p", "1", "--", "true"], "no-target"),
-        (["slow", "nosuch", "--", "true"], "no-such-probe"),
+        (["slow", "nosuch", "--", "true"], "no-such-function"),
         (["slow", "a:b:c", "--", "true"], "bad-point"),
         (["mallocs", "--for", "soon", "-p", "1"], "usage"),
     ],
