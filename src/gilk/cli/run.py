@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from gilk.cli.choosing import processes_options
 from gilk.cli.mangled import mangled_option
 from gilk.cli.running import carry_out_for_user, command_option, lasting_option, split_command, verbose_option
 from gilk.errors import UsageError
@@ -47,7 +48,7 @@ and takes all instruments out.
     metavar="POINTS=INSTRUMENT",
     help="What to put where; repeatable.",
 )
-@click.option("-p", "--pid", "pids", multiple=True, type=int, help="A running process; repeatable.")
+@processes_options
 @command_option()
 @lasting_option
 @click.option(
@@ -79,7 +80,9 @@ def run(
 
     requests = [runs.parse_request(text) for text in inserts]
     if not words and not pids and not all(request.of_kernel for request in requests):
-        raise UsageError("no-target", "there is nothing to instrument", "give -p PID, -c 'COMMAND' or -- COMMAND")
+        raise UsageError(
+            "no-target", "there is nothing to instrument", "give -p PID, --name GLOB, -c 'COMMAND' or -- COMMAND"
+        )
     if coverage is not None:
         from gilk.api.coverage import check_coverage
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from gilk.cli.choosing import processes_options
 from gilk.cli.mangled import mangled_option
 from gilk.cli.running import carry_out_for_user, command_option, split_command, verbose_option
 from gilk.errors import UsageError
@@ -32,7 +33,7 @@ which, and from when on; --all follows them too. Ctrl-C ends the trace and takes
 
 
 @click.command(help=_HELP)
-@click.option("-p", "--pid", "pids", multiple=True, type=int, help="A running process; repeatable.")
+@processes_options
 @command_option()
 @click.option("--start", default="now", metavar="EVENT", show_default=True, help="When to begin.")
 @click.option("--stop", "end", default="exit", metavar="EVENT", show_default=True, help="When to end.")
@@ -75,7 +76,9 @@ def trace(
 ) -> int:  # fmt: skip
     words = split_command(line, command)
     if not words and not pids and not in_kernel:
-        raise UsageError("no-target", "there is nothing to trace", "give -p PID, -c 'COMMAND' or -- COMMAND")
+        raise UsageError(
+            "no-target", "there is nothing to trace", "give -p PID, --name GLOB, -c 'COMMAND' or -- COMMAND"
+        )
     from gilk.api import traces  # here: --help need not wait for it
 
     running = traces.prepare_trace(

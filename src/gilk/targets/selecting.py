@@ -76,6 +76,24 @@ def descendants(found: Iterable[Seen], ancestor: int) -> set[int]:
     return there
 
 
+def chosen(pids: Iterable[int], globs: Iterable[str], ancestors: Iterable[int]) -> tuple[int, ...]:
+    """The numbers given, then those of processes whose names match, then those of all descendants of ancestors: each
+    once, and in order as they are found. Raises TargetError `no-such-process` where a name or an ancestor has none."""
+    there = processes()
+    found = list(pids)
+    for glob in globs:
+        found += sorted(_some(named(there, glob), f"no process is called {glob!r}"))
+    for ancestor in ancestors:
+        found += sorted(_some(descendants(there, ancestor), f"process {ancestor} has no children"))
+    return tuple(dict.fromkeys(found))
+
+
+def _some(found: set[int], why: str) -> set[int]:
+    if not found:
+        raise TargetError("no-such-process", why, "gilk sees the processes that it may look into")
+    return found
+
+
 class Watched:
     """All processes, looked at again and again. Those that are known are looked at less often than new ones."""
 

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The options that choose running processes: by number, by name, and as children of others."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gilk.errors import UsageError
+
+if TYPE_CHECKING:
+    _Type = click.ParamType[tuple[int, ...]]
+else:
+    _Type = click.ParamType  # generic from click 8.2 on
+
+
+class Pids(_Type):
+    """Numbers of processes, with commas between."""
+
+    name = "pid"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """Raises UsageError `usage`."""
+        if isinstance(value, tuple):
+            return value
+        words = str(value).split(",")
+        if not all(word.isascii() and word.isdecimal() and 0 < len(word) < 10 for word in words):
+            raise UsageError("usage", f"-p: {value!r} is no number of a process", "for example 4711, or 4711,4712")
+        return tuple(map(int, words))
+
+
+_OPTIONS = (
+    click.option("-p", "--pid", "pids", multiple=True, type=Pids(), metavar="PID",
+                 help="A running process, or several with commas between; repeatable."),
+    click.option("--name", "names", multiple=True, metavar="GLOB",
+                 help="The running processes whose programs are called so; repeatable."),
+    click.option("--children-of", "ancestors", multiple=True, type=click.IntRange(1), metavar="PID",
+                 help="The processes that this one has begun, and those that they have; repeatable."),
+)  # fmt: skip
+
+
+def processes_options(command: Callable[..., int]) -> Callable[..., int]:
+    """-p, --name and --children-of; the command is given ``pids``, the numbers of all processes that they choose."""
+
+    @functools.wraps(command)
+    def choosing(*, pids: Any, names: Any, ancestors: Any, **given: Any) -> int:
+        found = tuple(pid for some in pids for pid in some)
+        if names or ancestors:
+            from gilk.api.processes import chosen  # here: --help need not wait for it
+
+            found = chosen(found, names, ancestors)
+        return command(pids=found, **given)
+
+    for option in reversed(_OPTIONS):
+        choosing = option(choosing)
+    return choosing

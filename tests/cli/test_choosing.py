@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Running processes are chosen by number, by name and by their parent; each is instrumented once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import gilk
+from gilk.errors import TargetError
+from gilk.targets.selecting import chosen
+from tests.behaviour.harness import children, mortal, run_gilk, wait_for
+from tests.programs.build import compile_text
+
+SOURCE = r"""
+#include <unistd.h>
+__attribute__((noipa)) void tick(void) { usleep(1000); }
+int main(void)
+{
+	write(1, "ready\n", 6);
+	for (;;)
+		tick();
+}
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """A program by a name that nobody else has."""
+    return compile_text(tmp_path, f"gk{os.getpid()}", SOURCE, "-O1", "-w")
+
+
+@pytest.fixture
+def family(program: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A shell that has begun it twice."""
+    with subprocess.Popen(["sh", "-c", f"{program} & {program} & wait"], stdout=subprocess.DEVNULL) as shell:
+        try:
+            assert wait_for(lambda: all_are(program, children(shell.pid), 2))
+            yield shell
+        finally:
+            for pid in children(shell.pid):
+                os.kill(pid, 9)
+            shell.wait()
+
+
+def all_are(program: Path, pids: list[int], count: int) -> bool:
+    return [Path(f"/proc/{pid}/comm").read_text().strip() for pid in pids] == [program.name] * count
+
+
+def seen(file: Path, *words: str) -> set[int]:
+    """The processes in which a run has seen something."""
+    done = run_gilk("run", "-i", "tick:entry=stamp", "-o", file, *words, "--for", "200ms")
+    assert done.returncode == 0, done.stderr
+    return set(gilk.read(file).samples["pid"].to_pylist())
+
+
+def test_by_name_and_by_parent(program: Path, family: subprocess.Popen[bytes]) -> None:
+    found = tuple(sorted(children(family.pid)))
+    assert chosen((), [program.name[:-1] + "?"], ()) == found
+    assert chosen((), (), [family.pid]) == found
+    assert chosen(found[1:], [program.name], [family.pid]) == (found[1], found[0])
+    with pytest.raises(TargetError) as refused:
+        chosen((), (), found[:1])
+    assert refused.value.slug == "no-such-process"
+
+
+def test_all_that_are_called_so_are_instrumented(
+    program: Path, family: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    file, two = tmp_path / "seen.parquet", set(children(family.pid))
+    with mortal([program]) as third:
+        assert third.stdout is not None and third.stdout.readline() == b"ready\n"
+        assert seen(file, "--name", program.name) == {*two, third.pid}
+        assert seen(file, "--children-of", str(family.pid)) == two
+        assert seen(file, "--children-of", str(family.pid), "-p", str(third.pid)) == {*two, third.pid}
+        assert seen(file, "-p", ",".join(map(str, two))) == two
+
+
+@pytest.mark.parametrize("words", [["-p", "1,"], ["-p", "x"], ["-p", "-1"], ["--children-of", "x"], ["-p", "1 2"]])
+def test_what_is_no_process(words: list[str]) -> None:
+    done = run_gilk("run", "-i", "main:entry=count", *words)
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
