@@ -13,20 +13,21 @@ _VERSION = re.compile(r"(-[0-9.]+)?\.so.*\Z")
 _FOREIGN_ROOT = re.compile(r"/proc/\d+/root(?=/)")
 
 
-def matches(pattern: str, path: str, soname: str = "", main: bool = False) -> bool:
+def matches(pattern: str, path: str, soname: str = "", main: bool = False, link: str = "") -> bool:
     """Whether ``pattern``, a shell glob, matches a name of the image whose file is at ``path``.
 
     A pattern with a slash is matched with the whole path, as the process has it. Any other is matched with the file's
     name and with ``soname`` ('' where the image has none), each of them also without its version: ``libc`` names
-    libc.so.6 and libc-2.36.so, ``python3`` names python3.11. ``main``: the image is the program itself.
+    libc.so.6 and libc-2.36.so, ``python3`` names python3.11. ``main``: the image is the program itself. ``link``: the
+    name of the link by which it was executed, one of its names then.
     """
     if "/" in pattern:
         return fnmatch.fnmatchcase(_FOREIGN_ROOT.sub("", path, count=1), pattern)
-    return (main and pattern in MAIN) or any(fnmatch.fnmatchcase(name, pattern) for name in names(path, soname))
+    return (main and pattern in MAIN) or any(fnmatch.fnmatchcase(name, pattern) for name in names(path, soname, link))
 
 
-def names(path: str, soname: str = "") -> Iterator[str]:
+def names(path: str, soname: str = "", link: str = "") -> Iterator[str]:
     """The short names of an image, the file's own first; none is empty, and some may be the same."""
-    for name in filter(None, (path.rpartition("/")[2], soname.rpartition("/")[2])):
+    for name in filter(None, (path.rpartition("/")[2], soname.rpartition("/")[2], link)):
         yield name
         yield from filter(None, (_VERSION.sub("", name), name.partition(".")[0]))

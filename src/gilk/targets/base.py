@@ -36,7 +36,8 @@ if TYPE_CHECKING:  # a protocol need not wait for what it names
 
 @dataclass(frozen=True)
 class Loaded:
-    """An image where the loader put it: run-time address = link-time address + ``bias``."""
+    """An image where the loader put it: run-time address = link-time address + ``bias``. ``link``: the name of the link
+    by which the program was executed, if it was by one."""
 
     path: Path
     bias: int
@@ -44,6 +45,7 @@ class Loaded:
     end: int
     main: bool
     soname: str = ""
+    link: str = ""
 
     @property
     def name(self) -> str:
@@ -51,7 +53,7 @@ class Loaded:
 
     def is_meant(self, pattern: str) -> bool:
         """Whether the image goes by a name that the glob matches (spec/image.py); an empty one means all images."""
-        return not pattern or image_names.matches(pattern, str(self.path), self.soname, self.main)
+        return not pattern or image_names.matches(pattern, str(self.path), self.soname, self.main, self.link)
 
 
 class Code(Protocol):

@@ -18,7 +18,7 @@ from gilk.image.model import ElfSymbol, Image
 from gilk.targets.base import Loaded
 from gilk.targets.exchanged import Extent
 from gilk.targets.mapped_file import open_mapped
-from gilk.targets.maps import Mapping, program_of
+from gilk.targets.maps import Mapping, link_of, program_of
 
 _PAGE = 4096
 _MOST_OPEN = 256
@@ -31,6 +31,7 @@ class Files:
         self._pid = pid
         self._open: dict[Path, File] = {}
         self._images: dict[Path, Image] = {}
+        self._links: dict[Path, str] = {}
         self._paths: dict[tuple[int, int, str], Path | None] = {}  # of what is mapped: device, inode, name
 
     @property
@@ -105,8 +106,14 @@ class Files:
             if segment.flags & PF_X and low <= mapping.offset < segment.offset + max(segment.size, 1):
                 bias = mapping.start - mapping.offset + segment.offset - segment.address
                 start, end = loads[0].address, loads[-1].address + loads[-1].size
-                return Loaded(path, bias, start + bias, end + bias, main, file.soname)
+                called = self._link(path) if main else ""
+                return Loaded(path, bias, start + bias, end + bias, main, file.soname, called)
         return None
+
+    def _link(self, path: Path) -> str:
+        if path not in self._links:
+            self._links[path] = link_of(self._pid, path)
+        return self._links[path]
 
     def extents(self, mapping: Mapping) -> list[Extent]:
         """The segments of a file that is mapped; none where it cannot be read."""

@@ -109,6 +109,17 @@ def program_of(pid: int) -> str:
         return ""
 
 
+def link_of(pid: int, path: Path) -> str:
+    """The name of the link beside the program at ``path`` by which the process has executed it (redis-server leads to
+    redis-check-rdb, ls to busybox); '' where it has not. The process may call itself what it likes (prctl(2)): a name
+    counts where a link of that name leads to its file."""
+    with contextlib.suppress(OSError):
+        name = Path(f"/proc/{pid}/comm").read_text(errors="replace").rstrip("\n")
+        if name not in ("", ".", "..", path.name) and "/" not in name and os.path.samefile(path.with_name(name), path):
+            return name
+    return ""
+
+
 def heap_start(pid: int) -> int:
     """Where the kernel lets the heap begin (start_brk, field 47 of /proc/PID/stat, proc(5)); 0 when it does not say."""
     try:

@@ -26,7 +26,7 @@ from gilk.splice.host import Host
 from gilk.splice.patch_context import PatchContext
 from gilk.targets.image import pretend_loaded
 from gilk.targets.mapped_file import open_mapped
-from gilk.targets.maps import Mapping, find_room, occupied, read_maps
+from gilk.targets.maps import Mapping, find_room, link_of, occupied, read_maps
 from gilk.values import dataclass
 
 #: The name of this machine's running kernel. A file of that name is ./kernel.
@@ -126,8 +126,8 @@ def _is_meant(pid: int, pattern: str, mapping: Mapping, path: str, main: bool) -
         return main
     if image_names.matches(pattern, path, "", main):
         return True
-    with suppress(GilkError), closing(File(_file(pid, mapping, main))) as file:
-        return image_names.matches(pattern, path, file.soname)
+    with suppress(GilkError), closing(File(found := _file(pid, mapping, main))) as file:
+        return image_names.matches(pattern, path, file.soname, link=link_of(pid, found) if main else "")
     return False
 
 
