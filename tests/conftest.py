@@ -30,6 +30,7 @@ settle()  # also for tests that have a cache of their own, kernels are fetched o
 # Most tests start gilk, which need not be compiled each time, also where nothing is to be written beside the sources.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("PYTHONPYCACHEPREFIX", str(build_place() / "bytecode"))
+os.environ["GILK_PROGRESS"] = "0"  # lines about progress come after seconds, on a machine that has much to do
 # Correctness is not a matter of timing, also not of how long an example takes.
 settings.register_profile("gilk", deadline=None)
 settings.load_profile("gilk")
@@ -50,7 +51,6 @@ def gilk_on_path(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "PYTHONPATH": str(ROOT / "src"),
         "GILK_CACHE": str(tmp_path_factory.mktemp("cache")),
         "NO_COLOR": "1",
-        "GILK_PROGRESS": "0",
     }
 
 
