@@ -10,17 +10,20 @@ from gilk.api.kernels import kernel_of
 from gilk.api.processes import hold
 from gilk.errors import UsageError
 from gilk.render.histogram import by_function
+from gilk.render.period import to_json as period_json
+from gilk.render.period import to_text as period_text
 from gilk.render.report import RunReport
 from gilk.runs import strategy
 from gilk.runs.outcome import Result
+from gilk.runs.periods import Period, Periods
 from gilk.runs.run import Progress, Run
 from gilk.runs.strategy import Chosen
 from gilk.session.request import Builtin, CFunction, Request
 from gilk.trace.destination import check as check_output
 
 __all__ = [
-    "CFunction", "Progress", "Request", "Result", "Run", "RunReport", "args", "c", "check_output", "count",
-    "parse_request", "prepare_run", "regs", "report", "stamp", "time",
+    "CFunction", "Period", "Periods", "Progress", "Request", "Result", "Run", "RunReport", "args", "c", "check_output",
+    "count", "parse_request", "period_json", "period_text", "prepare_run", "regs", "report", "stamp", "time",
 ]  # fmt: skip
 
 count, stamp, args, regs, time = Builtin.COUNT, Builtin.STAMP, Builtin.ARGS, Builtin.REGS, Builtin.TIME

@@ -3,14 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from gilk.cli.choosing import processes_options
+from gilk.cli.duration import Duration
 from gilk.cli.mangled import mangled_option
 from gilk.cli.running import carry_out_for_user, command_option, lasting_option, split_command, verbose_option
 from gilk.errors import UsageError
+
+if TYPE_CHECKING:
+    from gilk.api import runs
 
 _HELP = """Put instruments at points of a program while it runs.
 
@@ -52,6 +58,10 @@ and takes all instruments out.
 @command_option()
 @lasting_option
 @click.option(
+    "--every", type=Duration("1s or 500ms", least=10_000_000), metavar="TIME",
+    help="Print the hits of each period of so long as it ends; with --json an object a line.",
+)  # fmt: skip
+@click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write samples to a Parquet file."
 )
 @click.option(
@@ -71,7 +81,7 @@ and takes all instruments out.
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @mangled_option
 def run(
-    inserts: tuple[str, ...], pids: tuple[int, ...], line: str | None, lasting: int | None,
+    inserts: tuple[str, ...], pids: tuple[int, ...], line: str | None, lasting: int | None, every: int | None,
     output: Path | None, coverage: Path | None, as_json: bool, quiet: bool, verbose: bool, machine: str, flight: bool,
     command: tuple[str, ...],
 ) -> int:  # fmt: skip
@@ -97,4 +107,20 @@ def run(
             result.notes += write_coverage(coverage, running, result)
         return runs.report(result)
 
-    return carry_out_for_user(running, seconds, bool(words), as_json, quiet, report, verbose)
+    look = _periods(running, every, bool(words), as_json)
+    return carry_out_for_user(running, seconds, bool(words), as_json, quiet, report, verbose, look)
+
+
+def _periods(running: runs.Run, every: int | None, launched: bool, as_json: bool) -> Callable[[runs.Progress], None]:
+    """A function to call with the run's progress; it prints periods that have ended. ``every``: ns, None for never."""
+    if every is None:
+        return lambda _state: None
+    import json
+
+    from gilk.api.runs import Period, Periods, period_json, period_text
+
+    def tell(period: Period) -> None:
+        text = json.dumps(period_json(period)) + "\n" if as_json else period_text(period)
+        click.echo(text, nl=False, err=launched and not as_json)
+
+    return Periods(running, every / 1e9, tell).look

@@ -123,14 +123,20 @@ def split_command(line: str | None, command: tuple[str, ...]) -> tuple[str, ...]
 
 
 def carry_out(
-    running: runs.Run, seconds: float | None, stop: Stop, silent: bool, shares_terminal: bool, until: Callable[[], bool]
-) -> runs.Result:
-    """Run a session, from the first probe that goes in to the last that is out."""
+    running: runs.Run, seconds: float | None, stop: Stop, silent: bool, shares_terminal: bool,
+    until: Callable[[], bool], look: Callable[[runs.Progress], None] = lambda _state: None,
+) -> runs.Result:  # fmt: skip
+    """Run a session, from the first probe that goes in to the last that is out. ``look`` is called all the time."""
     stop.install()
     with working("analysing and planning", not silent):
         running.begin(stop.at_once())
     with progress(not silent and not shares_terminal) as show:
-        running.wait(seconds, until, show)
+
+        def see(state: runs.Progress) -> None:
+            look(state)
+            show(state)
+
+        running.wait(seconds, until, see)
     return running.finish()
 
 
@@ -147,14 +153,16 @@ def let_go_at_last(running: runs.Run) -> Iterator[None]:
 def carry_out_for_user(
     running: runs.Run, seconds: float | None, launched: bool, as_json: bool, quiet: bool,
     report: Callable[[runs.Result], Report], verbose: bool = False,
+    look: Callable[[runs.Progress], None] = lambda _state: None,
 ) -> int:  # fmt: skip
-    """Run a session and print its report. Returns the exit status, which is that of the launched program.
+    """Run a session and print its report. Returns the exit status, which is that of the launched program. ``look`` is
+    called with the run's progress as it goes on.
 
     A launched program has the terminal, and gets its Ctrl-C itself: the first one is the program's own affair.
     """
     stop = Stop(shared=launched and running.elsewhere is None)
     with let_go_at_last(running):
-        told = report(carry_out(running, seconds, stop, quiet or as_json, launched, stop))
+        told = report(carry_out(running, seconds, stop, quiet or as_json, launched, stop, look))
         if not quiet and not as_json:
             click.echo(told.render(verbose=verbose), nl=False, err=launched)
         status = _exit_status(running, stop) if launched else 0
