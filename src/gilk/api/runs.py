@@ -15,11 +15,12 @@ from gilk.render.period import to_text as period_text
 from gilk.render.report import RunReport
 from gilk.runs import strategy
 from gilk.runs.outcome import Result
-from gilk.runs.periods import Period, Periods
+from gilk.runs.periods import Periods
 from gilk.runs.run import Progress, Run
 from gilk.runs.strategy import Chosen
 from gilk.session.request import Builtin, CFunction, Request
 from gilk.trace.destination import check as check_output
+from gilk.trace.period import Period
 
 __all__ = [
     "CFunction", "Period", "Periods", "Progress", "Request", "Result", "Run", "RunReport", "args", "c", "check_output",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a run has seen in one period, as lines of text and as one JSON object."""
+"""A period of a run, as lines of text and as one JSON object."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from gilk.render.names import with_names
 from gilk.render.report import losses, top_counts
 from gilk.render.text import plural
-from gilk.runs.periods import Period
+from gilk.trace.period import Period
 
 
 def to_text(period: Period) -> str:

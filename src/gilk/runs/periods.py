@@ -7,18 +7,7 @@ from collections.abc import Callable, Mapping
 
 from gilk.runs.outcome import added
 from gilk.runs.run import Progress, Run
-from gilk.values import dataclass
-
-
-@dataclass(frozen=True)
-class Period:
-    """``at``: seconds since all probes were in, at its end. The others are of the period alone: hits by point, without
-    the points that had none; records; records that were dropped."""
-
-    at: float
-    counts: Mapping[str, int]
-    records: int
-    drops: int
+from gilk.trace.period import Period
 
 
 class Periods:

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""One period of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gilk.values import dataclass
+
+
+@dataclass(frozen=True)
+class Period:
+    """``at``: seconds since all probes were in, at its end. The others are of the period alone: hits by point, without
+    the points that had none; records; records that were dropped."""
+
+    at: float
+    counts: Mapping[str, int]
+    records: int
+    drops: int
