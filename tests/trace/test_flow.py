@@ -169,12 +169,22 @@ def test_a_return_after_dropped_records_begins_where_they_were() -> None:
 
 
 def test_what_is_open_at_the_stop_lasts_until_then_but_not_in_a_thread_that_has_ended() -> None:
-    tally = Tally(trace=TraceDescription(start_ns=0, stop_ns=1000, omitted=(Omitted("b", "prog", 5, 7),)))
+    tally = Tally(trace=TraceDescription(start_ns=0, stop_ns=1000, omitted=(Omitted("d", "prog", 5, 7),)))
     flow = flow_of(
         records(("time-entry", "a", 96, 1), ("time-entry", "b", 64, 1), ("time-entry", "_exit", 64, 2)), tally
     )
     assert [(r[1], r[4], r[5]) for r in seen(flow)] == [("a", 1000, "open"), ("b", 990, "open"), ("_exit", 0, "left")]
     assert (flow.start_ns, flow.stop_ns, flow.omitted[0].calls) == (0, 1000, 7)
+
+
+def test_a_call_is_over_when_its_function_is_left_out_for_its_return_is_not_recorded() -> None:
+    tally = Tally(trace=TraceDescription(start_ns=0, stop_ns=1000, omitted=(Omitted("b", "prog", 25, 7),)))
+    events = [("time-entry", "a", 96, 1), ("time-entry", "b", 64, 1), ("time-entry", "c", 32, 1)]
+    more = [("time-return", "c", 32, 1), ("time-entry", "d", 48, 1), ("time-return", "d", 48, 1)]
+    flow = flow_of(records(*events, *more), tally)
+    assert [(r[1], r[3], r[4], r[5], r[6]) for r in seen(flow)] == [
+        ("a", 0, 1000, "open", -1), ("b", 10, 15, "left", 0), ("c", 20, 5, "left", 1), ("d", 40, 10, "whole", 0)
+    ]  # fmt: skip
 
 
 def test_some_threads_of_a_flow() -> None:

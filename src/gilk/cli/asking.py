@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The common parts of the commands that ask a process a question: `syscalls`, `mallocs`, `locks` and `slow`."""
+"""The common parts of the commands that ask a process a question: `syscalls`, `mallocs`, `locks`, `slow` and
+`top`."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def target_options(command: Command) -> Command:
             click.option("-p", "--pid", type=int, help="A running process."),
             command_option(),
             lasting_option,
-            click.option("--limit", type=click.IntRange(0), default=25, show_default=True,
+            click.option("-n", "--limit", type=click.IntRange(0), default=25, show_default=True,
                          help="How many rows to print; 0: all."),
             click.option("--json", "as_json", is_flag=True,
                          help="Print the answer as one JSON object, the last line of standard output."),
@@ -42,13 +43,19 @@ def target_options(command: Command) -> Command:
     return command
 
 
+def one_target(given: dict[str, Any]) -> tuple[str, ...]:
+    """The command to launch; () where a process is given. Raises UsageError `no-target`."""
+    command = split_command(given["line"], given["words"])
+    if bool(command) == (given["pid"] is not None):
+        raise UsageError("no-target", "one process is asked", "give -p PID, -c 'COMMAND' or -- COMMAND")
+    return command
+
+
 def ask(question: Question, given: dict[str, Any]) -> int:
     """Ask, print the answer, and return the exit status. ``given`` are the values of target_options."""
     from gilk.api.questions import answered, session_of
 
-    command = split_command(given["line"], given["words"])
-    if bool(command) == (given["pid"] is not None):
-        raise UsageError("no-target", "one process is asked", "give -p PID, -c 'COMMAND' or -- COMMAND")
+    command = one_target(given)
     as_json, stop, deadline = given["as_json"], Stop(shared=bool(command)), _Deadline(given["lasting"])
     stop.install()
     session = session_of(question, given["pid"], command, lambda: stop() or deadline.passed())

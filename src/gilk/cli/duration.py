@@ -29,5 +29,6 @@ class Duration(_Type):
         found = value if isinstance(value, int) else duration.nanoseconds(value)
         if found is None or found < self._least:
             option = param.opts[0] if param is not None else self.name
-            raise UsageError("usage", f"{option}: {value!r} is not a time", f"for example {self._example}")
+            what = "is not a time" if found is None else "is too short"
+            raise UsageError("usage", f"{option}: {value!r} {what}", f"for example {self._example}")
         return found

@@ -28,6 +28,7 @@ COMMANDS = {
     "cfg": "Show one function: disassembly and control-flow graph, points numbered.",
     "run": "Put instruments into a running or new process and bring back the samples.",
     "trace": "Follow the flow of control from one event to another: every call, with its time.",
+    "top": "Show in which functions a process spends its time, live.",
     "syscalls": "Count and time the system calls of a process.",
     "mallocs": "Say who allocates memory in a process, how much, and how much of it is freed.",
     "locks": "Say who takes mutexes in a process, and how long that takes.",

@@ -122,14 +122,19 @@ def split_command(line: str | None, command: tuple[str, ...]) -> tuple[str, ...]
         raise UsageError("bad-command", f"{line!r}: {error}") from None
 
 
+def begun(running: runs.Run, stop: Stop, silent: bool) -> None:
+    """Put everything in; signals count for ``stop`` from now on."""
+    stop.install()
+    with working("analysing and planning", not silent):
+        running.begin(stop.at_once())
+
+
 def carry_out(
     running: runs.Run, seconds: float | None, stop: Stop, silent: bool, shares_terminal: bool,
     until: Callable[[], bool], look: Callable[[runs.Progress], None] = lambda _state: None,
 ) -> runs.Result:  # fmt: skip
     """Run a session, from the first probe that goes in to the last that is out. ``look`` is called all the time."""
-    stop.install()
-    with working("analysing and planning", not silent):
-        running.begin(stop.at_once())
+    begun(running, stop, silent)
     with progress(not silent and not shares_terminal) as show:
 
         def see(state: runs.Progress) -> None:
@@ -165,7 +170,7 @@ def carry_out_for_user(
         told = report(carry_out(running, seconds, stop, quiet or as_json, launched, stop, look))
         if not quiet and not as_json:
             click.echo(told.render(verbose=verbose), nl=False, err=launched)
-        status = _exit_status(running, stop) if launched else 0
+        status = exit_status(running, stop) if launched else 0
     if as_json:
         import json
 
@@ -176,7 +181,7 @@ def carry_out_for_user(
     return status
 
 
-def _exit_status(running: runs.Run, stop: Stop) -> int:
+def exit_status(running: runs.Run, stop: Stop) -> int:
     """The exit status of the launched program, which is waited for unless the user has ended the wait; or of the loss
     of its machine."""
     if running.lost is not None:

@@ -9,7 +9,8 @@ import numpy as np
 
 from gilk.render.text import cell, left_out, listed, nanoseconds, plural, table
 from gilk.trace.flow import CallState, Flow
-from gilk.trace.paths import of_flow, whole
+from gilk.trace.paths import whole
+from gilk.trace.totals import by_function
 from gilk.trace.traced import NEVER, TraceDescription
 
 Json = dict[str, Any]
@@ -29,20 +30,14 @@ def functions(flow: Flow) -> list[Json]:
     calls of itself once; `least`, `median` and `most` are of calls whose both ends were recorded, None without any."""
     if not flow.table.num_rows:
         return []
-    paths = of_flow(flow)
-    symbol = paths.symbol[paths.of]
-    count = len(paths.symbols)
-    calls = np.bincount(symbol, minlength=count)
-    outer = paths.outermost
-    total = np.bincount(paths.symbol[outer], weights=paths.total[outer], minlength=count)
-    own = np.bincount(paths.symbol, weights=paths.own, minlength=count)
-    spread = _spread(symbol, flow, count)
+    found = by_function(flow)
+    spread = _spread(found.of, flow, len(found.symbols))
     rows = [
         {
-            **{"function": name, "image": image, "lane": lane, "calls": int(calls[n])},
-            **{"total": int(total[n]), "self": int(own[n]), **spread[n]},
+            **{"function": name, "image": image, "lane": lane, "calls": int(found.calls[n])},
+            **{"total": int(found.total[n]), "self": int(found.own[n]), **spread[n]},
         }
-        for n, (name, image, lane) in enumerate(paths.symbols)
+        for n, (name, image, lane) in enumerate(found.symbols)
     ]
     return sorted(rows, key=lambda row: (-row["self"], row["function"]))
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gilk.render.text import cell, nanoseconds, plural, table
@@ -17,9 +18,13 @@ def to_text(question: Question, answer: Answer, limit: int, terminal: bool | Non
     if question.totals:
         totals = (f"{column.name} {_figure(column, answer.totals[column.name])}" for column in question.totals)
         text += ", ".join(totals) + "\n"
-    if answer.restored is False:
-        text += "the code is NOT what it was before\n"
-    return text + "".join(f"note: {cell(note)}\n" for note in answer.notes)
+    return text + ending(answer.restored, answer.notes)
+
+
+def ending(restored: bool | None, notes: Sequence[str]) -> str:
+    """How it ended; '' if there is nothing to be said about that."""
+    text = "the code is NOT what it was before\n" if restored is False else ""
+    return text + "".join(f"note: {cell(note)}\n" for note in notes)
 
 
 def _rows(question: Question, answer: Answer, limit: int, terminal: bool | None) -> str:

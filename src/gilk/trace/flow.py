@@ -31,7 +31,7 @@ class CallState(StrEnum):
     #: its return was recorded
     WHOLE = "whole"
     #: by longjmp, an exception, the end of its thread, or a switch to another stack: it ends with the first event that
-    #: shows that it is gone, or with its parent
+    #: shows that it is gone, or with its parent; or its function was no longer followed from then on
     LEFT = "left"
     #: running when the trace stops, where it ends
     OPEN = "open"

@@ -19,29 +19,36 @@ from gilk.trace.calls import Matches, cut_by_gaps, match
 from gilk.trace.evidence import Events
 from gilk.trace.flow import KERNEL, SCHEMA, STATES, USER, Flow
 from gilk.trace.halves import Ends
-from gilk.trace.nesting import Bools, Intervals, Ints, crossed_tracks, nest
+from gilk.trace.nesting import Bools, Intervals, Ints, Tree, crossed_tracks, nest
 from gilk.trace.probes import RecordKind
-from gilk.trace.traced import Unended
+from gilk.trace.traced import Omitted, Unended
 
 _WHOLE, _LEFT, _OPEN, _BEFORE, _CUT, _CLOSED = range(6)
+_EVER = int(np.iinfo(np.int64).max)
 #: After these a thread is no more: what is under way then is not running at the stop.
 _LAST = ("_exit", "_Exit", "__GI__exit", "do_task_dead")
 
 
 def build(samples: pa.Table, about: About, tally: Tally) -> Flow:
     """The flow of a table of samples that is in order of time."""
+    flow = build_with_rows(samples, about, tally)[0]
+    return flow.shallower(tally.trace.depth) if tally.trace is not None and tally.trace.depth > 0 else flow
+
+
+def build_with_rows(samples: pa.Table, about: About, tally: Tally) -> tuple[Flow, Ints]:
+    """The flow in all its depth; and for each call the row of its entry in `samples`, or else of its return."""
     samples = samples.unify_dictionaries()
     found = match(samples)
     start, stop = _bounds(samples, tally)
     unended = _unended(about, tally)
-    built = _Builder(samples, about, found, start, stop, unended) if len(found.rows) else None
-    table = built.table() if built is not None else SCHEMA.empty_table()
-    dropped = samples.take(pa.array(_gap_rows(samples))).select(["pid", "tid", "time"]).to_pylist()
+    omitted = tally.trace.omitted if tally.trace is not None else ()
+    built = _Builder(samples, about, found, start, stop, unended, omitted) if len(found.rows) else None
+    table, rows = built.table() if built is not None else (SCHEMA.empty_table(), np.empty(0, np.int64))
+    dropped = samples.take(pa.array(gap_rows(samples))).select(["pid", "tid", "time"]).to_pylist()
     gaps = tuple((row["pid"], row["tid"], row["time"]) for row in dropped)
     if tally.trace is None:
-        return Flow(table, start, stop, gaps, (), tally.drops, (), unended)
-    flow = Flow(table, start, stop, gaps, tally.trace.omitted, tally.drops, tally.trace.unfollowed, unended)
-    return flow.shallower(tally.trace.depth) if tally.trace.depth > 0 else flow
+        return Flow(table, start, stop, gaps, (), tally.drops, (), unended), rows
+    return Flow(table, start, stop, gaps, tally.trace.omitted, tally.drops, tally.trace.unfollowed, unended), rows
 
 
 def _unended(about: About, tally: Tally) -> tuple[Unended, ...]:
@@ -66,8 +73,9 @@ class _Builder:
     """The steps, which share the columns of the events. A call is named by an event: its entry, or else its return."""
 
     def __init__(
-        self, samples: pa.Table, about: About, found: Matches, start: int, stop: int, unended: tuple[Unended, ...]
-    ) -> None:
+        self, samples: pa.Table, about: About, found: Matches, start: int, stop: int, unended: tuple[Unended, ...],
+        omitted: tuple[Omitted, ...],
+    ) -> None:  # fmt: skip
         self._samples, self._about, self._found = samples, about, found
         self._start, self._stop = start, stop
         self._time = np.asarray(samples["time"])[found.rows]
@@ -76,6 +84,7 @@ class _Builder:
         self._names = samples["function"].combine_chunks().dictionary.to_pylist()
         self._image, self._images = _images(samples["point"].combine_chunks(), found.rows, about)
         self._unended = self._of(unended)
+        self._until = self._given_up(omitted)
         self._threads = self._pid.astype(np.int64) << 32 | self._tid.view(np.uint32)
         self._events = Events(
             thread=_by_first(self._threads),
@@ -85,7 +94,8 @@ class _Builder:
             rounds=found.rounds,
         )
 
-    def table(self) -> pa.Table:
+    def table(self) -> tuple[pa.Table, Ints]:
+        """The calls, and the row of the samples by which each is named."""
         at, begin, end, state = self._calls()
         guessed = (state == _LEFT) | (state == _OPEN) | (state == _CLOSED)
         stack = self._stacks(at, begin, end, guessed)
@@ -95,12 +105,38 @@ class _Builder:
         state[(state == _LEFT) & self._unended[at]] = _CLOSED
         start, stop = self._start_times(at, begin, trimmed), self._stop_times(at, trimmed, state)
         order = nested.order
+        stop = self._stopped_at_last(at, start, stop, state, nested)
         columns = self._named_by(at[order])
         columns |= {"start": start[order], "duration": np.maximum(stop - start, 0)[order], "stack": stack[order]}
         columns |= {"depth": nested.depth, "parent": nested.parent, "state": _coded(state[order], STATES)}
-        return pa.table([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+        table = pa.table([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+        return table, self._found.rows[at[order]].astype(np.int64)
 
-    def _of(self, functions: Iterable[Unended]) -> Bools:
+    def _stopped_at_last(self, at: Ints, start: Ints, stop: Ints, state: Ints, nested: Tree) -> Ints:
+        """The ends of calls, none later than that of a call around it whose function was left out; those are changed in
+        `state` to left."""
+        until = np.maximum(self._until[at], start)
+        lost = (until < stop) & (state != _WHOLE) & (state != _BEFORE) & (state != _CUT)
+        state[lost] = _LEFT
+        ends, order = stop.copy(), nested.order
+        shallow = np.append(nested.depth, 0)
+        behind, limit = 0, 0
+        for place in np.flatnonzero(lost[order]).tolist():
+            if place < behind and until[order[place]] >= limit:
+                continue  # a call around it has been dealt with
+            behind, limit = place + 1 + int(np.argmax(shallow[place + 1 :] <= shallow[place])), until[order[place]]
+            mine = order[place:behind]
+            ends[mine] = np.minimum(ends[mine], limit)
+        return ends
+
+    def _given_up(self, omitted: tuple[Omitted, ...]) -> Ints:
+        """For each event the time, in ns, from which its function is not followed: no return of it is recorded then."""
+        until = np.full(len(self._time), _EVER, np.int64)
+        for each in omitted:
+            until[self._of([each])] = each.from_ns
+        return until
+
+    def _of(self, functions: Iterable[Unended | Omitted]) -> Bools:
         """A mask of the events of these functions."""
         names = {name: code for code, name in enumerate(self._names)}
         images = {name: code for code, name in enumerate(self._images)}
@@ -115,7 +151,7 @@ class _Builder:
         first, last = found.first[~split], found.last[~split]
         alone = np.concatenate([found.abandoned, found.open, found.first[split]])
         orphans = np.concatenate([found.orphans, found.last[split]])
-        gone = evidence.gone_after(events, alone)
+        gone = np.minimum(evidence.gone_after(events, alone), self._left_out_after(alone))
         one, other = Ends(events, self._function, first, last, alone, orphans).halves(gone)
         first, last = np.concatenate([first, alone[one]]), np.concatenate([last, orphans[other]])
         alone, gone, orphans = np.delete(alone, one), np.delete(gone, one), np.delete(orphans, other)
@@ -129,6 +165,10 @@ class _Builder:
         begin = np.concatenate([2 * first, 2 * alone, earliest])
         end = np.concatenate([2 * last, np.where(gone < count, 2 * gone - 1, 2 * count + 1), 2 * orphans])
         return at, begin, end, state
+
+    def _left_out_after(self, alone: Ints) -> Ints:
+        """The first event after each of ``alone`` by when its function was no longer followed."""
+        return np.maximum(np.searchsorted(self._time, self._until[alone], "right"), alone + 1)
 
     def _apart(self) -> tuple[Bools, Bools]:
         """The pairs that are two calls, and those that may be, because records were dropped in between; as masks."""
@@ -150,7 +190,7 @@ class _Builder:
         last = evidence.not_yet_before(self._events, orphans)
         begin = np.where(last >= 0, 2 * last + 1, -1)
         since = last >= 0
-        for row in _gap_rows(self._samples).tolist():
+        for row in gap_rows(self._samples).tolist():
             same = self._threads[orphans] == _thread(self._samples, row)
             later = same & (self._found.rows[orphans] > row)
             begin[later] = np.maximum(begin[later], 2 * int(np.searchsorted(self._found.rows, row)) - 1)
@@ -201,7 +241,8 @@ class _Builder:
         }
 
 
-def _gap_rows(samples: pa.Table) -> Ints:
+def gap_rows(samples: pa.Table) -> Ints:
+    """The rows that say that records are missing before them."""
     kinds = samples["kind"].combine_chunks()
     names = kinds.dictionary.to_pylist()
     code = names.index(str(RecordKind.GAP)) if RecordKind.GAP in names else -2

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The question which functions a process spends its time in: a trace of which figures are kept, not records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from dataclasses import field
+
+import pyarrow as pa
+
+from gilk.engines.follow.ended import unless_ended
+from gilk.engines.follow.tracing import Tracing
+from gilk.runs.kept import Recorder
+from gilk.runs.outcome import Result
+from gilk.targets.threads import OwnThreads
+from gilk.trace.folding import Figures, Folding, Period, Thread
+from gilk.trace.traced import NEVER
+from gilk.values import dataclass
+
+CALLS = 200_000  # a second: what gilk can fold with a good part of a processor to itself
+
+
+@dataclass
+class _Fold(Recorder):
+    """In place of what keeps samples."""
+
+    folding: Folding | None = None
+
+    def add(self, table: pa.Table) -> str:
+        if self.folding is not None:
+            self.folding.add(table)
+        return ""
+
+
+@dataclass
+class Top(Tracing):
+    """A trace of one process without a file. ``tell`` is told of each period of ``every`` ns as it ends."""
+
+    every: int = 1_000_000_000
+    tell: Callable[[Period], None] = lambda _period: None
+    _sum: Figures = field(default_factory=Figures)
+    _begun: int = NEVER  # the period
+    _known_drops: int = 0
+    _told_omitted: int = 0
+
+    def _insert(self) -> None:
+        self._folding = Folding(self._about, lambda: self.omitted)
+        self._kept = _Fold(folding=self._folding)
+        super()._insert()
+
+    def _look(self) -> None:
+        super()._look()
+        if self.started == NEVER:
+            return
+        if self._begun == NEVER:
+            self._begun = self._folding.since = self.started
+        if self._now() - self._begun >= self.every:
+            self.tell(self._period())
+
+    def _period(self) -> Period:
+        """The one that ends now."""
+        gone, now = self._gone(), self._now()
+        with unless_ended():
+            for _ in range(2):  # records are held back for a poll, to be in order
+                self._take_all()
+        self._folding.fold(now, gone)
+        return self._close_period(self._folding.since)
+
+    def _take_all(self) -> None:
+        for session in self.sessions:
+            self._keep(session.poll())
+        for throttle in self._throttles.values():
+            throttle.count()
+
+    def _gone(self) -> Callable[[Set[Thread]], Set[Thread]]:
+        """A function that tells which threads had ended by now: they make no more records."""
+        known = {(one.pid, one.tid) for session in self.sessions for one in session.drain.identities()}
+        live = OwnThreads().live(known)
+        return lambda threads: {thread for thread in threads if thread not in live}
+
+    def _close_period(self, now: int) -> Period:
+        figures, begun = self._folding.figures(), self._begun
+        self._sum.join(figures)
+        drops = sum(session.drain.drops() for session in self.sessions)
+        dropped, self._known_drops = drops - self._known_drops, drops
+        omitted = tuple(self.omitted[self._told_omitted :])
+        self._begun, self._told_omitted = now, len(self.omitted)
+        return Period(begun, now, figures.rows(), len(figures.threads), dropped, omitted)
+
+    def finish(self) -> Result:
+        if self.started != NEVER and self.stopped == NEVER:
+            self.stopped = self._now()
+        result = super().finish()
+        self._folding.fold(max(self.stopped, 0), self._left)
+        if self._folding.forgotten:
+            result.notes.append(f"calls under way that were given up, there being too many: {self._folding.forgotten}")
+        return result
+
+    def whole(self, result: Result) -> Period:
+        """All of it, after ``finish``, of which ``result`` is."""
+        self._sum.join(self._folding.figures())
+        start = max(self.started, 0)
+        dropped = int(result.numbers["drops"])
+        functions, threads = self._sum.rows(), len(self._sum.threads)
+        return Period(start, max(self._folding.since, start), functions, threads, dropped, tuple(self.omitted), True)
+
+    @staticmethod
+    def _left(threads: Set[Thread]) -> Set[Thread]:
+        return threads - OwnThreads().live(threads)

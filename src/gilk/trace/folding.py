@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Records become figures by function, and are let go: however long that lasts, it takes no more memory.
+
+A call that is under way when its record is folded is kept, as the record of its entry, until it ends; each fold has the
+part of its time that falls into it. So figures of several folds add up to those of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Set
+from dataclasses import field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from gilk.trace import flow_build
+from gilk.trace.about import About, Tally
+from gilk.trace.flow import CallState, Flow
+from gilk.trace.nesting import Bools, Ints
+from gilk.trace.paths import Symbol
+from gilk.trace.totals import by_function
+from gilk.trace.traced import Omitted, TraceDescription
+from gilk.values import dataclass
+
+Thread = tuple[int, int]  # pid, tid
+_ENOUGH = 200_000  # rows: from then on a fold costs as much a row as one of more
+_MOST_OPEN = 500_000  # calls that may be under way
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionFigures:
+    """``calls`` began in the period. Times are ns of it: ``total`` counts what the function spent in calls of itself
+    once, ``own`` is without followed calls that it made."""
+
+    function: str
+    image: str
+    calls: int
+    total: int
+    own: int
+
+
+@dataclass(frozen=True)
+class Period:
+    """The figures of functions from ``start_ns`` to ``stop_ns`` of the session's time line. ``dropped`` records did not
+    come; ``omitted`` are functions that are not followed from then on. ``whole``: of all periods together."""
+
+    start_ns: int
+    stop_ns: int
+    functions: tuple[FunctionFigures, ...]
+    threads: int
+    dropped: int
+    omitted: tuple[Omitted, ...]
+    whole: bool = False
+
+
+@dataclass
+class Figures:
+    """Figures by symbol, as they grow, and the threads that made records."""
+
+    by_symbol: dict[Symbol, list[int]] = field(default_factory=dict)  # calls, total, own
+    threads: set[Thread] = field(default_factory=set)
+
+    def add(self, symbol: Symbol, numbers: tuple[int, ...]) -> None:
+        known = self.by_symbol.setdefault(symbol, [0, 0, 0])
+        self.by_symbol[symbol] = [a + b for a, b in zip(known, numbers, strict=True)]
+
+    def join(self, other: Figures) -> None:
+        for symbol, numbers in other.by_symbol.items():
+            self.add(symbol, tuple(numbers))
+        self.threads |= other.threads
+
+    def rows(self) -> tuple[FunctionFigures, ...]:
+        return tuple(
+            FunctionFigures(function, image, *numbers)
+            for (function, image, _lane), numbers in self.by_symbol.items()
+            if any(numbers)
+        )
+
+
+class Folding:
+    """``add`` takes tables of samples, ``figures`` what they came to since it was asked last.
+
+    ``about`` describes all probes so far; ``omitted`` are functions that are not followed any more, whose calls under
+    way end then. ``forgotten``: calls under way that were given up, there being too many.
+    """
+
+    def __init__(self, about: Callable[[], About], omitted: Callable[[], Iterable[Omitted]] = tuple) -> None:
+        self._about, self._omitted = about, omitted
+        self._open: pa.Table | None = None
+        self._waiting: list[pa.Table] = []
+        self._rows = 0
+        self._figures = Figures()
+        self.forgotten = 0
+        self.since = 0  # ns: until then all is folded
+
+    def add(self, table: pa.Table) -> None:
+        """Samples; those of a thread in the order in which it made them."""
+        if table.num_rows:
+            self._waiting.append(table)
+            self._rows += table.num_rows
+        if self._rows >= _ENOUGH:
+            self.fold(0)
+
+    def figures(self) -> Figures:
+        found, self._figures = self._figures, Figures()
+        return found
+
+    def fold(self, until: int, ended: Callable[[Set[Thread]], Set[Thread]] = lambda _threads: frozenset()) -> None:
+        """Fold what waits, until ``until`` (ns) or the newest record, whichever is later. ``ended``: which of these
+        threads have; what was under way there ends with their last records."""
+        samples, carried = self._samples()
+        if samples is None:
+            self.since = max(self.since, until)
+            return
+        begin, end = self.since, max(self.since, until, int(samples["time"][-1].as_py()))
+        description = TraceDescription(begin, end, omitted=tuple(self._omitted()))
+        flow, rows = flow_build.build_with_rows(samples, self._about(), Tally(trace=description))
+        gone = ended(flow.threads)
+        flow = replace(flow, table=_clipped(flow, begin, end, _last_times(samples, gone)))
+        self._count(flow, ~carried[rows])
+        self._keep(samples, rows[flow.is_state(CallState.OPEN) & ~_of_threads(flow, gone)])
+        self.since = end
+
+    def _samples(self) -> tuple[pa.Table | None, Bools]:
+        """The records kept and those that wait, in order of time; and a mask of what had been kept. None for nothing."""
+        kept = self._open.num_rows if self._open is not None else 0
+        tables = ([self._open] if self._open is not None else []) + self._waiting
+        self._waiting, self._rows = [], 0
+        if not tables:
+            return None, np.empty(0, np.bool_)
+        table = pa.concat_tables(tables, promote_options="default").unify_dictionaries()
+        order = np.argsort(np.asarray(table["time"]), kind="stable")
+        return table.take(pa.array(order)).combine_chunks(), order < kept
+
+    def _count(self, flow: Flow, fresh: Bools) -> None:
+        """``fresh``: which calls were not under way before."""
+        totals = by_function(flow, fresh & ~flow.is_state(CallState.BEFORE))
+        columns = (totals.calls.tolist(), totals.total.tolist(), totals.own.tolist())
+        for symbol, *numbers in zip(totals.symbols, *columns, strict=True):
+            self._figures.add(symbol, tuple(numbers))
+        self._figures.threads |= flow.threads
+
+    def _keep(self, samples: pa.Table, under_way: Ints) -> None:
+        """The entries of calls ``under_way``; and the last gap of each of their threads, for their ends to be known as
+        those of the trace are."""
+        excess = max(0, len(under_way) - _MOST_OPEN)
+        self.forgotten += excess
+        kept = np.sort(under_way)[excess:]
+        threads = _threads(samples)
+        gaps = flow_build.gap_rows(samples)
+        last = {int(threads[row]): row for row in gaps.tolist()}
+        mine = [row for thread, row in last.items() if thread in set(threads[kept].tolist())]
+        rows = np.sort(np.concatenate([kept, np.array(mine, np.int64)]))
+        self._open = samples.take(pa.array(rows)) if len(rows) else None
+
+
+def _clipped(flow: Flow, begin: int, end: int, last: dict[Thread, int]) -> pa.Table:
+    """The calls, with the part of their time that is from ``begin`` to ``end``, or to ``last`` of their thread."""
+    start = flow.column("start")
+    stop = np.minimum(start + flow.column("duration"), end)
+    for (pid, tid), time in last.items():
+        mine = (flow.column("pid") == pid) & (flow.column("tid") == tid)
+        stop[mine] = np.minimum(stop[mine], time)
+    start = np.maximum(start, begin)
+    table = flow.table
+    for name, values in (("start", start), ("duration", np.maximum(stop - start, 0))):
+        table = table.set_column(table.column_names.index(name), name, pa.array(values, pa.int64()))
+    return table
+
+
+def _last_times(samples: pa.Table, threads: Set[Thread]) -> dict[Thread, int]:
+    """The time of the last record of each of these threads."""
+    keys, times = _threads(samples), np.asarray(samples["time"])
+    return {(pid, tid): int(times[np.flatnonzero(keys == (pid << 32 | tid))[-1]]) for pid, tid in threads}
+
+
+def _threads(samples: pa.Table) -> Ints:
+    found: Ints = np.asarray(samples["pid"]).astype(np.int64) << 32 | np.asarray(samples["tid"]).view(np.uint32)
+    return found
+
+
+def _of_threads(flow: Flow, threads: Set[Thread]) -> Bools:
+    keys = flow.column("pid").astype(np.int64) << 32 | flow.column("tid")
+    return np.isin(keys, [pid << 32 | tid for pid, tid in threads])
