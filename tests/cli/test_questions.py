@@ -120,7 +120,7 @@ def test_a_function_that_is_not_there(gilk_on_path: Environment, program: Path, 
     assert f"there is no function '{function}' (no-such-function)" in done.stderr and hint in done.stderr
 
 
-@pytest.mark.parametrize("question", [["syscalls"], ["mallocs"], ["locks"], ["slow", "waits"]])
+@pytest.mark.parametrize("question", [["syscalls"], ["mallocs"], ["locks"], ["offcpu"], ["slow", "waits"]])
 def test_ctrl_c_leaves_the_program_as_it_was(gilk_on_path: Environment, program: Path, question: list[str]) -> None:
     with subprocess.Popen([program, "on"]) as target:
         try:
@@ -152,6 +152,8 @@ def test_the_time_that_is_given(gilk_on_path: Environment, program: Path) -> Non
     [
         (["syscalls"], "no-target"),
         (["syscalls", "-p", "1", "--", "true"], "no-target"),
+        (["offcpu"], "no-target"),
+        (["offcpu", "--longer-than", "0", "-p", "1"], "usage"),
         (["slow", "nosuch", "--", "true"], "no-such-function"),
         (["slow", "a:b:c", "--", "true"], "bad-point"),
         (["mallocs", "--for", "soon", "-p", "1"], "usage"),

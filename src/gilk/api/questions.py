@@ -8,14 +8,15 @@ from collections.abc import Callable, Sequence
 from gilk.engines.dtrace.asked import Asked
 from gilk.engines.dtrace.iterated import DtraceSession
 from gilk.engines.dtrace.outlet import Aside
-from gilk.engines.questions import locks, mallocs, slow, syscalls
+from gilk.engines.questions import locks, mallocs, offcpu, slow, syscalls
 from gilk.engines.questions.asking import Asking
+from gilk.engines.questions.switches import Account
 from gilk.render.d.printf import formatted
 from gilk.trace.d.question import Answer, Question, QuestionColumn, QuestionRecord, QuestionUnit
 
 __all__ = [
-    "Answer", "DtraceSession", "QuestionUnit", "Question", "QuestionColumn", "QuestionRecord", "answered", "locks",
-    "mallocs", "session_of", "slow", "syscalls",
+    "Account", "Answer", "DtraceSession", "QuestionUnit", "Question", "QuestionColumn", "QuestionRecord", "answered",
+    "locks", "mallocs", "offcpu", "session_of", "slow", "syscalls",
 ]  # fmt: skip
 
 
@@ -27,7 +28,11 @@ def session_of(question: Question, pid: int | None, command: Sequence[str], unti
 
 
 def answered(
-    question: Question, session: DtraceSession, tell: Callable[[QuestionRecord], None] = lambda _record: None
+    question: Question,
+    session: DtraceSession,
+    tell: Callable[[QuestionRecord], None] = lambda _record: None,
+    began: Callable[[int], None] = lambda _pid: None,
 ) -> Answer:
-    """Ask until the program ends, or ``until`` says so. ``tell`` is told of each record at once. Raises GilkError."""
-    return Asking(question, tell).take(session)
+    """Ask until the program ends, or ``until`` says so. ``tell`` is told of each record at once, ``began`` of the
+    process when all probes are in. Raises GilkError."""
+    return Asking(question, tell, began).take(session)

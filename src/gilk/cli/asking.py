@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The common parts of the commands that ask a process a question: `syscalls`, `mallocs`, `locks`, `slow` and
-`top`."""
+"""The common parts of the commands that ask a process a question: `syscalls`, `mallocs`, `locks`, `slow`,
+`offcpu` and `top`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gilk.cli.running import Stop, command_option, lasting_option, split_command
 from gilk.errors import UsageError
 
 if TYPE_CHECKING:
-    from gilk.api.questions import Question, QuestionRecord
+    from gilk.api.questions import Answer, Question, QuestionRecord
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -53,20 +53,40 @@ def one_target(given: dict[str, Any]) -> tuple[str, ...]:
 
 def ask(question: Question, given: dict[str, Any]) -> int:
     """Ask, print the answer, and return the exit status. ``given`` are the values of target_options."""
+    answer = asked(question, given)
+    _print(question, answer, given, launches(given))
+    return int(answer.status)
+
+
+def launches(given: dict[str, Any]) -> bool:
+    """Whether a command is launched, which has the terminal then."""
+    return given["pid"] is None
+
+
+def asked(
+    question: Question,
+    given: dict[str, Any],
+    began: Callable[[int], None] = lambda _pid: None,
+    now_and_then: Callable[[], None] = lambda: None,
+) -> Answer:
+    """The answer. ``began`` is told the process when all probes are in; ``now_and_then`` is called until the end."""
     from gilk.api.questions import answered, session_of
 
     command = one_target(given)
     as_json, stop, deadline = given["as_json"], Stop(shared=bool(command)), _Deadline(given["lasting"])
     stop.install()
-    session = session_of(question, given["pid"], command, lambda: stop() or deadline.passed())
+
+    def until() -> bool:
+        now_and_then()
+        return stop() or deadline.passed()
+
+    session = session_of(question, given["pid"], command, until)
     with working("compiling", not (given["quiet"] or as_json)):
         session.__enter__()
     try:
-        answer = answered(question, session, _teller(question, as_json, bool(command)))
+        return answered(question, session, _teller(question, as_json, bool(command)), began)
     finally:
         session.__exit__(None, None, None)
-    _print(question, answer, given, bool(command))
-    return int(answer.status)
 
 
 class _Deadline:

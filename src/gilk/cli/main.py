@@ -32,6 +32,7 @@ COMMANDS = {
     "syscalls": "Count and time the system calls of a process.",
     "mallocs": "Say who allocates memory in a process, how much, and how much of it is freed.",
     "locks": "Say who takes mutexes in a process, and how long that takes.",
+    "offcpu": "Say where the threads of a process wait, in which system calls, and for how long.",
     "slow": "Show the calls of a function that take long, and where they come from.",
     "dtrace": "Run D programs, as dtrace(1) does, on a process.",
     "aspect": "Check files of aspects: when something is to happen in programs and the kernel, and what.",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 #: Where fields are, counted behind the name.
-STATE, PARENT, FLAGS, USER_TIME, SYSTEM_TIME, START_TIME, PROCESSOR, HEAP_START = 0, 1, 6, 11, 12, 19, 36, 44
+STATE, PARENT, FLAGS, FAULTS, USER_TIME, SYSTEM_TIME, START_TIME, PROCESSOR, HEAP_START = 0, 1, 6, 9, 11, 12, 19, 36, 44
 _NAME_ENDS: Final = b")"  # the last: a name may have some too
 
 

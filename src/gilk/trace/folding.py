@@ -122,7 +122,7 @@ class Folding:
         self.since = end
 
     def _samples(self) -> tuple[pa.Table | None, Bools]:
-        """The records kept and those that wait, in order of time; and a mask of what had been kept. None for nothing."""
+        """The records kept and those that wait, in order of time; and a mask of those kept. None for nothing."""
         kept = self._open.num_rows if self._open is not None else 0
         tables = ([self._open] if self._open is not None else []) + self._waiting
         self._waiting, self._rows = [], 0

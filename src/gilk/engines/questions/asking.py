@@ -7,20 +7,22 @@ from collections.abc import Callable, Iterable
 from dataclasses import field
 
 from gilk.trace.d import events
-from gilk.trace.d.question import Answer, Question, QuestionRecord
+from gilk.trace.d.question import Answer, Question, QuestionRecord, StackRow
 from gilk.trace.d.values import Integer, Stack, Symbol, Text, Value
 from gilk.values import dataclass
 
 _MOST_RECORDS = 10_000
+_Key = tuple[str, tuple[str, ...]]
 
 
 @dataclass
 class Asking:
-    """The answer as it grows. ``tell`` is told of each record."""
+    """The answer as it grows. ``tell`` is told of each record, ``began`` of the process when all probes are in."""
 
     question: Question
     tell: Callable[[QuestionRecord], None] = lambda _record: None
-    _cells: dict[str, dict[str, int]] = field(default_factory=dict)  # by key and aggregation
+    began: Callable[[int], None] = lambda _pid: None
+    _cells: dict[_Key, dict[str, int]] = field(default_factory=dict)  # by key and aggregation
     _totals: dict[str, int] = field(default_factory=dict)
     _records: list[QuestionRecord] = field(default_factory=list)
     _left_out: int = 0
@@ -38,6 +40,8 @@ class Asking:
 
     def _take(self, event: events.Event) -> None:
         match event:
+            case events.Began(process=int(pid)):
+                self.began(pid)
             case events.Snapshot(final=True):
                 self._snapshot(event)
             case events.ProbeFired():
@@ -68,7 +72,7 @@ class Asking:
             for row in found.rows:
                 total = row.totals[number]
                 if isinstance(total, Integer) and row.keys:
-                    self._cells.setdefault(_text(row.keys[0]), {})[name] = total.as_typed
+                    self._cells.setdefault(_key(row.keys), {})[name] = total.as_typed
                 elif isinstance(total, Integer):
                     self._totals[name] = total.as_typed
 
@@ -77,7 +81,7 @@ class Asking:
             if isinstance(value, Integer):
                 self._numbers.append(value.as_typed)
             elif isinstance(value, Stack):
-                self._stack = tuple(line.decode("utf-8", "replace") for line in value.lines)
+                self._stack = _frames(value)
 
     def _ended(self) -> None:
         fired, self._fired = self._fired, None
@@ -92,15 +96,26 @@ class Asking:
 
     def _answer(self) -> Answer:
         names = [column.name for column in self.question.columns]
-        rows = [(key, tuple(cells.get(name, 0) for name in names)) for key, cells in self._cells.items()]
+        found = [(key, tuple(cells.get(name, 0) for name in names)) for key, cells in self._cells.items()]
         first = names.index(self.question.order) if self.question.order else 0
-        rows.sort(key=lambda row: (-row[1][first] if row[1] else 0, row[0]))
+        found.sort(key=lambda row: (-row[1][first] if row[1] else 0, row[0]))
+        stacks = tuple(StackRow(*key, numbers) for key, numbers in found) if self.question.stacks else ()
+        rows = () if self.question.stacks else tuple((key[0], numbers) for key, numbers in found)
         totals = {column.name: self._totals.get(column.name, 0) for column in self.question.totals}
         notes = tuple(f"{text} ({count} times)" if count > 1 else text for text, count in self._notes.items())
         end = self._end
         return Answer(
-            tuple(rows), totals, tuple(self._records), self._left_out, notes, end.restored, bool(notes), end.status
+            rows, totals, tuple(self._records), self._left_out, notes, end.restored, bool(notes), end.status, stacks
         )
+
+
+def _key(keys: tuple[Value, ...]) -> _Key:
+    """The first key, and the stack, if there is one."""
+    return _text(keys[0]), _frames(keys[1]) if len(keys) > 1 and isinstance(keys[1], Stack) else ()
+
+
+def _frames(stack: Stack) -> tuple[str, ...]:
+    return tuple(line.decode("utf-8", "replace") for line in stack.lines)
 
 
 def _text(value: Value) -> str:

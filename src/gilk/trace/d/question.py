@@ -28,6 +28,7 @@ class QuestionColumn:
 class Question:
     """``program`` is D. Its aggregations ``columns`` share one key, which is called ``key``; rows with the most of
     ``order`` come first. ``totals`` have no key. ``fields`` are the values that a clause records: Answer.records.
+    With ``stacks`` the columns have a stack as second key, and the answer has Answer.stacks in place of rows.
     """
 
     program: str
@@ -36,6 +37,16 @@ class Question:
     order: str = ""
     totals: tuple[QuestionColumn, ...] = ()
     fields: tuple[str, ...] = ()
+    stacks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StackRow:
+    """A key, a stack, innermost first, and a number for each column."""
+
+    key: str
+    stack: tuple[str, ...]
+    numbers: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +73,4 @@ class Answer:
     restored: bool | None
     partial: bool
     status: int
+    stacks: tuple[StackRow, ...] = ()
