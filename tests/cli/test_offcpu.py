@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from gilk.engines.questions.offcpu import by_caller, caller
 from gilk.trace.d.question import StackRow
+from gilk.trace.d.waits import by_caller, caller
 from tests.behaviour.waiting import wait_for
 
 Environment = dict[str, str]

@@ -10,8 +10,8 @@ from gilk.engines.dtrace.iterated import DtraceSession
 from gilk.engines.dtrace.outlet import Aside
 from gilk.engines.questions import locks, mallocs, offcpu, slow, syscalls
 from gilk.engines.questions.asking import Asking
-from gilk.engines.questions.switches import Account
 from gilk.render.d.printf import formatted
+from gilk.targets.switches import Account
 from gilk.trace.d.question import Answer, Question, QuestionColumn, QuestionRecord, QuestionUnit
 
 __all__ = [

@@ -6,12 +6,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from gilk.engines.questions.offcpu import Waits, by_caller, caller
-from gilk.engines.questions.switches import Account, Switches
 from gilk.render.names import named
 from gilk.render.question import ending
 from gilk.render.text import listed, nanoseconds, plural, table
+from gilk.targets.switches import Account, Switches
 from gilk.trace.d.question import Answer
+from gilk.trace.d.waits import Waits, by_caller, caller
 
 Json = dict[str, Any]
 _HEADERS = ("waits", "time", "longest", "system call", "called by")

@@ -110,7 +110,7 @@ def _threads(pid: int) -> Iterator[tuple[int, Switches]]:
 
 
 def _scheduled(pid: int, tid: int) -> tuple[int | None, int | None]:
-    """What /proc/PID/task/TID/schedstat tells, unless the kernel has none."""
+    """The first two figures of /proc/PID/task/TID/schedstat, unless the kernel has none."""
     try:
         ran, delay, _ = Path(f"/proc/{pid}/task/{tid}/schedstat").read_text().split()
         return int(ran), int(delay)
