@@ -11,9 +11,9 @@ from gilk.engines.follow.scope import TraceScope
 from gilk.engines.questions.top import CALLS, Top
 from gilk.runs.outcome import Result
 from gilk.spec.event import Elapsed, Exit, Now
-from gilk.trace.folding import Period
+from gilk.trace.folding import TopPeriod
 
-__all__ = ["Period", "Result", "Top", "prepare_top"]
+__all__ = ["TopPeriod", "Result", "Top", "prepare_top"]
 
 _SECOND = 1_000_000_000
 
@@ -22,7 +22,7 @@ def prepare_top(
     pid: int | None,
     command: Sequence[str] = (),
     every: int = _SECOND,
-    tell: Callable[[Period], None] = lambda _period: None,
+    tell: Callable[[TopPeriod], None] = lambda _period: None,
     scope: Sequence[str] = (),
     skip: Sequence[str] = (),
     lasting: int | None = None,

@@ -16,7 +16,7 @@ from gilk.cli.duration import Duration
 from gilk.cli.running import Stop, begun, exit_status, let_go_at_last
 
 if TYPE_CHECKING:
-    from gilk.api.tops import Period, Result
+    from gilk.api.tops import Result, TopPeriod
 
 _LEAST = 10_000_000  # ns
 _AROUND = 3  # lines of a screen that are no rows
@@ -70,7 +70,7 @@ def _shown(given: dict[str, Any], sort: str, launched: bool) -> Iterator[Show]:
     console = Console()
     with Live(console=console, transient=True, auto_refresh=False) as live:
 
-        def show(period: Period) -> None:
+        def show(period: TopPeriod) -> None:
             room = max(1, console.height - _AROUND)
             text = to_text(period, min(given["limit"] or room, room), sort, terminal=False)
             live.update(Text("\n".join(text.splitlines()[: console.height - 1]), no_wrap=True), refresh=True)
@@ -78,7 +78,7 @@ def _shown(given: dict[str, Any], sort: str, launched: bool) -> Iterator[Show]:
         yield show
 
 
-def _write(period: Period, given: dict[str, Any], sort: str, launched: bool) -> None:
+def _write(period: TopPeriod, given: dict[str, Any], sort: str, launched: bool) -> None:
     from gilk.render.names import with_names
     from gilk.render.top import to_json, to_text
 
@@ -88,7 +88,7 @@ def _write(period: Period, given: dict[str, Any], sort: str, launched: bool) -> 
         click.echo(to_text(period, given["limit"], sort) + "\n", nl=False, err=launched)
 
 
-def _print(period: Period, result: Result, given: dict[str, Any], sort: str, launched: bool) -> None:
+def _print(period: TopPeriod, result: Result, given: dict[str, Any], sort: str, launched: bool) -> None:
     """All of it, and how it ended."""
     from gilk.render.names import with_names
     from gilk.render.question import ending

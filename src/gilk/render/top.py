@@ -8,7 +8,7 @@ from typing import Any
 
 from gilk.render.names import named
 from gilk.render.text import cell, left_out, nanoseconds, plural, table
-from gilk.trace.folding import FunctionFigures, Period
+from gilk.trace.folding import FunctionFigures, TopPeriod
 
 Json = dict[str, Any]
 #: By what functions may be sorted.
@@ -16,7 +16,7 @@ SORTS = ("self", "total", "calls")
 _SHOWN = 12  # functions that were left out
 
 
-def to_text(period: Period, limit: int, sort: str, terminal: bool | None = None) -> str:
+def to_text(period: TopPeriod, limit: int, sort: str, terminal: bool | None = None) -> str:
     """A line about the period, a row for each function, at most ``limit`` (0: all), and what is missing; ends with a
     newline."""
     rows = in_order(period.functions, sort)
@@ -33,7 +33,7 @@ def to_text(period: Period, limit: int, sort: str, terminal: bool | None = None)
     return text + _missing(period)
 
 
-def _missing(period: Period) -> str:
+def _missing(period: TopPeriod) -> str:
     text = ""
     if period.dropped:
         text = f"{plural(period.dropped, 'record')} dropped: they came faster than they could be taken\n"
@@ -55,7 +55,7 @@ def _figure(row: FunctionFigures, sort: str) -> int:
     return {"self": row.own, "total": row.total, "calls": row.calls}[sort]
 
 
-def to_json(period: Period, sort: str) -> Json:
+def to_json(period: TopPeriod, sort: str) -> Json:
     """One object; times are in ns."""
     return {
         "whole": period.whole,

@@ -40,7 +40,7 @@ class FunctionFigures:
 
 
 @dataclass(frozen=True)
-class Period:
+class TopPeriod:
     """The figures of functions from ``start_ns`` to ``stop_ns`` of the session's time line. ``dropped`` records did not
     come; ``omitted`` are functions that are not followed from then on. ``whole``: of all periods together."""
 

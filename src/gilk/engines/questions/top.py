@@ -13,7 +13,7 @@ from gilk.engines.follow.tracing import Tracing
 from gilk.runs.kept import Recorder
 from gilk.runs.outcome import Result
 from gilk.targets.threads import OwnThreads
-from gilk.trace.folding import Figures, Folding, Period, Thread
+from gilk.trace.folding import Figures, Folding, Thread, TopPeriod
 from gilk.trace.traced import NEVER
 from gilk.values import dataclass
 
@@ -37,7 +37,7 @@ class Top(Tracing):
     """A trace of one process without a file. ``tell`` is told of each period of ``every`` ns as it ends."""
 
     every: int = 1_000_000_000
-    tell: Callable[[Period], None] = lambda _period: None
+    tell: Callable[[TopPeriod], None] = lambda _period: None
     _sum: Figures = field(default_factory=Figures)
     _begun: int = NEVER  # the period
     _known_drops: int = 0
@@ -57,7 +57,7 @@ class Top(Tracing):
         if self._now() - self._begun >= self.every:
             self.tell(self._period())
 
-    def _period(self) -> Period:
+    def _period(self) -> TopPeriod:
         """The one that ends now."""
         gone, now = self._gone(), self._now()
         with unless_ended():
@@ -78,14 +78,14 @@ class Top(Tracing):
         live = OwnThreads().live(known)
         return lambda threads: {thread for thread in threads if thread not in live}
 
-    def _close_period(self, now: int) -> Period:
+    def _close_period(self, now: int) -> TopPeriod:
         figures, begun = self._folding.figures(), self._begun
         self._sum.join(figures)
         drops = sum(session.drain.drops() for session in self.sessions)
         dropped, self._known_drops = drops - self._known_drops, drops
         omitted = tuple(self.omitted[self._told_omitted :])
         self._begun, self._told_omitted = now, len(self.omitted)
-        return Period(begun, now, figures.rows(), len(figures.threads), dropped, omitted)
+        return TopPeriod(begun, now, figures.rows(), len(figures.threads), dropped, omitted)
 
     def finish(self) -> Result:
         if self.started != NEVER and self.stopped == NEVER:
@@ -96,13 +96,13 @@ class Top(Tracing):
             result.notes.append(f"calls under way that were given up, there being too many: {self._folding.forgotten}")
         return result
 
-    def whole(self, result: Result) -> Period:
+    def whole(self, result: Result) -> TopPeriod:
         """All of it, after ``finish``, of which ``result`` is."""
         self._sum.join(self._folding.figures())
         start = max(self.started, 0)
         dropped = int(result.numbers["drops"])
         functions, threads = self._sum.rows(), len(self._sum.threads)
-        return Period(start, max(self._folding.since, start), functions, threads, dropped, tuple(self.omitted), True)
+        return TopPeriod(start, max(self._folding.since, start), functions, threads, dropped, tuple(self.omitted), True)
 
     @staticmethod
     def _left(threads: Set[Thread]) -> Set[Thread]:
