@@ -14,7 +14,7 @@ export HYPOTHESIS_STORAGE_DIRECTORY := $(VENV)/hypothesis
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help venv quick test lint format stress peers conformance bench demo clean
+.PHONY: help venv quick test lint format stress peers conformance bench demo man clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -60,6 +60,9 @@ demo: venv ## a busy program, every entry of a library timed; a stock kernel, an
 	@tools/setup demo
 	PATH="$$(cd "$(VENV)/bin" && pwd):$$PATH" $(RUN) tests/guard.py -m tests.places $(RUN) tools/demo
 	$(RUN) tests/guard.py -m tests.places $(RUN) examples/kernel/pipe_study.py $(if $(UNWRITABLE),"$(VENV)/pictures",build)
+
+man: venv ## manual pages of all commands, in build/man: man -l build/man/gilk-run.1
+	$(RUN) tools/manual.py $(if $(UNWRITABLE),"$(VENV)/man",build/man)
 
 clean: ## forget everything that was built here
 	rm -rf "$(VENV)" build dist src/*.egg-info bench/build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -29,7 +29,8 @@ LANE = """
     render/d/test_trace.py render/d/test_records.py render/d/test_aggregations.py render/d/test_listing.py
     render/d/test_messages.py render/d/test_hexdump.py render/d/test_stacks.py render/d/test_typed.py
     targets/test_frames.py targets/test_writer.py targets/test_places.py targets/test_maps.py
-    trace/test_align.py trace/test_traced.py trace/test_query.py trace/test_series.py trace/test_interrupts.py
+    trace/test_align.py trace/test_folding.py trace/test_traced.py trace/test_query.py trace/test_series.py
+    trace/test_interrupts.py
     trace/d/test_d_sorting.py trace/d/test_d_contents.py
 """.split()  # noqa: SIM905
 #: What a test may start: compilers, of which each result is kept; and git, for the names of files.

@@ -87,6 +87,13 @@ def test_calls_of_a_function_that_is_left_out_end_then() -> None:
     assert of_rows(folding, [], 200) == {"a": (0, 100, 100)}
 
 
+def test_a_call_that_began_before_has_its_time_once_it_returns_and_is_no_call_of_the_period() -> None:
+    folding = Folding(about)
+    records = nested(("a", 100, ("b", 20), ("c", 40)))  # it began at 0, b at 50; c at 70 and ended at 110
+    assert of_rows(folding, records[3:4], 90) == {"c": (1, 20, 20)}
+    assert of_rows(folding, records[4:]) == {"a": (0, 70, 50), "c": (0, 20, 20)}
+
+
 def test_what_is_kept_does_not_grow_with_what_was_folded() -> None:
     folding, kept = Folding(about), []
     calls = nested(*[("a", 10, ("b", 2))] * 50)
