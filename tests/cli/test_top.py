@@ -154,11 +154,15 @@ def test_functions_called_too_often_are_left_out_by_name(gilk_on_path: Environme
         command = ["gilk", "top", "--json", "--scope", "a.out:", "--every", "50ms", "-p", str(target.pid)]
         with subprocess.Popen(command, env=gilk_on_path, stdout=subprocess.PIPE, text=True) as asking:
             assert asking.stdout is not None
-            while not json.loads(asking.stdout.readline())["left_out"]:
-                pass
+            left_out, seen = False, set[str]()
+            while not (left_out and "leaf" in seen):
+                period = json.loads(asking.stdout.readline())
+                left_out = left_out or bool(period["left_out"])
+                seen |= {each["function"] for each in period["seen"] if each["image"] == "busy"}
             asking.send_signal(signal.SIGINT)
             whole = [json.loads(line) for line in asking.stdout][-1]
         assert [(each["function"], each["image"]) for each in whole["left_out"]] == [("leaf", "busy")]
+        assert seen <= {each["function"] for each in whole["seen"] if each["image"] == "busy"} <= {"leaf", "hot"}
         assert whole["restored"] is True
 
 
@@ -166,8 +170,8 @@ def test_text_for_people(gilk_on_path: Environment, program: Path) -> None:
     command = ["gilk", "top", "--scope", "a.out:", "--sort", "calls", "-n", "2", "--", str(program)]
     told = subprocess.run(command, env=gilk_on_path, capture_output=True, text=True).stderr
     last = told.split("in all: ")[1]
-    assert re.match(r"[\d.]+m?s, \d+ calls of \d+ functions in 2 threads\nself +total +calls +function +image\n", last)
-    assert [line.split()[3] for line in last.splitlines()[2:4]] == ["fib", "leaf"]
+    assert re.match(r"[\d.]+m?s, \d+ calls of \d+ functions in 2 threads\nself +total +calls +seen +function +image\n", last)
+    assert [line.split()[5] for line in last.splitlines()[2:4]] == ["fib", "leaf"]
     assert re.match(r"and \d+ functions more$", last.splitlines()[4])
 
 
@@ -178,7 +182,7 @@ def test_a_terminal_has_one_table_in_place_and_the_whole_at_the_end(gilk_on_path
         with subprocess.Popen(command, env={**gilk_on_path, "TERM": "xterm"}, stdout=its, stderr=its) as asking:
             os.close(its)
             shown = b""
-            while shown.count(b"function  image") < 3:
+            while shown.count(b"seen  function") < 3:
                 shown += os.read(ours, 4096)
             assert b"in all" not in shown
             asking.send_signal(signal.SIGINT)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from gilk.render.names import named
-from gilk.render.text import cell, left_out, nanoseconds, plural, table
-from gilk.trace.folding import FunctionFigures, TopPeriod
+from gilk.render.text import cell, nanoseconds, plural, table
+from gilk.trace.folding import FunctionFigures, NamedPlace, TopPeriod
 
 Json = dict[str, Any]
 #: By what functions may be sorted.
 SORTS = ("self", "total", "calls")
-_SHOWN = 12  # functions that were left out
+_SHOWN = 12  # functions that are not followed
 
 
 def to_text(period: TopPeriod, limit: int, sort: str, terminal: bool | None = None) -> str:
@@ -26,11 +26,17 @@ def to_text(period: TopPeriod, limit: int, sort: str, terminal: bool | None = No
     text += f"{plural(len(rows), 'function')} in {plural(period.threads, 'thread')}\n"
     shown = rows[: limit or None]
     if shown:
-        cells = [[nanoseconds(r.own), nanoseconds(r.total), r.calls, named(r.function), cell(r.image)] for r in shown]
-        text += table(("self", "total", "calls", "function", "image"), cells, terminal)
+        cells = [[nanoseconds(r.own), nanoseconds(r.total), r.calls, _share(period, (r.function, r.image)),
+                  named(r.function), cell(r.image)] for r in shown]  # fmt: skip
+        text += table(("self", "total", "calls", "seen", "function", "image"), cells, terminal)
     more = len(rows) - len(shown)
     text += f"and {plural(more, 'function')} more\n" if more else ""
     return text + _missing(period)
+
+
+def _share(period: TopPeriod, place: NamedPlace) -> str:
+    """The part of all samples in which a thread was seen there."""
+    return f"{100 * period.seen.get(place, 0) / max(sum(period.seen.values()), 1):.0f} %"
 
 
 def _missing(period: TopPeriod) -> str:
@@ -38,12 +44,21 @@ def _missing(period: TopPeriod) -> str:
     if period.dropped:
         text = f"{plural(period.dropped, 'record')} dropped: they came faster than they could be taken\n"
     if period.omitted:
-        text += f"{plural(len(period.omitted), 'function')} left out, called too often (--skip and --scope choose):\n"
-        for each in period.omitted[:_SHOWN]:
-            text += f"  {named(each.function)} of {cell(each.image)} {left_out(each.calls)}\n"
-        more = len(period.omitted) - _SHOWN
-        text += f"  and {more} more\n" if more > 0 else ""
-    return text
+        text += f"{plural(len(period.omitted), 'function')} left out, called too often (--skip and --scope choose)\n"
+    return text + _unfollowed(period)
+
+
+def _unfollowed(period: TopPeriod) -> str:
+    """The functions that are not followed, and in which threads were seen."""
+    followed = {(row.function, row.image) for row in period.functions}
+    others = [(count, place) for place, count in period.seen.items() if place not in followed]
+    others.sort(key=lambda each: (-each[0], each[1]))
+    text = f"not followed, but seen in {plural(sum(period.seen.values()), 'sample')}:\n" if others else ""
+    for _, (function, image) in others[:_SHOWN]:
+        name = named(function) if function else "no function"
+        text += f"  {_share(period, (function, image)):>5}  {name}" + (f" of {cell(image)}\n" if image else "\n")
+    more = sum(count for count, _ in others[_SHOWN:])
+    return text + (f"  and {plural(more, 'sample')} in {plural(len(others) - _SHOWN, 'other')}\n" if more else "")
 
 
 def in_order(functions: Sequence[FunctionFigures], sort: str) -> list[FunctionFigures]:
@@ -63,6 +78,10 @@ def to_json(period: TopPeriod, sort: str) -> Json:
         "stop": period.stop_ns,
         "threads": period.threads,
         "functions": [_row(row) for row in in_order(period.functions, sort)],
+        "seen": [
+            {"function": function, "image": image, "samples": count}
+            for (function, image), count in sorted(period.seen.items(), key=lambda each: (-each[1], each[0]))
+        ],
         "dropped": period.dropped,
         "left_out": [
             {"function": each.function, "image": each.image, "from": each.from_ns, "calls": each.calls}

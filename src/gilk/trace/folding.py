@@ -7,7 +7,7 @@ part of its time that falls into it. So figures of several folds add up to those
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import field, replace
 
 import numpy as np
@@ -23,6 +23,7 @@ from gilk.trace.traced import Omitted, TraceDescription
 from gilk.values import dataclass
 
 Thread = tuple[int, int]  # pid, tid
+NamedPlace = tuple[str, str]  # function and image; '' where there is no name
 _ENOUGH = 200_000  # rows: from then on a fold costs as much a row as one of more
 _MOST_OPEN = 500_000  # calls that may be under way
 
@@ -42,7 +43,8 @@ class FunctionFigures:
 @dataclass(frozen=True)
 class TopPeriod:
     """The figures of functions from ``start_ns`` to ``stop_ns`` of the session's time line. ``dropped`` records did not
-    come; ``omitted`` are functions that are not followed from then on. ``whole``: of all periods together."""
+    come; ``omitted`` are functions that are not followed from then on. ``seen`` is how often a running thread was seen
+    in each function, followed or not, when it was looked where they are. ``whole``: of all periods together."""
 
     start_ns: int
     stop_ns: int
@@ -50,6 +52,7 @@ class TopPeriod:
     threads: int
     dropped: int
     omitted: tuple[Omitted, ...]
+    seen: Mapping[NamedPlace, int] = field(default_factory=dict)
     whole: bool = False
 
 

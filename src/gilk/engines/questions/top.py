@@ -3,17 +3,22 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections import Counter
 from collections.abc import Callable, Set
 from dataclasses import field
 
 import pyarrow as pa
 
+from gilk.engines.dtrace.symbols import SymbolNames
 from gilk.engines.follow.ended import unless_ended
 from gilk.engines.follow.tracing import Tracing
+from gilk.errors import TargetError
 from gilk.runs.kept import Recorder
 from gilk.runs.outcome import Result
+from gilk.targets.running import PC
 from gilk.targets.threads import OwnThreads
-from gilk.trace.folding import Figures, Folding, Thread, TopPeriod
+from gilk.trace.folding import Figures, Folding, NamedPlace, Thread, TopPeriod
 from gilk.trace.traced import NEVER
 from gilk.values import dataclass
 
@@ -42,10 +47,14 @@ class Top(Tracing):
     _begun: int = NEVER  # the period
     _known_drops: int = 0
     _told_omitted: int = 0
+    _places: SymbolNames | None = None
+    _seen: Counter[NamedPlace] = field(default_factory=Counter)  # in the period
+    _seen_before: Counter[NamedPlace] = field(default_factory=Counter)
 
     def _insert(self) -> None:
         self._folding = Folding(self._about, lambda: self.omitted)
         self._kept = _Fold(folding=self._folding)
+        self._places = SymbolNames(self.processes[0])
         super()._insert()
 
     def _look(self) -> None:
@@ -54,8 +63,17 @@ class Top(Tracing):
             return
         if self._begun == NEVER:
             self._begun = self._folding.since = self.started
+        self._sample()
         if self._now() - self._begun >= self.every:
             self.tell(self._period())
+
+    def _sample(self) -> None:
+        """Note where the threads are that run: functions that are left out are seen so alone."""
+        assert self._places is not None
+        with contextlib.suppress(TargetError):  # it may end, or be busy with another change
+            for one in self.processes[0].sample():
+                name = self._places.name(one.registers[PC])
+                self._seen[name.function, name.module] += 1
 
     def _period(self) -> TopPeriod:
         """The one that ends now."""
@@ -85,7 +103,11 @@ class Top(Tracing):
         dropped, self._known_drops = drops - self._known_drops, drops
         omitted = tuple(self.omitted[self._told_omitted :])
         self._begun, self._told_omitted = now, len(self.omitted)
-        return TopPeriod(begun, now, figures.rows(), len(figures.threads), dropped, omitted)
+        seen, self._seen = self._seen, Counter()
+        self._seen_before += seen
+        if self._places is not None:
+            self._places.look()  # libraries may have been opened
+        return TopPeriod(begun, now, figures.rows(), len(figures.threads), dropped, omitted, seen)
 
     def finish(self) -> Result:
         if self.started != NEVER and self.stopped == NEVER:
@@ -102,7 +124,8 @@ class Top(Tracing):
         start = max(self.started, 0)
         dropped = int(result.numbers["drops"])
         functions, threads = self._sum.rows(), len(self._sum.threads)
-        return TopPeriod(start, max(self._folding.since, start), functions, threads, dropped, tuple(self.omitted), True)
+        stop, seen = max(self._folding.since, start), self._seen_before + self._seen
+        return TopPeriod(start, stop, functions, threads, dropped, tuple(self.omitted), seen, True)
 
     @staticmethod
     def _left(threads: Set[Thread]) -> Set[Thread]:
