@@ -170,7 +170,8 @@ def test_text_for_people(gilk_on_path: Environment, program: Path) -> None:
     command = ["gilk", "top", "--scope", "a.out:", "--sort", "calls", "-n", "2", "--", str(program)]
     told = subprocess.run(command, env=gilk_on_path, capture_output=True, text=True).stderr
     last = told.split("in all: ")[1]
-    assert re.match(r"[\d.]+m?s, \d+ calls of \d+ functions in 2 threads\nself +total +calls +seen +function +image\n", last)
+    heading = r"self +total +calls +seen +function +image"
+    assert re.match(rf"[\d.]+m?s, \d+ calls of \d+ functions in 2 threads\n{heading}\n", last)
     assert [line.split()[5] for line in last.splitlines()[2:4]] == ["fib", "leaf"]
     assert re.match(r"and \d+ functions more$", last.splitlines()[4])
 
