@@ -29,4 +29,4 @@ int main(int count, char **words)
 
 def opener(place: Path) -> tuple[Path, Path]:
     """The program, made in ``place``, and a library to be its argument."""
-    return compile_text(place, "opens", _SOURCE, "-O1", "-w"), build("dlopen").with_name("plugin.so")
+    return compile_text(place, "opens", _SOURCE, "-O1", "-w"), build("plugin")
