@@ -180,6 +180,8 @@ class _Maker:
         if when == "none":
             return match
         shown = f'report("{kind}{" %ld" * len(names)}"' + "".join(f", (long){one}" for one in names) + ");"
+        if when == "inplace" and kind == "read" and self._pointer == "char *":
+            when = "before"  # a value of one byte cannot stand in place of eight
         if when != "inplace":
             return f"{match} then {when} {{ {shown} }}"
         if kind == "read":

@@ -23,7 +23,6 @@ from gilk.values import dataclass
 _ANYWHERE = (CheckedCode("*", ""),)
 _VOID = CheckedType("void")
 _WORD = CheckedType("unsigned long", None, 8)
-_WORD_SIZE = 8
 Functions = dict[tuple[str, str], int]
 
 
@@ -163,8 +162,8 @@ class AliasShadows:
             raise self._refused("atomic-access", way, f"advice cannot stand in place of {what}")
         if means is Means.OBSERVED and met.write and met.needs_value:
             raise self._refused("atomic-access", way, f"nobody knows before what is written at {what}")
-        if met.gives_value and use.size > _WORD_SIZE:
-            raise self._refused("split-access", way, f"{use.size} bytes are accessed at {what}")
+        if met.gives_value and use.size > min(_given(met), default=use.size):
+            raise self._refused("split-access", way, f"{use.size} bytes are accessed, more than a value has, at {what}")
 
     def _refused(self, slug: str, one: _Watching, why: str, hint: str = "") -> UsageError:
         line = self._file.source.line(one.point.span)
@@ -176,3 +175,10 @@ class AliasShadows:
         if not all(one.aspect.checked.partial for one in ways):
             raise error
         self.left_out.append(f"{error.message} ({error.slug})")
+
+
+def _given(met: MetAccess) -> Iterator[int]:
+    """How many bytes each value has that advice in place decides on."""
+    for one in met.elements:
+        if one.advice is not None and one.advice.when == "inplace" and one.value is not None:
+            yield one.value.size or 0

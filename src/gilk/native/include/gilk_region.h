@@ -202,7 +202,7 @@ static inline unsigned gilk_regions_near(const struct gilk_aspect_part *part, gi
 /* Whether an access of so many bytes, `offset` behind the start of memory of this length, reaches that. */
 static inline int gilk_reaches(long offset, gilk_u64 size, long length)
 {
-	return offset > -(long)size && offset < length;
+	return length > 0 && offset > -(long)size && offset < length;
 }
 
 #endif
