@@ -219,6 +219,8 @@ def test_what_cannot_be_woven_is_refused_by_name(name: str, tmp_path: Path) -> N
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0
     assert f"{file.name}, line 1: " in done.stderr and f"({slug})" in done.stderr
+    dry = subprocess.run([*command[:5], "--dry-run", *command[5:]], capture_output=True, text=True, timeout=120)
+    assert (dry.returncode, dry.stdout.count("left out: ")) == (0, 1) and f"({slug})" in dry.stdout
 
 
 @pytest.mark.parametrize(

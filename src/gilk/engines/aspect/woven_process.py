@@ -98,6 +98,8 @@ class WovenProcess:
         why = _why(lambda: check_process(self.process))
         for (image, function, elements), number in found.items():
             yield DryShadow(self.process.pid, image, function, elements, why, number)
+        for left_out in self.left_out:
+            yield DryShadow(self.process.pid, "", "", (), "", left_out=left_out)
 
     def _refusal(self, shadow: Shadow, advice: Advice) -> str:
         def look() -> None:
