@@ -173,6 +173,32 @@ def test_stores_past_a_block_are_reported_and_not_made(tmp_path: Path) -> None:
     assert reports == ["1 at 100 of 100", "1 at 101 of 100", "8 at 104 of 104"]
 
 
+COPIED = """\
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(int argc, char **argv)
+{
+	size_t n = (size_t)atol(argv[1]);
+	char *from = calloc(1, 400), *to = malloc(200), *behind = malloc(200);
+
+	memset(behind, 'b', 200);
+	memcpy(to, from, n);
+	printf("%c\\n", behind[0]);
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize(("size", "past"), [(200, False), (300, True)])
+def test_stores_of_the_librarys_own_functions_are_seen(size: int, past: bool, tmp_path: Path) -> None:
+    """By the memcpy that the loader has chosen for this processor."""
+    program = build(tmp_path, COPIED, "-O1", "-fno-builtin")
+    _, reports = overflows([str(program), str(size)])
+    ends = [sum(int(word) for word in report.split(" of ")[0].split(" at ")) for report in reports]
+    assert bool(reports) is past and all(end > 200 for end in ends)
+
+
 def test_a_program_that_does_nothing_wrong_is_left_alone() -> None:
     """A stock program: all of its stores are compared, and its output is what it is."""
     script = "x=0; for i in 1 2 3 4 5 6 7 8 9; do x=$((x + i)); y=$y$i; done; echo $x ${y%89}"
