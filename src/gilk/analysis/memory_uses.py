@@ -37,6 +37,14 @@ _STRINGS: Final = frozenset({
     Mnemonic.STOSQ, Mnemonic.LODSB, Mnemonic.LODSW, Mnemonic.LODSD, Mnemonic.LODSQ, Mnemonic.CMPSB, Mnemonic.CMPSW,
     Mnemonic.CMPSD, Mnemonic.CMPSQ, Mnemonic.SCASB, Mnemonic.SCASW, Mnemonic.SCASD, Mnemonic.SCASQ,
 })  # fmt: skip
+_FILLS: Final = frozenset({
+    Mnemonic.STOSB, Mnemonic.STOSW, Mnemonic.STOSD, Mnemonic.STOSQ, Mnemonic.INSB, Mnemonic.INSW, Mnemonic.INSD,
+})  # fmt: skip
+_STORES: Final = frozenset({
+    Mnemonic.STOSB, Mnemonic.STOSW, Mnemonic.STOSD, Mnemonic.STOSQ, Mnemonic.MOVSB, Mnemonic.MOVSW, Mnemonic.MOVSD,
+    Mnemonic.MOVSQ,
+})  # fmt: skip
+_MASKED: Final = frozenset({Mnemonic.MASKMOVDQU, Mnemonic.MASKMOVQ, Mnemonic.VMASKMOVDQU})
 _STRING_KINDS: Final = frozenset(
     {OpKind.MEMORY_SEG_RSI, OpKind.MEMORY_SEG_ESI, OpKind.MEMORY_ESRDI, OpKind.MEMORY_ESEDI, OpKind.MEMORY_SEG_RDI}
 )
@@ -48,8 +56,9 @@ _BIT_STRINGS: Final = frozenset({
 #: Vector moves that do not care whether their operand is aligned, or have a twin that does not (splice/access.py).
 _MOVES: Final = frozenset({
     Mnemonic.MOVAPS, Mnemonic.MOVAPD, Mnemonic.MOVDQA, Mnemonic.MOVUPS, Mnemonic.MOVUPD, Mnemonic.MOVDQU,
-    Mnemonic.LDDQU,
+    Mnemonic.LDDQU, Mnemonic.MOVNTDQ, Mnemonic.MOVNTPS, Mnemonic.MOVNTPD,
 })  # fmt: skip
+_ALIGNED_READS: Final = frozenset({Mnemonic.MOVNTDQA, Mnemonic.VMOVNTDQA})
 
 
 class OperandManner(Enum):
@@ -110,6 +119,8 @@ def _manner(instruction: Instruction, accesses: list[int], reads: bool, writes: 
         return OperandManner.STRANGE
     if _uses_stack_pointer(instruction) or instruction.flow_control != x86.NEXT:
         return OperandManner.STRANGE if writes else OperandManner.TIED
+    if instruction.mnemonic in _ALIGNED_READS:
+        return OperandManner.TIED
     if size >= 16 and instruction.encoding == EncodingKind.LEGACY and instruction.mnemonic not in _MOVES:
         return OperandManner.STRANGE if writes else OperandManner.TIED
     if instruction.op_mask != Register.NONE or RegisterExt.is_vector_register(instruction.memory_index):
@@ -117,7 +128,19 @@ def _manner(instruction: Instruction, accesses: list[int], reads: bool, writes: 
     return OperandManner.PLAIN
 
 
+def is_plain_store(instruction: Instruction) -> bool:
+    """Whether it is a string instruction that does nothing to memory but write from rdi on, of 64 bits."""
+    return instruction.mnemonic in _STORES and instruction.op0_kind == OpKind.MEMORY_ESRDI
+
+
+def reads_string(instruction: Instruction) -> bool:
+    """Whether it is a string instruction that reads memory."""
+    return is_string(instruction) and instruction.mnemonic not in _FILLS
+
+
 def _string(instruction: Instruction) -> MemoryUse | None:
+    if instruction.mnemonic in _MASKED:
+        return MemoryUse(False, True, x86.memory_bytes(instruction), OperandManner.STRANGE)
     writes = any(instruction.op_kind(n) in (OpKind.MEMORY_ESRDI, OpKind.MEMORY_ESEDI) for n in range(1)) and (
         instruction.mnemonic not in (Mnemonic.SCASB, Mnemonic.SCASW, Mnemonic.SCASD, Mnemonic.SCASQ)
     )

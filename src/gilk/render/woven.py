@@ -45,7 +45,10 @@ def dry_text(found: Sequence[DryShadow]) -> str:
 
 
 def _dry(one: DryShadow) -> str:
+    if one.left_out:
+        return f"process {one.pid}: left out: {cell(one.left_out)}"
     elements = ", ".join(f"{each.aspect} {each.number} {each.moment}" for each in one.elements)
+    elements = elements or "control flows ask whether it is under way"
     if one.accesses:
         elements += f" ({_accesses(one.accesses)})"
     why = f": refused, {cell(one.refused)}" if one.refused else ""

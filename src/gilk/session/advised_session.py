@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from gilk.errors import UsageError
 from gilk.lang.c.advice import SHARED
@@ -41,6 +41,7 @@ class AdvisedSession(Session):
             raise UsageError("advice-alone", f"another session has {process.who}", "end that first")
         super().__init__(process, points, threads, ring, private=private)
         self._made: dict[Advice, CompiledAdvice] = {}
+        self.left_out: list[str] = []  # instructions that were to have advice, if that could be, and have none
         self._advised: dict[int, int] = {}  # by number of a probe, the address of the function whose calls have advice
 
     def advise(self, points: Points, advice: Advice) -> tuple[Probe, ...]:
@@ -59,11 +60,13 @@ class AdvisedSession(Session):
         found = [each for points, advice in advised for each in self._found(points, advice)]
         self._check_new([place for place, _, _ in found])
         accessed = list(accesses)
-        wanted = [one.wanted for _, points, _ in found for one in points]
-        with self._numbered([*wanted, *(one.wanted for one in accessed)]) as numbers:
+        wanted = [one.wanted for _, points, _ in found for one in points] + [one.wanted for one in accessed]
+        with self._numbered(wanted) as numbers:
             left = iter(numbers)
             wants = [*self._wants(found, left), *(self._want_access(one, next(left)) for one in accessed)]
-            probes = self._put_in(wants, numbers)
+            last = numbers[len(wanted) - len(accessed) :]
+            spared = {number for number, one in zip(last, accessed, strict=True) if one.partial}
+            probes = self._put_in(wants, numbers, spared)
         owners = (place for place, points, _ in found for _ in points)
         self._advised |= {number: place.address for number, place in zip(numbers, owners, strict=False)}
         return probes
@@ -79,7 +82,7 @@ class AdvisedSession(Session):
             for advice in (one.read, one.write)
         )
         thunk = self._workspace.runtime_address(ground, "gilk_access_enter")
-        made = Accessed(one.instruction, read, write, one.replaces, one.number, thunk)
+        made = Accessed(one.instruction, read, write, one.replaces, one.number, thunk, one.bounds)
         return self._ledger.entry(ground, place.function), Want(place.point.address, False, made, number)
 
     def _found(self, points: Points, advice: Advice) -> _Found:
@@ -112,13 +115,17 @@ class AdvisedSession(Session):
                 raise UsageError("already-advised", f"{place.function.name} has advice already", "take that out first")
             seen.add(place.address)
 
-    def _put_in(self, wants: list[tuple[Entry, Want]], numbers: range) -> tuple[Probe, ...]:
-        """Dormant at first: what is refused shows before anything has changed."""
+    def _put_in(
+        self, wants: list[tuple[Entry, Want]], numbers: range, spared: Collection[int]
+    ) -> tuple[Probe, ...]:
+        """Dormant at first: what is refused shows before anything has changed. ``spared`` may be refused."""
         self._add(self._handlers())
         made = self._ledger.add(wants, active=False)
         try:
             refused = {key: why for plan in made.plans for key, why in plan.refusals.items()}
-            advising.refuse((self._everything[n].point, refused[n]) for n in numbers if n in refused)
+            here = [(n, self._everything[n].point, refused[n]) for n in numbers if n in refused]
+            advising.refuse((point, why) for n, point, why in here if n not in spared)
+            self.left_out = [f"{point}: {why}" for n, point, why in here if n in spared]
             changed = self._ledger.activate(numbers)
         except BaseException:
             self._ledger.remove(numbers)
@@ -135,9 +142,11 @@ class AdvisedSession(Session):
         """The memory that the session's C knows as ``gilk_private``; the program may have written anything there."""
         return memoryview(self._workspace.data)[self._private_at :]
 
-    def share(self, memory: CommonMemory) -> None:
-        """The session's C knows this memory as ``gilk_shared``. Raises TargetError."""
-        self._workspace.give(SHARED, memory.map_into(self.process))
+    def share(self, memory: CommonMemory) -> int:
+        """The session's C knows this memory as ``gilk_shared``; its address in the process. Raises TargetError."""
+        address = memory.map_into(self.process)
+        self._workspace.give(SHARED, address)
+        return address
 
     def _wants_at(
         self, place: Place, wanted: list[AdvisedPoint], compiled: CompiledAdvice, numbers: Iterator[int]

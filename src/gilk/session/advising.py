@@ -68,7 +68,8 @@ def advice(
 @dataclass(frozen=True, slots=True)
 class AdvisedAccess:
     """An instruction with advice on what it reads, and on what it writes: on one of them at least. ``replaces``: some
-    of it stands in place of that. ``number``: of the function that it is in, among those that the C knows."""
+    of it stands in place of that. ``number``: of the function that it is in, among those that the C knows. ``bounds``:
+    as Accessed has them. ``partial``: it may go without."""
 
     place: Place
     instruction: AccessingInstruction
@@ -76,6 +77,8 @@ class AdvisedAccess:
     write: Advice | None
     replaces: bool
     number: int
+    bounds: int = 0
+    partial: bool = False
 
     @property
     def wanted(self) -> Wanted:

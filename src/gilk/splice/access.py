@@ -1,33 +1,37 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Advice on accesses of variables, as machine code in patches (native/abi/gilk_access.h).
+"""Advice on accesses of memory, as machine code in patches (native/abi/gilk_access.h).
 
-An instruction that reads or writes the variable runs with a place on the stack as its memory operand: there it reads
-the value that advice decides on, and there advice finds the value that it has written. So every instruction keeps its
-meaning, its registers and its flags, whichever it is.
+An instruction that reads or writes a variable, or memory by its address, runs with a place on the stack as its memory
+operand: there it reads the value that advice decides on, and there advice finds the value that it has written. So
+every instruction keeps its meaning, its registers and its flags, whichever it is.
 
 One that cannot have another operand (atomic, a call, a string instruction) runs as it is, between two observers.
+
+Where an instruction is advised that may access anything, its address is first compared with the bounds of all that is
+watched.
 """
 
 from __future__ import annotations
 
 import struct
 from enum import Enum, auto
-from typing import Any, Final
+from typing import Final
 
-from iced_x86 import Code, Encoder, Instruction, MemoryOperand, Register
+from iced_x86 import Code, Instruction, MemoryOperand, Register
 
 from gilk.arch import asm
 from gilk.splice.code import CodeBuilder
 from gilk.splice.frame import DIRECTION, FLAGS, RED_ZONE
 from gilk.splice.host import Context, Host
 from gilk.splice.instrument import Instrument
+from gilk.splice.operand import encoded, exchanged, is_repeated, signed, stepped
 from gilk.splice.relocate import relocate
 from gilk.values import dataclass
 
 _EVERYTHING: Final = FLAGS | (1 << 16) - 1
 _FRAME: Final = 2 * RED_ZONE  # struct gilk_access, and the red zone above it
-_ADDRESS, _R11, _FLAGS, _KEPT = 64, 72, 80, 88  # in struct gilk_access
-_WHOLE, _AHEAD, _BEHIND, _TRIED = range(4)  # enum gilk_access_phase
+_ADDRESS, _R11, _FLAGS, _KEPT, _KEPT_FLAGS, _SIZE = 64, 72, 80, 88, 96, 104  # in struct gilk_access
+_WHOLE, _AHEAD, _BEHIND, _TRIED, _DECIDED = range(5)  # enum gilk_access_phase
 _SITE: Final = struct.Struct("<4I")
 _LEA_R11: Final = b"\x4c\x8d\x1d"  # lea r11, [rip + rel32]
 _POP_FLAGS: Final = b"\x8f\x44\x24" + bytes((_FLAGS,))  # pop qword ptr [rsp + 80]
@@ -44,12 +48,19 @@ _AT_RSP_R11: Final = {
 _AT_RAX_R11: Final = {1: b"\x44\x88\x18", 2: b"\x66\x44\x89\x18", 4: b"\x44\x89\x18", 8: b"\x4c\x89\x18"}
 
 
+_LOAD_RAX: Final = b"\x48\xa1"  # mov rax, [imm64]
+_NOT_RAX: Final = b"\x48\xf7\xd0"
+_CMP_R11_RAX: Final = b"\x49\x39\xc3"
+_JAE32: Final = b"\x0f\x83"
+
+
 class Means(Enum):
     """How an instruction gets to its operand."""
 
     EXCHANGED = auto()  # it has a place on the stack for it
     READ_ONCE = auto()  # as it is, behind an observer
     OBSERVED = auto()  # as it is, between two observers
+    STRING = auto()  # likewise; rdi, and rcx perhaps, say where it writes, upwards
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +83,11 @@ class AccessingInstruction:
     writes: bool
     size: int
 
+    @property
+    def address(self) -> int:
+        """In the running process."""
+        return int(self.instruction.ip) + self.bias
+
 
 @dataclass(frozen=True, slots=True)
 class Accessed:
@@ -79,6 +95,8 @@ class Accessed:
     stands in place of that.
 
     ``number``: of the function that it is in, among those that the C knows. ``thunk``: the runtime's way into C.
+    ``bounds``: where the target has the bounds of all memory that is watched (struct gilk_woven: below); 0: of what the
+    instruction accesses, everything is looked at.
     """
 
     of: AccessingInstruction
@@ -87,6 +105,7 @@ class Accessed:
     replaces: bool
     number: int
     thunk: int
+    bounds: int = 0
 
     @property
     def reads(self) -> int:
@@ -120,7 +139,11 @@ class _Emission:
         builder.emit(asm.lea_stack(asm.RSP, -_FRAME) + asm.store_stack(asm.R11, _R11))
         self._load_address()
         builder.emit(asm.store_stack(asm.R11, _ADDRESS))
-        if self._of.means is Means.EXCHANGED and self._of.reads and self._of.writes and not self._accessed.replaces:
+        if self._accessed.bounds and self._of.means is not Means.STRING:
+            self._compare(self._accessed.bounds)
+        if self._of.means is Means.STRING:
+            self._observe_string()
+        elif self._of.means is Means.EXCHANGED and self._of.reads and self._of.writes and not self._accessed.replaces:
             self._try()
         elif self._of.means is Means.EXCHANGED:
             self._exchange()
@@ -134,14 +157,73 @@ class _Emission:
     def _load_address(self) -> None:
         """The operand's, into r11, which may be a part of it."""
         instruction = self._of.instruction
+        if self._of.means is Means.STRING:
+            self._load_string()
+            return
         if instruction.is_ip_rel_memory_operand:
             self._builder.external(_LEA_R11, int(instruction.ip_rel_memory_address) + self._of.bias)
             return
         memory = MemoryOperand(
             instruction.memory_base, instruction.memory_index, instruction.memory_index_scale,
-            _signed(instruction.memory_displacement), 8 if instruction.memory_displ_size else 0,
+            signed(instruction.memory_displacement), 8 if instruction.memory_displ_size else 0,
         )  # fmt: skip
         self._builder.emit(encoded(Instruction.create_reg_mem(Code.LEA_R64_M, Register.R11, memory)))
+
+    def _compare(self, bounds: int) -> None:
+        """Beyond the bounds the instruction runs as the program has it. The address stays in r11."""
+        builder, far, flags = self._builder, self._builder.label(), bool(self._context.live & FLAGS)
+        builder.emit(asm.store_stack(asm.RAX, _KEPT))
+        builder.emit(asm.LAHF + asm.SETO_AL + asm.store_stack(asm.RAX, _KEPT_FLAGS) if flags else b"")
+        builder.emit(_LOAD_RAX + bounds.to_bytes(8, "little") + _NOT_RAX + _CMP_R11_RAX)
+        builder.local(asm.JC32, far)
+        builder.emit(_LOAD_RAX + (bounds + 8).to_bytes(8, "little") + _CMP_R11_RAX)
+        builder.local(_JAE32, far)
+        self._uncompare(flags)
+
+        def lay() -> None:
+            builder.place(far)
+            self._uncompare(flags)
+            builder.emit(asm.load_stack(asm.R11, _R11) + asm.lea_stack(asm.RSP, _FRAME))
+            if self._of.means is not Means.READ_ONCE:
+                builder.mark(self._context.address, False)
+                relocate(builder, self._of.instruction, self._of.raw, self._of.bias)
+            builder.local(asm.JMP32, self._end)
+
+        builder.cold(lay)
+
+    def _uncompare(self, flags: bool) -> None:
+        """Registers and flags are again what they were."""
+        if flags:
+            self._builder.emit(asm.load_stack(asm.RAX, _KEPT_FLAGS) + asm.ADD_AL_127 + asm.SAHF)
+        self._builder.emit(asm.load_stack(asm.RAX, _KEPT))
+
+    def _load_string(self) -> None:
+        """The address into r11, and the size where C finds it."""
+        unit = self._of.size
+        if is_repeated(self._of.instruction):
+            scaled = MemoryOperand(Register.NONE, Register.RCX, unit, 0, 8)
+            self._builder.emit(encoded(Instruction.create_reg_mem(Code.LEA_R64_M, Register.R11, scaled)))
+        else:
+            self._builder.emit(asm.move_immediate(asm.R11, unit))
+        self._builder.emit(asm.store_stack(asm.R11, _SIZE) + asm.move(asm.R11, asm.RDI))
+
+    def _observe_string(self) -> None:
+        """As _observe() does; where advice decides that it is not to run, the registers are as if it had."""
+        assert self._write is not None
+        builder, behind, skipped = self._builder, self._builder.label(), self._builder.label()
+        builder.cold(self._lay_plain)
+        self._call(self._write, _DECIDED if self._accessed.replaces else _AHEAD, self._plain, skipped)
+        relocate(builder, self._of.instruction, self._of.raw, self._of.bias)
+        builder.emit(asm.store_stack(asm.R11, _R11))
+        self._call(self._write, _BEHIND, behind)
+        builder.place(behind)
+
+        def lay() -> None:
+            builder.place(skipped)
+            builder.emit(stepped(self._of.instruction, self._of.size))
+            builder.local(asm.JMP32, behind)
+
+        builder.cold(lay)
 
     def _exchange(self) -> None:
         builder, drained = self._builder, self._builder.label()
@@ -198,7 +280,7 @@ class _Emission:
         self._call(self._read, _WHOLE, behind)
         self._builder.place(behind)
 
-    def _call(self, advice: AccessAdvice, phase: int, failed: int) -> None:
+    def _call(self, advice: AccessAdvice, phase: int, failed: int, skipped: int = 0) -> None:
         """Behind it registers and flags are what they were, r11 too: struct gilk_access has that."""
         builder, site = self._builder, self._builder.label()
         builder.emit(asm.PUSHF + _POP_FLAGS + asm.CLD if self._turned else b"")
@@ -215,8 +297,10 @@ class _Emission:
             builder.place(site)
             builder.local(b"", out)
             builder.external(b"", advice.entry)
-            builder.emit(_SITE.pack(advice.vectors, self._accessed.number, self._of.size, phase))
+            size = 0 if self._of.means is Means.STRING else self._of.size
+            builder.emit(_SITE.pack(advice.vectors, self._accessed.number, size, phase))
             builder.external(b"", self._context.address)
+            builder.local(b"", skipped or out)
 
         builder.cold(lay)
 
@@ -253,39 +337,3 @@ class _Emission:
         self._builder.emit(asm.store_stack(asm.R11, _R11) + asm.store_stack(asm.RAX, _KEPT))
         self._builder.emit(asm.load_stack(asm.RAX, _ADDRESS) + _R11_AT_RSP[size] + _AT_RAX_R11[size])
         self._builder.emit(asm.load_stack(asm.RAX, _KEPT) + asm.load_stack(asm.R11, _R11))
-
-
-def exchanged(instruction: Instruction) -> bytes:
-    """The same with the word at the stack pointer as its memory operand, which need not be aligned."""
-    other = instruction.copy()
-    if instruction.code in UNALIGNED:
-        other.code = UNALIGNED[instruction.code]
-    other.memory_base, other.memory_index, other.memory_index_scale = Register.RSP, Register.NONE, 1
-    other.memory_displacement, other.memory_displ_size = 0, 0
-    other.segment_prefix = Register.NONE
-    return encoded(other)
-
-
-def encoded(instruction: Instruction) -> bytes:
-    encoder = Encoder(64)
-    encoder.encode(instruction, 0)
-    return bytes(encoder.take_buffer())
-
-
-def _unaligned() -> dict[int, Any]:
-    """Moves that want their operand aligned, with those that do not."""
-    names: dict[str, Any] = {name: code for name, code in vars(Code).items() if isinstance(code, int)}
-    pairs = (("MOVAPS", "MOVUPS"), ("MOVAPD", "MOVUPD"), ("MOVDQA", "MOVDQU"))
-    return {
-        code: names[name.replace(old, new)]
-        for name, code in names.items()
-        for old, new in pairs
-        if old in name and name.replace(old, new) in names
-    }
-
-
-UNALIGNED: Final = _unaligned()
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value

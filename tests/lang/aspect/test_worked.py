@@ -89,7 +89,7 @@ def test_a_missing_check_is_put_in() -> None:
 def test_the_examples_are_keyed() -> None:
     keys = {name: [derived.keys(one, n) for n in range(1, len(one.elements))] for name, one in WORKED.items()}
     assert keys["accounting"] == [("who",), ("http",)] and keys["race"] == [("ino",), ("path", "tid")]
-    assert keys["finalized"] == [("s",), ("s",)] and keys["overflow"] == [("b",), ("b",)]
+    assert keys["finalized"] == [("s",), ("s",)] and keys["overflow"] == [("end",), ("b",)]
 
 
 def test_the_papers_accounting_ends_at_the_first_read_and_charges_every_instance() -> None:

@@ -113,14 +113,19 @@ STATUS = sequence(
 )  # fmt: skip
 
 _STORE = element(
-    AliasAccess(True, "b", "n + 64", "void"), "size unsigned long w", "offset long o", "o + w > n",
-    inplace='{ report("%ld at %ld of %ld", w, o, n); }', places=("A",), star=True,
+    AliasAccess(True, "end", "gap", "char"), "size unsigned long w", "offset long o",
+    inplace='{ report("%ld at %ld of %ld", w, (long)n + o, n); }', places=("A",), star=True,
 )  # fmt: skip
 OVERFLOW = sequence(
-    element(calling("libc:malloc", "size_t n"), "return void *b", "b && n >= 64", places=("A",)),
-    replace(_STORE, alternatives=(replace(_STORE.alternatives[0], within=("main", "libc:mem*", "libc:str*")),)),
+    element(
+        calling("libc:malloc", "size_t n"), "return void *b", "b", "char *end = (char *)b + n",
+        "long gap = (long)(malloc_usable_size(b) - n) + 8",
+        places=("A",),
+    ),
+    replace(_STORE, alternatives=(replace(_STORE.alternatives[0], within=("a.out", "libc:mem*", "libc:str*")),)),
     element(calling("libc:free", "void *b"), places=("A",)),
     instances=100_000, bounded=True,
+    until=(element(calling("libc:realloc", "void *b", "size_t m"), places=("A",)),),
 )  # fmt: skip
 
 FIX = sequence(

@@ -37,7 +37,7 @@ from gilk.values import dataclass
 _WORDS = (1, 2, 4, 8)
 _VOID = CheckedType("void")
 _WORD = CheckedType("unsigned long", None, 8)
-_MEANS = {
+MEANS = {
     OperandManner.PLAIN: Means.EXCHANGED, OperandManner.TIED: Means.READ_ONCE,
     OperandManner.ATOMIC: Means.OBSERVED,
 }  # fmt: skip
@@ -45,13 +45,15 @@ _MEANS = {
 
 @dataclass(frozen=True, slots=True)
 class AccessShadow:
-    """An instruction, and what matches where it reads or writes; ``number``: of its function in the C of both."""
+    """An instruction, and what matches where it reads or writes; ``number``: of its function in the C of both.
+    ``by_address``: it may reach any memory."""
 
     where: LoadedAccess
     instruction: AccessingInstruction
     read: MetAccess | None
     write: MetAccess | None
     number: int
+    by_address: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ class AccessShadows:
     def _add(self, found: dict[int, AccessShadow], shadow: AccessShadow, named: _Named) -> None:
         address = shadow.where.access.instruction.ip + shadow.where.loaded.bias
         if address in found:
-            raise self._refused("split-access", named.point, f"{_place(shadow.where)} may reach two of the variables")
+            raise self._refused("split-access", named.point, f"{place_of(shadow.where)} may reach two of the variables")
         found[address] = shadow
 
     def _all(self, aspects: Sequence[NumberedAspect]) -> Iterator[_Named]:
@@ -203,8 +205,8 @@ class AccessShadows:
         part: VariablePart,
     ) -> AccessShadow:  # fmt: skip
         access, use = where.access, where.access.use
-        means = _MEANS.get(use.manner)
-        place = _place(where)
+        means = MEANS.get(use.manner)
+        place = place_of(where)
         if means is None:
             raise self._refused(
                 "strange-access", named.point, f"which bytes {place} accesses is not known: {access.instruction}"
@@ -219,7 +221,7 @@ class AccessShadows:
 
     def _check(self, met: MetAccess, where: LoadedAccess, means: Means, part: VariablePart) -> None:
         span = next((one for one in met.elements if one.advice is not None), met.elements[0])
-        use, place = where.access.use, _place(where)
+        use, place = where.access.use, place_of(where)
         if means is not Means.EXCHANGED and met.replaces:
             raise self._refused_at("atomic-access", span, f"{place} needs the variable: {where.access.instruction}")
         if means is Means.OBSERVED and met.write and met.needs_value:
@@ -243,16 +245,24 @@ class AccessShadows:
         return f"{self._file.source.name}, line {self._file.source.line(point.span)}"
 
 
-def _place(where: LoadedAccess) -> str:
+def place_of(where: LoadedAccess) -> str:
     function, address = where.access.function, where.access.instruction.ip
     return f"{where.loaded.name}:{function.name}+{address - function.start:#x}"
 
 
-def access_advice(process: Code, one: AccessShadow, made: Callable[[MetAccess], Advice]) -> AdvisedAccess:
-    """For a session. ``made``: the advice that a variable's accesses have."""
+def access_advice(
+    process: Code, one: AccessShadow, made: Callable[[MetAccess], Advice], bounds: int
+) -> AdvisedAccess:
+    """For a session. ``made``: the advice that accesses have. ``bounds``: where the process has the bounds of all
+    memory that is watched, 0 where it has none yet."""
     function, address = one.where.access.function, one.where.access.instruction.ip
     point = Point(one.where.loaded.name, function.name, f"+{address - function.start:#x}", address, False)
     place = Place(process, one.where.loaded, function, point)
     read, write = (None if met is None else made(met) for met in (one.read, one.write))
     replaces = any(met is not None and met.replaces for met in (one.read, one.write))
-    return AdvisedAccess(place, one.instruction, read, write, replaces, one.number)
+    partial = one.by_address and all(
+        each.aspect.checked.partial for met in (one.read, one.write) if met is not None for each in met.elements
+    )
+    return AdvisedAccess(
+        place, one.instruction, read, write, replaces, one.number, bounds if one.by_address else 0, partial
+    )

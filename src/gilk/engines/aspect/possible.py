@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from gilk.engines.aspect.state import ASPECTS, ELEMENTS
 from gilk.errors import UsageError
-from gilk.lang.aspect.checked import CheckedFile, CheckedFunction, CheckedGlobal, CheckedPoint, last_of
+from gilk.lang.aspect.checked import CheckedAlias, CheckedFile, CheckedGlobal, CheckedPoint, last_of
 from gilk.lang.aspect.code.meeting import NumberedAspect
 from gilk.lang.syntax.source import Span
 
+_MOST_WATCHING = (1 << 24) - 1  # native/include/gilk_region.h
 _FOLDS = ("count", "sum", "min", "max", "avg")
 
 
@@ -42,21 +43,29 @@ def _of_aspect(aspect: NumberedAspect) -> Iterator[tuple[Span, str, str]]:
         yield checked.span, f"a sequence has more than {ELEMENTS} elements", "make two aspects of it"
     if checked.verify or checked.walk:
         yield checked.span, "`verify` and `walk` are not there: no stack is walked", "leave them out"
-    if checked.partial and not any(_of_variable(each.point) for one in aspect.elements for each in one.alternatives):
+    if checked.partial and not any(_of_access(each.point) for one in aspect.elements for each in one.alternatives):
         yield checked.span, "`partial` is for accesses: all calls of an aspect are woven, or none", "leave it out"
     for element in aspect.elements:
         if element.kernel:
             yield element.span, "elements in the kernel are not woven", "leave the element out"
         for alternative in element.alternatives:
-            if why := _impossible(alternative.point):
-                yield alternative.span, f"{why} not woven", "calls and accesses of variables are"
+            if isinstance(alternative.point, CheckedAlias):
+                yield from _of_alias(aspect, alternative.point)
 
 
-def _of_variable(point: CheckedPoint) -> bool:
-    return isinstance(last_of(point), CheckedGlobal)
+def _of_access(point: CheckedPoint) -> bool:
+    return isinstance(last_of(point), CheckedGlobal | CheckedAlias)
 
 
-def _impossible(point: CheckedPoint) -> str:
-    """The kind of events that stand against it; "" for calls and accesses of variables, and for control flows that end
-    in one."""
-    return "" if isinstance(last_of(point), CheckedFunction | CheckedGlobal) else "accesses of memory are"
+def _of_alias(aspect: NumberedAspect, point: CheckedAlias) -> Iterator[tuple[Span, str, str]]:
+    """Instances are found by the memory that they watch: neither its address nor its length may change."""
+    kept = {one.name for one in aspect.checked.kept}
+    used = (point.address, *(point.length.names if point.length is not None else ()))
+    for name in used:
+        if name in {one.name for one in aspect.checked.words}:
+            why = f"advice may change {name}, and where {point.address} leads and how far has to stay as it is"
+            yield point.span, why, "bind a name, and use that"
+    if point.address not in kept:
+        yield point.span, f"no element that an instance keeps the names of binds {point.address}", "bind it before"
+    if aspect.automaton.instances >= _MOST_WATCHING:
+        yield aspect.checked.span, f"{_MOST_WATCHING} instances or more cannot watch memory", "make it fewer"

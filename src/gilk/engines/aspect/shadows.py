@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from gilk.engines.aspect.chosen import chosen
 from gilk.engines.aspect.state import CodeRanges
 from gilk.errors import UsageError
 from gilk.lang.aspect.automaton import Moment
@@ -12,6 +13,7 @@ from gilk.lang.aspect.checked import CheckedCode, CheckedElement, CheckedFile, C
 from gilk.lang.aspect.code.meeting import MetAlternative, MetElement, MetFunction, NumberedAspect, OuterFunction
 from gilk.session.places import FunctionView, functions
 from gilk.targets.base import Code
+from gilk.targets.process import Process
 from gilk.values import dataclass
 
 _GLOB = frozenset("*?[")
@@ -168,6 +170,8 @@ class Shadows:
             return
         for view in found:
             yield from self._extents(view)
+            if isinstance(self._process, Process):
+                yield from (part for one in chosen(self._process, view) for part in self._extents(one))
 
     def _of_images(self, name: str) -> Iterator[tuple[int, int]]:
         return ((one.start, one.end) for one in self._process.loaded() if one.is_meant(name))

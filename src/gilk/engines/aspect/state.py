@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from gilk.lang.aspect.automaton import Sharing
 from gilk.lang.aspect.checked import CheckedTable
 from gilk.lang.aspect.code.meeting import NumberedAspect
+from gilk.lang.aspect.code.regions import has_index
 from gilk.lang.aspect.woven import AspectCounts, TableRow
 from gilk.targets.atomic import set_bit
 from gilk.trace.clock import Clock
@@ -34,6 +35,8 @@ _PART = np.dtype(
     ]
 )
 _HEAD = 64
+#: Where the bounds of all memory that is watched lie in the common state.
+BOUNDS = 8
 _INSTANCE = 608  # bytes
 _HEADS = np.dtype(  # struct gilk_instance
     [
@@ -42,7 +45,7 @@ _HEADS = np.dtype(  # struct gilk_instance
     ]
 )  # fmt: skip
 _BUSY, _DEAD, _STAGES, _ABOVE = np.uint64(1), 0x7FFF, np.uint64(0x7FFF), np.uint64(16)
-_LIMITS = struct.Struct("<3Q8x")  # struct gilk_limits
+_LIMITS = struct.Struct("<4Q")  # struct gilk_limits
 _ENTRY = np.dtype(
     [
         ("state", "<u8"), ("count", "<u8"), ("sum", "<i8"), ("least", "<i8"), ("most", "<i8"), ("unused", "<u8", (3,)),
@@ -53,6 +56,8 @@ _MOST_LOOKS = 4096  # at threads, each time: their numbers come from the process
 _TABLE_HEAD = 64
 _ENTRIES = 4096  # of a table
 _PAGE = 4096
+_BUCKET = 64  # bytes of a bucket of an index of instances, and of what is in front of them
+_LEAST_BITS = 6
 
 
 def _up(at: int) -> int:
@@ -101,7 +106,19 @@ class WovenLayout:
         for table in tables:
             self.tables[table.name] = at
             at = _up(at + _TABLE_HEAD + _ENTRIES * _ENTRY.itemsize)
+        #: By number of an aspect, where the index of its instances lies, and log2 of how many buckets it has.
+        self.indexes: dict[int, tuple[int, int]] = {}
+        for aspect in aspects:
+            if has_index(aspect):
+                bits = max((4 * aspect.automaton.instances - 1).bit_length(), _LEAST_BITS)
+                self.indexes[aspect.number] = at, bits
+                at = _up(at + _BUCKET * (1 + (1 << bits)))
         self.size = at
+
+    def index(self, number: int) -> int:
+        """The word that says both of an aspect's index; 0 where it has none."""
+        at, bits = self.indexes.get(number, (0, 0))
+        return at << 8 | bits
 
 
 def private_part(
@@ -113,7 +130,8 @@ def private_part(
         within = aspect.automaton.within
         ticks = 0 if within is None else max(int(within * clock.ticks_per_ns), 1)
         limit = aspect.automaton.instances * aspect.is_sequence
-        _LIMITS.pack_into(limits, aspect.number * _LIMITS.size, limit, layout.instances[aspect.number], ticks)
+        numbers = limit, layout.instances[aspect.number], ticks, layout.index(aspect.number)
+        _LIMITS.pack_into(limits, aspect.number * _LIMITS.size, *numbers)
     head = struct.pack("<Q", int((1 << 32) / clock.ticks_per_ns)).ljust(_HEAD, b"\0")
     return (head + bytes(limits)).ljust(RANGES, b"\0") + ranges.packed()
 

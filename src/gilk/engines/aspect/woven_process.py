@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from gilk.engines.aspect.access_shadows import AccessShadows, access_advice
+from gilk.engines.aspect.alias_shadows import AliasShadows
 from gilk.engines.aspect.members import member_parts
 from gilk.engines.aspect.reports import AspectReport, ChangeKind, ReportReader
 from gilk.engines.aspect.shadows import Shadow, Shadows
-from gilk.engines.aspect.state import CodeRanges, WovenLayout, private_part, private_size
+from gilk.engines.aspect.state import BOUNDS, CodeRanges, WovenLayout, private_part, private_size
 from gilk.errors import UsageError
 from gilk.lang.aspect.checked import CheckedFile
 from gilk.lang.aspect.code.accessing import MetAccess, woven_access
@@ -23,6 +24,7 @@ from gilk.session.advising import Advice, AdvisedAccess, check_process, wanted
 from gilk.targets.common_memory import CommonMemory
 from gilk.targets.process import Process
 
+_POINTS = 4096  # at entries and returns of functions
 _RING = 1 << 18  # bytes of reports that a thread may have waiting
 
 
@@ -41,8 +43,11 @@ class WovenProcess:
         calls = Shadows(process, file, groups, self._ranges)
         self.shadows = calls.found(self._aspects)
         accesses = AccessShadows(process, file, groups, calls, member_parts(file))
-        self.accesses = accesses.found(self._aspects)
-        self.left_out = tuple(accesses.left_out)
+        named = accesses.found(self._aspects)
+        aliases = AliasShadows(process, file, groups, calls, [one.instruction.address for one in named])
+        self.accesses = (*named, *aliases.found(self._aspects))
+        self._left_out = [*accesses.left_out, *aliases.left_out]
+        self._bounds = 0
         self._session: AdvisedSession | None = None
         self._asked: list[AspectReport] = []
 
@@ -57,7 +62,8 @@ class WovenProcess:
         made: dict[int, Advice] = {}
         return [
             access_advice(
-                self.process, one, lambda met: made.get(id(met)) or made.setdefault(id(met), self._on_access(met))
+                self.process, one, lambda met: made.get(id(met)) or made.setdefault(id(met), self._on_access(met)),
+                self._bounds,
             )
             for one in self.accesses
         ]
@@ -92,6 +98,8 @@ class WovenProcess:
         why = _why(lambda: check_process(self.process))
         for (image, function, elements), number in found.items():
             yield DryShadow(self.process.pid, image, function, elements, why, number)
+        for left_out in self.left_out:
+            yield DryShadow(self.process.pid, "", "", (), "", left_out=left_out)
 
     def _refusal(self, shadow: Shadow, advice: Advice) -> str:
         def look() -> None:
@@ -109,9 +117,10 @@ class WovenProcess:
     def share(self, memory: CommonMemory, threads: int = 1024) -> None:
         """Its part of the state, before weave(). Raises UsageError, TargetError; then unweave() has to be called."""
         size = private_size(self._ranges)
-        self._session = session = AdvisedSession(self.process, threads=threads, ring=_RING, private=size)
+        points = _POINTS + len(self.accesses)
+        self._session = session = AdvisedSession(self.process, points, threads, _RING, size)
         session.private[:size] = private_part(self._layout, self._aspects, self._ranges, session.clock)
-        session.share(memory)
+        self._bounds = session.share(memory) + BOUNDS
         self._reports = ReportReader(session.stored)
 
     def weave(self) -> None:
@@ -151,10 +160,16 @@ class WovenProcess:
         """Raises TargetError if nothing was woven."""
         session = self.session
         drain = session.drain
+        accesses = len(self.accesses) - len(session.left_out)
         return WovenSummary(
             self.process.pid, len(self.shadows), session.restored, drain.nested(), drain.drops(), drain.lost(),
-            (*session.notes, *(f"left out: {one}" for one in self.left_out)), len(self.accesses),
+            (*session.notes, *(f"left out: {one}" for one in self.left_out)), accesses,
         )  # fmt: skip
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Accesses that have no advice, in words, where aspects permit that."""
+        return (*self._left_out, *(self._session.left_out if self._session is not None else ()))
 
     @property
     def session(self) -> AdvisedSession:

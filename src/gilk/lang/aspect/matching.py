@@ -153,7 +153,7 @@ class _Binding:
             return False
         length = compute(point.length, self._scope).value if point.length else _size(point.ctype)
         self._offset = event.address - address.value
-        return isinstance(length, int) and -event.size < self._offset < length
+        return isinstance(length, int) and length > 0 and -event.size < self._offset < length
 
     def _qualified(self, qualifier: Qualifying) -> bool:
         match qualifier:

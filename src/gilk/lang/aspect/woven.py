@@ -92,7 +92,7 @@ class WovenElement:
 class DryShadow:
     """A function at whose calls elements would match, or with instructions at whose ``accesses`` of a variable they
     would, so many of them. ``refused``: why that cannot be; "" where nothing is known to
-    stand against it."""
+    stand against it. ``left_out``: an access that the aspect does without, and why; then it is of nothing else."""
 
     pid: int
     image: str
@@ -100,6 +100,7 @@ class DryShadow:
     elements: tuple[WovenElement, ...]
     refused: str
     accesses: int = 0
+    left_out: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
  * What the C of woven aspects is made with (lang/aspect/code). It runs in programs, as advice does.
  *
  * The state of a file's aspects lies in memory that the weaver shares with all processes that the file is woven into:
- * struct gilk_woven, then the instances of sequences, then tables. The weaver lays it out (engines/aspect/state.py) and
+ * struct gilk_woven, then the instances of sequences, then tables, then indexes of regions (gilk_region.h). The weaver lays it out (engines/aspect/state.py) and
  * reads it. Neither the weaver nor a process believes anything in it, since any of the processes may have written there:
  * each process has numbers that lead somewhere in memory that it shares with the weaver alone (struct gilk_woven_private),
  * and numbers from the common state are bounded by those. The threads change it, and nobody waits for anybody: whoever
@@ -45,7 +45,8 @@ struct gilk_aspect_part {
 
 struct gilk_woven { /* parts are those of aspects, by number */
 	gilk_u64 on; /* a bit for each aspect: one store switches all of them in all processes */
-	gilk_u64 unused[7];
+	gilk_u64 below, above; /* no memory that instances watch lies below ~below, or from above on: patches look there */
+	gilk_u64 unused[5];
 	struct gilk_aspect_part part[GILK_ASPECTS];
 };
 
@@ -53,7 +54,7 @@ struct gilk_limits {
 	gilk_u64 limit;	 /* instances that there is room for */
 	gilk_u64 first;	 /* where they lie, from the start of the common state */
 	gilk_u64 within; /* ticks; 0: without */
-	gilk_u64 unused;
+	gilk_u64 index;	 /* of regions, from the start of the common state; below it, in 8 bits, log2 of its buckets */
 };
 
 struct gilk_woven_private { /* sets of ranges of code lie behind it */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Accesses of a variable, as the C of woven aspects has them (lang/aspect/code/accessing.py). A patch has laid a place on
+ * Accesses of memory, as the C of woven aspects has them (lang/aspect/code/accessing.py). A patch has laid a place on
  * the stack in the way of an instruction (abi/gilk_access.h): what it reads comes from there, what it writes goes there.
  *
  * An access may reach a part of the variable, or beyond it. A value of the variable's own size is all of it, with the
  * bytes that the instruction reads or writes in their place; of another it is what the access has of the variable, as
- * far as there is room.
+ * far as there is room. Of memory that is known by its address alone, a value is what the access has, up to eight bytes.
  */
 #ifndef GILK_VARIABLE_H
 #define GILK_VARIABLE_H
@@ -61,6 +61,12 @@ static inline void gilk_move(void *to, const void *from, gilk_u64 size)
 		return;
 	}
 	gilk_copy(to, from, size);
+}
+
+/* Bytes that the instruction accesses. */
+static inline gilk_u64 gilk_access_size(const struct gilk_access *access, const struct gilk_access_site *site)
+{
+	return site->size ? site->size : access->size;
 }
 
 static inline void gilk_access_load(struct gilk_access *access, const struct gilk_access_site *site)
@@ -122,6 +128,26 @@ static inline void gilk_access_put(struct gilk_access *access, const struct gilk
 	gilk_u64 first, at, count = gilk_access_part(access, site, variable, room, &first, &at);
 
 	gilk_copy(access->bytes + first, (const gilk_u8 *)value + at, count);
+}
+
+/* The first bytes of an access as a number, zeros above them; those of a string instruction are not known. */
+static inline gilk_u64 gilk_access_raw(const struct gilk_access_site *site, const gilk_u8 *bytes)
+{
+	gilk_u64 value = 0;
+
+	gilk_move(&value, bytes, site->size < sizeof value ? site->size : sizeof value);
+	return value;
+}
+
+static inline void gilk_access_put_raw(struct gilk_access *access, const struct gilk_access_site *site, gilk_u64 value)
+{
+	gilk_move(access->bytes, &value, site->size < sizeof value ? site->size : sizeof value);
+}
+
+/* The patch goes on behind the instruction, which has not run: in front of struct gilk_access lies where to. */
+static inline void gilk_access_skip(struct gilk_access *access, const struct gilk_access_site *site)
+{
+	((volatile gilk_u64 *)access)[-1] = (gilk_u64)(&site->skipped + 1) + (gilk_u64)(long)site->skipped;
 }
 
 #endif

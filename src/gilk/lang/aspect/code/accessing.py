@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The whole C for reads, or for writes, of one variable: what runs when an instruction is about to make one.
+"""The whole C for reads, or for writes, of one variable, or of memory by its address: what runs when an instruction is
+about to make one.
 
 A read is what its advice in place returns. A write has happened in a place on the stack; it reaches the variable where
 advice in place proceeds, and there is none of it otherwise.
@@ -11,13 +12,16 @@ from collections.abc import Iterator, Sequence
 
 from gilk.lang.aspect.automaton import Moment
 from gilk.lang.aspect.checked import BindingSource, CheckedBinding, CheckedFile, CheckedFunction
+from gilk.lang.aspect.cnames import calls
 from gilk.lang.aspect.code import unit
 from gilk.lang.aspect.code.advising import advice_functions, nest, runners
 from gilk.lang.aspect.code.matching import line, match_function
 from gilk.lang.aspect.code.meeting import MetElement, NumberedAspect
-from gilk.lang.aspect.code.moving import commits, moments
+from gilk.lang.aspect.code.moving import moments
+from gilk.lang.aspect.code.regions import regions
 from gilk.lang.aspect.code.types import declared
 from gilk.lang.aspect.code.unit import WOVEN, WovenText
+from gilk.lang.aspect.code.words import commits
 from gilk.lang.c.advice import When
 from gilk.lang.c.signature import CSignature
 from gilk.values import dataclass
@@ -29,10 +33,22 @@ __attribute__((unused)) static void gilk_same(struct gilk_arguments *to, const s
 gilk_move(&to->argument_0, &from->argument_0, sizeof to->argument_0);
 gilk_move(&to->value, &from->value, sizeof to->value);
 gilk_move(&to->old, &from->old, sizeof to->old);
+to->address = from->address;
 to->size = from->size;
 to->offset = from->offset;
 }
 """
+#: Of memory by its address, ``gilk_typed_t`` is what the advice in place has as the value.
+_PROCEED_READ = (
+    "#define gilk_proceed() ({ gilk_typed_t gilk_read; "
+    "gilk_result_t gilk_raw = gilk_inner(gilk_call, gilk_at, gilk_came); "
+    "gilk_move(&gilk_read, &gilk_raw, sizeof gilk_read); gilk_read; })"
+)
+_PROCEED_WRITE = """\
+#define gilk_proceed() gilk_inner(gilk_call, gilk_at, gilk_came)
+#define gilk_proceed_with(gilk_new) ({ struct gilk_arguments gilk_packed; gilk_typed_t gilk_given = (gilk_new); \
+	gilk_same(&gilk_packed, gilk_came); gilk_move(&gilk_packed.value, &gilk_given, sizeof gilk_given); \
+	gilk_packed.argument_0 = gilk_packed.value; gilk_inner(gilk_call, gilk_at, &gilk_packed); })"""
 _SIGNATURE = CSignature("void", WOVEN, ("void *gilk_frame", "const void *gilk_where"), False)
 
 
@@ -40,7 +56,8 @@ _SIGNATURE = CSignature("void", WOVEN, ("void *gilk_frame", "const void *gilk_wh
 class MetAccess:
     """Reads, or writes, of ``size`` bytes at ``start`` in the process. ``point``: a read as a function that returns the
     value, a write as one that takes it. ``whole``: that is all of the variable. ``functions``: image and name of those
-    with instructions that make them, which places know by number."""
+    with instructions that make them, which places know by number. ``by_address``: of memory that instances watch, where
+    that is; then a value is what the instruction accesses, as a number."""
 
     start: int
     size: int
@@ -49,6 +66,7 @@ class MetAccess:
     point: CheckedFunction
     elements: tuple[MetElement, ...]
     functions: tuple[tuple[str, str], ...]
+    by_address: bool = False
 
     def at(self, moment: Moment) -> tuple[MetElement, ...]:
         return tuple(one for one in self.elements if one.moment is moment)
@@ -64,8 +82,23 @@ class MetAccess:
     @property
     def needs_value(self) -> bool:
         """Whether an element that matches ahead of the access asks for what is written."""
-        steps = (step for one in self.at(Moment.BEFORE) for way in one.alternatives for step in way.checked.steps)
-        return any(isinstance(step, CheckedBinding) and step.source is BindingSource.VALUE for step in steps)
+        return _asks(self.at(Moment.BEFORE), BindingSource.VALUE)
+
+    @property
+    def needs_bytes(self) -> bool:
+        """Whether an element asks for what is read or written, or was there before, or advice decides on it."""
+        return _asks(self.elements, BindingSource.VALUE, BindingSource.OLD) or self.gives_value
+
+    @property
+    def gives_value(self) -> bool:
+        """Whether advice in place says what is read or written."""
+        bodies = [one.advice.body.text for one in self.elements if one.advice and one.advice.when == "inplace"]
+        return bool(bodies) and (not self.write or any(given for text in bodies for _, given in calls(text, "proceed")))
+
+
+def _asks(elements: Sequence[MetElement], *sources: BindingSource) -> bool:
+    steps = (step for one in elements for way in one.alternatives for step in way.checked.steps)
+    return any(isinstance(step, CheckedBinding) and step.source in sources for step in steps)
 
 
 def woven_access(file: CheckedFile, met: MetAccess, tables: dict[str, int]) -> WovenText:
@@ -73,7 +106,7 @@ def woven_access(file: CheckedFile, met: MetAccess, tables: dict[str, int]) -> W
     aspects = list({one.aspect.number: one.aspect for one in met.elements}.values())
     parts = [
         *unit.head(file, met.elements, tables), *_head(met), *unit.typed(aspects), *_access(met, aspects),
-        unit.OLDEST_FIRST, *_forward(met), *commits(aspects),
+        *regions(aspects), unit.OLDEST_FIRST, *_forward(met), *commits(aspects),
         *(match_function(one, file.source) for one in met.elements), *moments(met),
         *advice_functions(met, file.source), runners(met), _original(met), nest(met), _entered(met),
     ]  # fmt: skip
@@ -86,20 +119,25 @@ def _head(met: MetAccess) -> Iterator[str]:
     names = ", ".join(f'{{"{function}", "{image}"}}' for image, function in met.functions)
     yield f"static const struct gilk_join_point gilk_join_points[] = {{ {names} }};"
     yield "#define jp (gilk_join_points[gilk_own_site()->number])"
-    yield f"static const struct gilk_variable gilk_variable = {{ {met.start:#x}UL, {met.size}UL, {int(met.whole)} }};"
+    if not met.by_address:
+        numbers = f"{met.start:#x}UL, {met.size}UL, {int(met.whole)}"
+        yield f"static const struct gilk_variable gilk_variable = {{ {numbers} }};"
 
 
 def _access(met: MetAccess, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
     """``gilk_value_t`` is what is read or written; an access has it, as a call has its arguments."""
     yield f"typedef __typeof__({met.point.result.text}) gilk_result_t;"
     yield f"typedef __typeof__({_value_of(met)}) gilk_value_t;"
-    yield "struct gilk_arguments { gilk_value_t argument_0, value, old; unsigned long size; long offset; };"
+    yield (
+        "struct gilk_arguments { gilk_value_t argument_0, value, old; gilk_u64 address; unsigned long size; "
+        "long offset; };"
+    )
     yield _SAME
     yield from unit.outer_arguments(met.elements)
     yield from unit.matched(met, aspects)
     yield (
         "struct gilk_woven_call { gilk_u64 on; struct gilk_access *access; const struct gilk_access_site *site; "
-        "struct gilk_arguments came; unsigned matched; struct gilk_matched list[GILK_MATCHED + 1]; };"
+        "struct gilk_arguments came; int went; unsigned matched; struct gilk_matched list[GILK_MATCHED + 1]; };"
     )
 
 
@@ -111,6 +149,9 @@ def _forward(met: MetAccess) -> Iterator[str]:
     yield "static gilk_result_t gilk_next(struct gilk_woven_call *, unsigned, const struct gilk_arguments *);"
     yield "static gilk_result_t gilk_inner(struct gilk_woven_call *, unsigned, const struct gilk_arguments *);"
     yield "#define proceed(...) gilk_proceed ## __VA_OPT__(_with)(__VA_ARGS__)"
+    if met.by_address:
+        yield _PROCEED_WRITE if met.write else _PROCEED_READ
+        return
     yield "#define gilk_proceed() gilk_inner(gilk_call, gilk_at, gilk_came)"
     if met.write:
         yield (
@@ -138,17 +179,15 @@ gilk_restore_errno;
 def _original(met: MetAccess) -> str:
     """The access itself, and what matches behind it. A read sees what advice before it has done to the variable."""
     if met.write:
-        put = "gilk_access_put(gilk_call->access, gilk_call->site, &gilk_variable, &gilk_came->argument_0," \
-              " sizeof gilk_came->argument_0);\n"
-        body = f"{put if met.replaces else ''}gilk_access_store(gilk_call->access, gilk_call->site);\n"
-        body += _after(met, "gilk_came")
+        went = "gilk_call->went = 1;\nif (gilk_call->site->phase == GILK_ACCESS_DECIDED) return;\n"
+        body = f"{went}{_put(met, 'gilk_call->', '&gilk_came->argument_0')}" if met.replaces else ""
+        body += f"gilk_access_store(gilk_call->access, gilk_call->site);\n{_after(met, 'gilk_came')}"
     else:
         body = f"""\
 struct gilk_arguments gilk_seen;
 gilk_same(&gilk_seen, gilk_came);
 gilk_access_load(gilk_call->access, gilk_call->site);
-gilk_access_value(gilk_call->access, gilk_call->site, &gilk_variable, gilk_call->access->bytes, &gilk_seen.value,
-	sizeof gilk_seen.value);
+{_value(met, 'gilk_call->', 'gilk_call->access->bytes', 'gilk_seen.value')}\
 gilk_seen.argument_0 = gilk_seen.value;
 {_after(met, '&gilk_seen')}return gilk_seen.value;
 """
@@ -174,12 +213,12 @@ unsigned gilk_n;
 gilk_call.on = {unit.on(met.elements)};
 gilk_call.access = gilk_access;
 gilk_call.site = gilk_site;
+gilk_call.came.address = gilk_access->address;
+gilk_call.came.size = gilk_access_size(gilk_access, gilk_site);
 (void)gilk_own;
-{_loaded(met)}if (!gilk_call.on || !gilk_access_reaches(gilk_access, gilk_site, &gilk_variable)) {{
+{_loaded(met)}if (!gilk_call.on || !({_reaches(met)})) {{
 {missed}return;
 }}
-gilk_call.came.size = gilk_site->size;
-gilk_call.came.offset = gilk_access_offset(gilk_access, &gilk_variable);
 {_filled(met)}{{
 gilk_keep_errno;
 gilk_call.matched = gilk_at_before(gilk_call.on, &gilk_call.came, 0, gilk_call.list, 0);
@@ -190,35 +229,64 @@ gilk_restore_errno;
 """
 
 
+def _reaches(met: MetAccess) -> str:
+    if met.by_address:
+        return "gilk_call.came.size"  # whether it reaches what an instance watches is for that to say
+    return "gilk_access_reaches(gilk_access, gilk_site, &gilk_variable)"
+
+
 def _loaded(met: MetAccess) -> str:
     if met.write:
-        return "if (gilk_site->phase == GILK_ACCESS_AHEAD) gilk_access_load(gilk_access, gilk_site);\n"
+        return (
+            "if (gilk_site->phase == GILK_ACCESS_AHEAD || gilk_site->phase == GILK_ACCESS_DECIDED) "
+            "gilk_access_load(gilk_access, gilk_site);\n"
+        )
     return "gilk_access_load(gilk_access, gilk_site);\n"
 
 
-def _value(bytes_: str, to: str) -> str:
-    return f"gilk_access_value(gilk_access, gilk_site, &gilk_variable, {bytes_}, &{to}, sizeof {to});\n"
+def _value(met: MetAccess, of: str, bytes_: str, to: str) -> str:
+    """Put the value of ``bytes_`` into ``to``; ``of``: how the access and its place are reached."""
+    if met.by_address:
+        return f"{to} = gilk_access_raw({of}site, {bytes_});\n"
+    return f"gilk_access_value({of}access, {of}site, &gilk_variable, {bytes_}, &{to}, sizeof {to});\n"
+
+
+def _put(met: MetAccess, of: str, value: str) -> str:
+    if met.by_address:
+        return f"gilk_access_put_raw({of}access, {of}site, *{value});\n"
+    return f"gilk_access_put({of}access, {of}site, &gilk_variable, {value}, sizeof *{value});\n"
 
 
 def _filled(met: MetAccess) -> str:
     """Behind an instruction that ran as it is, the bytes are those from before it."""
     there = "(const gilk_u8 *)gilk_access->address"
+    offset = "" if met.by_address else "gilk_call.came.offset = gilk_access_offset(gilk_access, &gilk_variable);\n"
     came = "gilk_call.came.argument_0 = gilk_call.came.value;\n"
+    bytes_ = _value(met, "gilk_", "gilk_access->bytes", "gilk_call.came.value")
     if not met.write:
-        return _value("gilk_access->bytes", "gilk_call.came.value") + came
+        return offset + bytes_ + came
     after = _after(met, "&gilk_own->came").replace("gilk_call->on", "gilk_own->on")
     return f"""\
-if (gilk_site->phase == GILK_ACCESS_BEHIND) {{
-{_value(there, 'gilk_call.came.value')}{_value('gilk_access->bytes', 'gilk_call.came.old')}{came}{after}return;
+{offset}if (gilk_site->phase == GILK_ACCESS_BEHIND) {{
+{_value(met, 'gilk_', there, 'gilk_call.came.value')}\
+{_value(met, 'gilk_', 'gilk_access->bytes', 'gilk_call.came.old')}{came}{after}return;
 }}
-{_value('gilk_access->bytes', 'gilk_call.came.value')}{_value(there, 'gilk_call.came.old')}{came}"""
+{bytes_}{_value(met, 'gilk_', there, 'gilk_call.came.old')}{came}"""
 
 
 def _last(met: MetAccess) -> str:
     if met.write:
+        decided = """\
+if (gilk_site->phase == GILK_ACCESS_DECIDED) {
+gilk_call.went = 0;
+gilk_next(&gilk_call, 0, &gilk_call.came);
+if (!gilk_call.went) gilk_access_skip(gilk_access, gilk_site);
+return;
+}
+"""
         return (
             "if (gilk_site->phase == GILK_ACCESS_TRIED) gilk_access_load(gilk_access, gilk_site);\n"
-            "if (gilk_site->phase != GILK_ACCESS_WHOLE) return;\n"
+            f"{decided if met.replaces else ''}if (gilk_site->phase != GILK_ACCESS_WHOLE) return;\n"
             "gilk_next(&gilk_call, 0, &gilk_call.came);\n"
         )  # fmt: skip
     call = "gilk_next(&gilk_call, 0, &gilk_call.came)"
@@ -227,8 +295,5 @@ def _last(met: MetAccess) -> str:
     return f"""\
 {{
 gilk_value_t gilk_result = {call};
-gilk_access_put(gilk_access, gilk_site, &gilk_variable, &gilk_result, sizeof gilk_result);
-}}
+{_put(met, 'gilk_', '&gilk_result')}}}
 """
-
-

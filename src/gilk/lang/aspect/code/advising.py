@@ -36,19 +36,27 @@ static void gilk_advice_{one.name}(struct gilk_bound_{one.name} *gilk_bound,
 
 def _inplace(one: MetElement, advice: CheckedAdvice, met: Met, source: Source) -> str:
     """Advice whose text ends without ``return`` returns 0."""
-    last = "" if met.is_void else "{ static const gilk_result_t gilk_nothing; return gilk_nothing; }"
+    typed = ""
+    if one.value is not None:
+        typed = f"typedef __typeof__({one.value.text}) gilk_typed_t __attribute__((unused));\n"
+    last = "" if met.is_void else f"{{ static const {_result(one, met)} gilk_nothing; return gilk_nothing; }}"
     return f"""\
 #undef GILK_WHOSE
 #define GILK_WHOSE {_whose(one)}
-static gilk_result_t gilk_advice_{one.name}(struct gilk_woven_call *gilk_call, unsigned gilk_at,
+static {_result(one, met)} gilk_advice_{one.name}(struct gilk_woven_call *gilk_call, unsigned gilk_at,
 	const struct gilk_arguments *gilk_came, struct gilk_bound_{one.name} *gilk_bound,
 	struct gilk_words_{one.aspect.number} *gilk_words)
 {{
-(void)gilk_call, (void)gilk_at, (void)gilk_came, (void)gilk_bound, (void)gilk_words;
+{typed}(void)gilk_call, (void)gilk_at, (void)gilk_came, (void)gilk_bound, (void)gilk_words;
 {_body(one, advice, source)}
 {last}
 }}
 """
+
+
+def _result(one: MetElement, met: Met) -> str:
+    """The type of what advice in place returns: of memory by its address its own, though C around has a number."""
+    return "gilk_result_t" if one.value is None or met.is_void else f"__typeof__({one.value.text})"
 
 
 def _whose(one: MetElement) -> int:
@@ -138,4 +146,8 @@ def _standing(one: MetElement, met: Met) -> str:
     call = f"gilk_advice_{one.name}(gilk_call, gilk_at, gilk_came, {bound});"
     if met.is_void:
         return f"{_fetch(one)} {call}{_commit(one)} return;"
+    if one.value is not None:
+        result = f"gilk_result_t gilk_result = 0; {_result(one, met)} gilk_read;"
+        moved = "gilk_move(&gilk_result, &gilk_read, sizeof gilk_read);"
+        return f"{{ {result} {_fetch(one)} gilk_read = {call}{_commit(one)} {moved} return gilk_result; }}"
     return f"{{ gilk_result_t gilk_result; {_fetch(one)} gilk_result = {call}{_commit(one)} return gilk_result; }}"

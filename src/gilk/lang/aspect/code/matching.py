@@ -7,14 +7,16 @@ from collections.abc import Iterator, Sequence
 
 from gilk.lang.aspect.checked import (
     BindingSource,
+    CheckedAlias,
     CheckedBinding,
     CheckedDemand,
     CheckedStep,
     CheckedType,
 )
 from gilk.lang.aspect.cnames import renamed
-from gilk.lang.aspect.code.meeting import MetAlternative, MetElement, OuterFunction, Symbols, first_binders
-from gilk.lang.aspect.code.types import is_array, is_text, kept_symbols, seen_symbols
+from gilk.lang.aspect.code.meeting import MetAlternative, MetElement, OuterFunction, Symbols, first_binders, value_of
+from gilk.lang.aspect.code.regions import length_of
+from gilk.lang.aspect.code.types import declared, is_array, is_text, kept_symbols, seen_symbols
 from gilk.lang.syntax.source import Source, Span
 
 
@@ -42,7 +44,17 @@ static int gilk_match_{met.place}(const struct gilk_arguments *gilk_came, const 
 def _way(met: MetElement, one: MetAlternative, source: Source) -> str:
     names = names_of(met)
     steps = "".join(f"{line}\n" for step in one.checked.steps for line in _step(met, one, step, names, source))
-    return f"do {{\n{_caller(one)}{_around(one)}{steps}return 1;\n}} while (0);\n"
+    return f"do {{\n{_caller(one)}{_around(one)}{_reaching(one, names)}{steps}return 1;\n}} while (0);\n"
+
+
+def _reaching(one: MetAlternative, names: Symbols) -> str:
+    if one.alias is None:
+        return ""
+    return f"""\
+long gilk_offset = (long)(gilk_came->address - (gilk_u64){names[one.alias.address]});
+(void)gilk_offset;
+if (!gilk_reaches(gilk_offset, gilk_came->size, {length_of(one.alias, names)})) break;
+"""
 
 
 def _caller(one: MetAlternative) -> str:
@@ -104,11 +116,20 @@ def _value(one: MetAlternative, step: CheckedBinding, names: Symbols) -> str:
     if step.source is BindingSource.RETURN:
         return "*gilk_result"
     if step.source is not BindingSource.ARGUMENT:
-        return f"gilk_came->{step.source}"
+        return _of_alias(one.alias, step) if one.alias is not None else f"gilk_came->{step.source}"
     if step.function == len(one.outer):
         return f"gilk_came->argument_{step.number}"
     struct = f"struct gilk_arguments_{one.outer[step.function][0].number}"
     return f"((const {struct} *)gilk_outer_{step.function}->arguments)->argument_{step.number}"
+
+
+def _of_alias(alias: CheckedAlias, step: CheckedBinding) -> str:
+    if step.source is BindingSource.OFFSET:
+        return "gilk_offset"
+    if step.source is BindingSource.SIZE:
+        return "gilk_came->size"
+    typed = f"{declared(value_of(alias), 'gilk_typed')}; gilk_move(&gilk_typed, &gilk_came->{step.source}"
+    return f"({{ {typed}, sizeof gilk_typed); gilk_typed; }})"
 
 
 def _bind(met: MetElement, step: CheckedBinding, value: str) -> Iterator[str]:

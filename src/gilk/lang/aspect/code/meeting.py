@@ -9,6 +9,7 @@ from typing import Protocol
 from gilk.lang.aspect.automaton import Automaton, Moment
 from gilk.lang.aspect.checked import (
     CheckedAdvice,
+    CheckedAlias,
     CheckedAlternative,
     CheckedAspect,
     CheckedBinding,
@@ -16,6 +17,7 @@ from gilk.lang.aspect.checked import (
     CheckedFile,
     CheckedFlow,
     CheckedFunction,
+    CheckedType,
     last_of,
 )
 from gilk.values import dataclass
@@ -77,8 +79,13 @@ class MetAlternative:
         return isinstance(self.checked.point, CheckedFlow) and self.checked.point.strict
 
     @property
+    def alias(self) -> CheckedAlias | None:
+        """The memory whose accesses it matches, if that is found by its address."""
+        return self.checked.point if isinstance(self.checked.point, CheckedAlias) else None
+
+    @property
     def of_access(self) -> bool:
-        """Whether it matches accesses of a variable, not calls."""
+        """Whether it matches accesses, not calls."""
         return not isinstance(last_of(self.checked.point), CheckedFunction)
 
 
@@ -98,6 +105,12 @@ class MetElement:
     @property
     def advice(self) -> CheckedAdvice | None:
         return self.checked.advice
+
+    @property
+    def value(self) -> CheckedType | None:
+        """The type of what is read or written, in memory by its address; None of other elements."""
+        alias = self.alternatives[0].alias
+        return value_of(alias) if alias is not None else None
 
     @property
     def is_until(self) -> bool:
@@ -166,6 +179,11 @@ class MetFunction:
             one.advice is not None and one.advice.when == "inplace" and "proceed" in one.advice.body.text
             for one in self.elements
         )
+
+
+def value_of(alias: CheckedAlias) -> CheckedType:
+    """The type that ``value`` has: what the pointer leads to, or a word."""
+    return alias.type if alias.type.size in (1, 2, 4, 8) else CheckedType("unsigned long", None, 8)
 
 
 def numbered(file: CheckedFile, automata: Sequence[Automaton]) -> tuple[NumberedAspect, ...]:

@@ -7,8 +7,10 @@ from collections.abc import Collection, Iterator, Sequence
 
 from gilk.lang.aspect.automaton import Moment, Sharing
 from gilk.lang.aspect.cnames import renamed
+from gilk.lang.aspect.code.finding import Found, found_by, looks, looks_for_equal
 from gilk.lang.aspect.code.matching import names_of
 from gilk.lang.aspect.code.meeting import Met, MetElement, NumberedAspect, first_binders
+from gilk.lang.aspect.code.regions import note
 from gilk.lang.aspect.code.types import binds, is_text, kept_symbols
 
 _SHARED = {
@@ -57,7 +59,7 @@ def _of_aspect(aspect: NumberedAspect, moment: Moment, elements: list[MetElement
         if one.number < len(aspect.checked.elements):
             yield _begin(one) if one.number == 0 else _step(one)
     yield _move(aspect, moment, by_number)
-    yield _sequence(aspect, moment, by_number)
+    yield _sequence(aspect, moment, by_number, found_by(looks(aspect, elements)))
 
 
 def _room(one: MetElement) -> str:
@@ -105,7 +107,7 @@ def _step(one: MetElement) -> str:
     """It has matched: -1 if somebody else has moved the instance, else how many matches have advice now."""
     aspect = one.aspect
     target = aspect.automaton.after(one.number)
-    kept = "" if one.checked.repeated or target is None else _keep(one, "gilk_record")
+    kept = "" if one.checked.repeated or target is None else _keep(one, "gilk_record") + note(aspect, one.number)
     go = f"if (!gilk_pass(gilk_instance_, gilk_word, {target or 0})) return -1;\n"
     if kept:
         go = "if (!gilk_take(gilk_instance_, gilk_word)) return -1;\n"
@@ -186,22 +188,24 @@ def _stages(aspect: NumberedAspect, numbers: Collection[int]) -> int:
     return sum(1 << at for at in moved)
 
 
-def _sequence(aspect: NumberedAspect, moment: Moment, elements: Collection[int]) -> str:
+def _sequence(aspect: NumberedAspect, moment: Moment, elements: Collection[int], found: Found) -> str:
     n = aspect.number
     last = "return gilk_count;"
     others = "if (gilk_instance_->tid != (gilk_u32)gilk_tid()) continue;\n"  # which they may be writing just now
     skip = others if aspect.automaton.sharing is Sharing.THREAD else ""
+    near, number, bounded = found
     if 0 in elements:
         last = f"return gilk_begin_{n}_{moment}(gilk_part, gilk_came, gilk_result, gilk_list, gilk_count);"
     return f"""\
 static unsigned gilk_aspect_{n}_{moment}({_PARAMETERS})
 {{
 struct gilk_aspect_part *gilk_part = &gilk_shared.part[{n}];
-gilk_u64 gilk_number, gilk_end_at = gilk_high(gilk_part);
+gilk_u64 gilk_at, gilk_number, gilk_end_at = gilk_high(gilk_part);
 unsigned gilk_before = gilk_count;
 if (!__atomic_load_n(&gilk_part->open, __ATOMIC_RELAXED)) gilk_end_at = 0;
-for (gilk_number = 0; gilk_number < gilk_end_at; gilk_number++) {{
-struct gilk_instance *gilk_instance_ = gilk_instance(gilk_part, gilk_number), gilk_seen;
+{near}for (gilk_at = 0; gilk_at < gilk_end_at; gilk_at++) {{
+gilk_number = {number};
+{bounded}struct gilk_instance *gilk_instance_ = gilk_instance(gilk_part, gilk_number), gilk_seen;
 gilk_u64 gilk_now_at = gilk_stage(__atomic_load_n(&gilk_instance_->word, __ATOMIC_RELAXED));
 if (!({_stages(aspect, elements)}UL >> (gilk_now_at & 63) & 1)) continue;
 {skip}int gilk_moved = -1, gilk_tries;
@@ -266,7 +270,7 @@ gilk_instance_ = gilk_begin(gilk_part, &gilk_word);
 if (!gilk_instance_) {{ gilk_add(&gilk_part->counts.lost, 1); return gilk_count; }}
 gilk_record = (void *)gilk_instance_->record;
 gilk_copy(&gilk_record->words, &gilk_first, sizeof gilk_first);
-{_keep(one, 'gilk_record')}gilk_serial = gilk_instance_->serial;
+{_keep(one, 'gilk_record')}{note(aspect, 0)}gilk_serial = gilk_instance_->serial;
 gilk_put(gilk_instance_, gilk_word, 1);
 __atomic_thread_fence(__ATOMIC_SEQ_CST);
 {elect}gilk_add(&gilk_part->counts.matches[0], 1);
@@ -289,16 +293,18 @@ def _replace(one: MetElement) -> str:
         for name in aspect.checked.unique or ()
         if name in kept_symbols(aspect)
     )
+    near, number, bounded = found_by(looks_for_equal(aspect) or None)
     return f"""\
 static void gilk_replace_{n}_{one.moment}(struct gilk_aspect_part *gilk_part, gilk_u64 gilk_serial,
 	const struct gilk_bound_{one.name} *gilk_bound)
 {{
-gilk_u64 gilk_number;
+gilk_u64 gilk_at, gilk_number, gilk_end_at = gilk_high(gilk_part);
 struct gilk_instance *gilk_own = 0;
 int gilk_behind = 0;
 (void)gilk_bound;
-for (gilk_number = 0; gilk_number < gilk_high(gilk_part); gilk_number++) {{
-struct gilk_instance *gilk_other = gilk_instance(gilk_part, gilk_number), gilk_seen;
+{near}for (gilk_at = 0; gilk_at < gilk_end_at; gilk_at++) {{
+gilk_number = {number};
+{bounded}struct gilk_instance *gilk_other = gilk_instance(gilk_part, gilk_number), gilk_seen;
 const struct gilk_record_{n} *gilk_record = (const void *)gilk_seen.record;
 gilk_u64 gilk_word;
 (void)gilk_record;
@@ -311,38 +317,5 @@ if (gilk_serial && gilk_seen.serial > gilk_serial) {{ gilk_behind = 1; continue;
 if (!gilk_end(gilk_part, gilk_other, gilk_word, &gilk_part->counts.replaced)) goto gilk_again;
 }}
 if (gilk_behind && gilk_own) gilk_give_way(gilk_part, gilk_own, gilk_serial);
-}}
-"""
-
-
-def commits(aspects: Sequence[NumberedAspect]) -> Iterator[str]:
-    """Functions that put words which advice has written into the instance, and take those that others have written, if
-    it is still there."""
-    for aspect in aspects:
-        n = aspect.number
-        if aspect.checked.words:
-            yield f"""\
-__attribute__((unused)) static void gilk_commit_{n}(struct gilk_matched *gilk_one)
-{{
-struct gilk_instance gilk_seen;
-gilk_u64 gilk_word;
-int gilk_tries;
-for (gilk_tries = 0; gilk_one->instance && gilk_tries < GILK_LOOKS; gilk_tries++) {{
-gilk_word = gilk_look(&gilk_shared.part[{n}], gilk_one->instance, &gilk_seen, sizeof(struct gilk_words_{n}));
-if (!gilk_word || gilk_seen.serial != gilk_one->serial) return;
-if (!gilk_differ(gilk_seen.record, &gilk_one->words, sizeof(struct gilk_words_{n}))) return;
-if (!gilk_take(gilk_one->instance, gilk_word)) continue;
-gilk_copy(gilk_one->instance->record, &gilk_one->words, sizeof(struct gilk_words_{n}));
-gilk_put(gilk_one->instance, gilk_word, gilk_stage(gilk_word));
-return;
-}}
-}}
-__attribute__((unused)) static void gilk_fetch_{n}(struct gilk_matched *gilk_one)
-{{
-struct gilk_instance gilk_seen;
-if (gilk_one->instance
-	&& gilk_look(&gilk_shared.part[{n}], gilk_one->instance, &gilk_seen, sizeof(struct gilk_words_{n}))
-	&& gilk_seen.serial == gilk_one->serial)
-gilk_copy(&gilk_one->words, gilk_seen.record, sizeof(struct gilk_words_{n}));
 }}
 """

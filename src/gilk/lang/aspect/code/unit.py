@@ -15,8 +15,10 @@ from gilk.lang.aspect.checked import CheckedFile, CheckedTable
 from gilk.lang.aspect.code.advising import advice_functions, nest, runners
 from gilk.lang.aspect.code.matching import line, match_function
 from gilk.lang.aspect.code.meeting import Met, MetElement, MetFunction, NumberedAspect
-from gilk.lang.aspect.code.moving import commits, moments
+from gilk.lang.aspect.code.moving import moments
+from gilk.lang.aspect.code.regions import regions
 from gilk.lang.aspect.code.types import declared, externals, is_array, parameter, structs
+from gilk.lang.aspect.code.words import commits
 from gilk.lang.c.advice import When
 from gilk.lang.c.signature import CSignature
 from gilk.values import dataclass
@@ -57,8 +59,8 @@ def woven(file: CheckedFile, met: MetFunction, tables: dict[str, int]) -> WovenT
     """``tables``: where each lies, from the start of the state."""
     aspects = list({one.aspect.number: one.aspect for one in met.elements}.values())
     parts = [
-        *head(file, met.elements, tables), *_place(met), *typed(aspects), *_call(met, aspects), OLDEST_FIRST,
-        *_forward(met), *commits(aspects), *(match_function(one, file.source) for one in met.elements),
+        *head(file, met.elements, tables), *_place(met), *typed(aspects), *_call(met, aspects), *regions(aspects),
+        OLDEST_FIRST, *_forward(met), *commits(aspects), *(match_function(one, file.source) for one in met.elements),
         *moments(met), *advice_functions(met, file.source), runners(met), *_entered(met),
     ]  # fmt: skip
     declarations = "".join(f"{line(file.source, code.span)}\n{code.text}\n" for code in file.process_c)

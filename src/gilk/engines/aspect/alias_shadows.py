@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Shadows of accesses by address: all instructions of the code that elements name may reach what instances watch."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from gilk.analysis.accesses import VariableAccess
+from gilk.analysis.memory_sites import memory_sites
+from gilk.analysis.memory_uses import OperandManner, is_plain_store, reads_string
+from gilk.engines.aspect.access_shadows import MEANS, AccessShadow, place_of
+from gilk.engines.aspect.shadows import Shadows, is_placed
+from gilk.engines.aspect.variables import LoadedAccess
+from gilk.errors import UsageError
+from gilk.lang.aspect.automaton import Moment
+from gilk.lang.aspect.checked import CheckedAlias, CheckedCode, CheckedFile, CheckedFunction, CheckedType
+from gilk.lang.aspect.code.accessing import MetAccess
+from gilk.lang.aspect.code.meeting import MetElement, NumberedAspect, value_of
+from gilk.splice.access import AccessingInstruction, Means
+from gilk.targets.base import Code, Loaded
+from gilk.values import dataclass
+
+_ANYWHERE = (CheckedCode("*", ""),)
+_VOID = CheckedType("void")
+_WORD = CheckedType("unsigned long", None, 8)
+Functions = dict[tuple[str, str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Watching:
+    """An alternative of an element that is about memory by its address; ``ranges`` of code whose accesses match."""
+
+    aspect: NumberedAspect
+    element: int
+    which: int
+    point: CheckedAlias
+    ranges: tuple[tuple[int, int], ...]
+
+    def has(self, address: int) -> bool:
+        return any(low <= address < high for low, high in self.ranges)
+
+
+class AliasShadows:
+    """``calls``: the shadows of the same file's calls. ``taken``: addresses of instructions that have advice as
+    accesses of variables."""
+
+    def __init__(
+        self, process: Code, file: CheckedFile, groups: Collection[str], calls: Shadows, taken: Collection[int]
+    ) -> None:
+        self._process, self._file, self._groups, self._calls = process, file, groups, calls
+        self._taken = frozenset(taken)
+        self._mets: dict[tuple[bool, tuple[_Watching, ...]], MetAccess | None] = {}
+        self.left_out: list[str] = []  # accesses that aspects miss which permit that, in words
+
+    def found(self, aspects: Sequence[NumberedAspect]) -> tuple[AccessShadow, ...]:
+        """In order of address. Raises UsageError `atomic-access`, `split-access`, `strange-access`, `cannot-weave`."""
+        watching = list(self._all(aspects))
+        if not watching:
+            return ()
+        sites = [each for loaded in self._process.loaded() for each in self._sites(loaded, watching)]
+        functions: Functions = {}
+        for one in sites:
+            functions.setdefault((one.loaded.name, one.access.function.name), len(functions))
+        return tuple(each for one in sites for each in self._shadow(one, watching, functions))
+
+    def _all(self, aspects: Sequence[NumberedAspect]) -> Iterator[_Watching]:
+        of = {group.name: group.of for group in self._file.groups if group.of}
+        for aspect in aspects:
+            for number, element in enumerate(aspect.elements):
+                if is_placed(element, of, self._groups):
+                    for which, one in enumerate(element.alternatives):
+                        if isinstance(one.point, CheckedAlias):
+                            ranges = tuple(sorted(set(self._calls.ranges_of(one.within or _ANYWHERE))))
+                            yield _Watching(aspect, number, which, one.point, ranges)
+
+    def _sites(self, loaded: Loaded, watching: Sequence[_Watching]) -> Iterator[LoadedAccess]:
+        bias = loaded.bias
+        ranges = {
+            (low - bias, high - bias) for one in watching for low, high in one.ranges
+            if low < loaded.end and loaded.start < high
+        }  # fmt: skip
+        for site in memory_sites(self._process.analysis(loaded), ranges) if ranges else ():
+            if isinstance(site, VariableAccess):
+                yield LoadedAccess(loaded, site)
+                continue
+            place = f"{loaded.name}:{site.function.name}+{site.address - site.function.start:#x}"
+            here = [one for one in watching if one.has(site.address + bias)]
+            self._refuse(self._refused("strange-access", here[0], f"where {place} jumps is not known"), here)
+
+    def _shadow(
+        self, where: LoadedAccess, watching: Sequence[_Watching], functions: Functions
+    ) -> Iterator[AccessShadow]:
+        access = where.access
+        address, use = access.instruction.ip + where.loaded.bias, access.use
+        here = [one for one in watching if one.has(address)]
+        reads = tuple(one for one in here if not one.point.write and (use.reads or reads_string(access.instruction)))
+        writes = tuple(one for one in here if one.point.write and use.writes)
+        if not reads and not writes:
+            return
+        met = self._met(False, reads, functions), self._met(True, writes, functions)
+        try:
+            made = self._instruction(where, (*reads, *writes), met)
+        except UsageError as error:
+            self._refuse(error, (*reads, *writes))
+            return
+        yield AccessShadow(where, made, *met, functions[where.loaded.name, access.function.name], True)
+
+    def _met(self, write: bool, ways: tuple[_Watching, ...], functions: Functions) -> MetAccess | None:
+        if not ways:
+            return None
+        key = write, ways
+        if key not in self._mets:
+            first = ways[0].point
+            result, given = (_VOID, (_WORD,)) if write else (_WORD, ())
+            point = CheckedFunction("", first.address, True, result, given, False, first.span)
+            elements = tuple(self._elements(ways))
+            self._mets[key] = MetAccess(0, 0, write, False, point, elements, tuple(functions), True)
+        return self._mets[key]
+
+    def _elements(self, ways: Sequence[_Watching]) -> Iterator[MetElement]:
+        """One for each element and moment."""
+        for number, element in sorted({(one.aspect.number, one.element) for one in ways}):
+            own = [one for one in ways if (one.aspect.number, one.element) == (number, element)]
+            aspect = own[0].aspect
+            for other in own[1:]:
+                if value_of(other.point).text != value_of(own[0].point).text:
+                    why = "values of different types match one element"
+                    raise self._refused("cannot-weave", other, why, "make two aspects of it")
+            for moment in Moment:
+                here = [one for one in own if aspect.moment(element, one.which) is moment]
+                if here:
+                    met = tuple(self._calls.way(aspect.elements[element], one.which) for one in here)
+                    yield MetElement(aspect, element, moment, met)
+
+    def _instruction(
+        self, where: LoadedAccess, ways: Sequence[_Watching], met: tuple[MetAccess | None, MetAccess | None]
+    ) -> AccessingInstruction:
+        """Raises UsageError where it cannot have what the elements want."""
+        access, use, place = where.access, where.access.use, place_of(where)
+        instruction = access.instruction
+        means = MEANS.get(use.manner)
+        if use.manner is OperandManner.STRING and is_plain_store(instruction) and met[0] is None:
+            means = None if access.function.turns else Means.STRING
+        if means is None:
+            why = f"which bytes {place} accesses is not known: {instruction}"
+            raise self._refused("strange-access", ways[0], why)
+        if instruction.ip + where.loaded.bias in self._taken:
+            raise self._refused("split-access", ways[0], f"{place} accesses one of the file's variables")
+        for one in met:
+            if one is not None:
+                self._check(one, where, means, ways[0])
+        raw = self._process.image(where.loaded.path).read(instruction.ip, instruction.len)
+        return AccessingInstruction(instruction, raw, where.loaded.bias, means, use.reads, use.writes, use.size)
+
+    def _check(self, met: MetAccess, where: LoadedAccess, means: Means, way: _Watching) -> None:
+        use, what = where.access.use, f"{place_of(where)}: {where.access.instruction}"
+        if means is Means.STRING:
+            if met.needs_bytes or (met.replaces and met.at(Moment.AFTER)):
+                raise self._refused("strange-access", way, f"nobody knows what is written at {what}")
+            return
+        if means is not Means.EXCHANGED and met.replaces:
+            raise self._refused("atomic-access", way, f"advice cannot stand in place of {what}")
+        if means is Means.OBSERVED and met.write and met.needs_value:
+            raise self._refused("atomic-access", way, f"nobody knows before what is written at {what}")
+        if met.gives_value and use.size > min(_given(met), default=use.size):
+            raise self._refused("split-access", way, f"{use.size} bytes are accessed, more than a value has, at {what}")
+
+    def _refused(self, slug: str, one: _Watching, why: str, hint: str = "") -> UsageError:
+        line = self._file.source.line(one.point.span)
+        hint = hint or "`partial` does without, or in(...) names other code"
+        return UsageError(slug, f"{self._file.source.name}, line {line}: {why}", hint)
+
+    def _refuse(self, error: UsageError, ways: Sequence[_Watching]) -> None:
+        """Unless all the aspects permit that some accesses are left out."""
+        if not all(one.aspect.checked.partial for one in ways):
+            raise error
+        self.left_out.append(f"{error.message} ({error.slug})")
+
+
+def _given(met: MetAccess) -> Iterator[int]:
+    """How many bytes each value has that advice in place decides on."""
+    for one in met.elements:
+        if one.advice is not None and one.advice.when == "inplace" and one.value is not None:
+            yield one.value.size or 0

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The C by which the instances are found that an event may move: by an index, or one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from gilk.lang.aspect.code.keys import indexed, key_of, looked_up
+from gilk.lang.aspect.code.meeting import MetElement, NumberedAspect
+
+#: Before the loop over instances; the number of each in it; and a look at that number.
+Found: TypeAlias = tuple[str, str, str]
+_CHOSEN = "gilk_all ? gilk_at : gilk_found[gilk_at]"
+_BOUNDED = "if (gilk_number >= gilk_limits(gilk_part)->limit) continue;\n"
+
+
+def found_by(looks: Sequence[str] | None) -> Found:
+    """With calls that each add what they find to what there is; without any, nothing waits for the event. None: one by
+    one."""
+    if not looks:
+        return ("gilk_end_at = 0;\n" if looks is not None else ""), "gilk_at", ""
+    counted = "".join(f"gilk_found_now = {look};\n" for look in looks)
+    before = f"""\
+unsigned gilk_found[GILK_CANDIDATES], gilk_found_now = 0, gilk_all;
+if (gilk_end_at) {{
+{counted}}}
+gilk_all = gilk_found_now > GILK_CANDIDATES;
+gilk_end_at = gilk_all ? gilk_end_at : gilk_found_now;
+"""
+    return before, _CHOSEN, _BOUNDED
+
+
+def looks(aspect: NumberedAspect, elements: Sequence[MetElement]) -> list[str] | None:
+    """The calls by which instances are found that the elements may move; None where all are looked at."""
+    if any(each.alias for one in elements for each in one.alternatives):
+        return ["gilk_regions_near(gilk_part, gilk_came->address, gilk_came->size, gilk_found)"]
+    keys = looked_up(aspect, [one for one in elements if one.number])
+    if keys is None:
+        return None
+    return [f"gilk_keyed(gilk_part, {key}, gilk_found, gilk_found_now)" for key in keys]
+
+
+def looks_for_equal(aspect: NumberedAspect) -> list[str]:
+    """The call by which instances are found that one which begins may replace; none where all are looked at."""
+    names = [name for name in aspect.checked.unique or () if name in indexed(aspect)][:1]
+    keys = [key_of(aspect, name, f"gilk_bound->{name}") for name in names]
+    return [f"gilk_keyed(gilk_part, {key}, gilk_found, gilk_found_now)" for key in keys]

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Keys: names of instances that are numbers or pointers, and that an event says the value of before any condition is
+looked at. Instances that wait for it are found by that value (native/include/gilk_region.h).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gilk.lang.aspect.checked import AspectKey, BindingSource, CheckedAlternative, CheckedBinding, CheckedElement
+from gilk.lang.aspect.code.meeting import MetAlternative, MetElement, NumberedAspect, first_binders
+from gilk.lang.aspect.code.types import kept_symbols
+from gilk.lang.types import Enumeration, Integer, Pointer, Type
+
+_GIVEN = ("pid()", "tid()")
+
+
+def indexed(aspect: NumberedAspect) -> tuple[str, ...]:
+    """The names by which instances are found, in order of binding."""
+    if not aspect.is_sequence:
+        return ()
+    asked = set(aspect.checked.unique or ())
+    for element in aspect.elements[1:]:
+        asked |= {key.name for key in element.keys if _expression(element, key) is not None}
+    return tuple(name for name in first_binders(aspect) if name in asked and _is_kept_by_all(aspect, name))
+
+
+def _is_kept_by_all(aspect: NumberedAspect, name: str) -> bool:
+    """Whether every way to match the element that binds the name does so, to a number or a pointer."""
+    number, _, step = first_binders(aspect)[name]
+    steps = [[each for each in _bindings(one) if each.name == name] for one in aspect.elements[number].alternatives]
+    return _is_scalar(step.type.type) and all(each and not each[0].test for each in steps)
+
+
+def _is_scalar(type_: Type | None) -> bool:
+    return isinstance(type_, Integer | Pointer | Enumeration)
+
+
+def _bindings(alternative: CheckedAlternative) -> Iterator[CheckedBinding]:
+    return (one for one in alternative.steps if isinstance(one, CheckedBinding))
+
+
+def _expression(element: CheckedElement, key: AspectKey) -> str | None:
+    """The value that the event says the name has, as C; None where a condition in front may keep it from being said."""
+    alternative = element.alternatives[key.alternative]
+    for step in _bindings(alternative):
+        if step.test and step.name == key.name and step.span == key.span:
+            return _told(step)
+        if not step.test and step.name == key.expression and step.source is BindingSource.ARGUMENT:
+            return _told(step) if _is_scalar(step.type.type) else None
+    return key.expression if key.expression in _GIVEN else None
+
+
+def _told(step: CheckedBinding) -> str | None:
+    if step.source is BindingSource.RETURN:
+        return "*gilk_result"
+    if step.source is BindingSource.ARGUMENT and not step.function:
+        return f"gilk_came->argument_{step.number}"
+    return None
+
+
+def looked_up(aspect: NumberedAspect, elements: Sequence[MetElement]) -> tuple[str, ...] | None:
+    """The keys, as C, by which all instances are found that any of the elements may move; None: it takes a look at
+    each."""
+    found: dict[str, None] = {}
+    for one in elements:
+        for way in one.alternatives:
+            key = _key(aspect, one, way)
+            if key is None:
+                return None
+            found[key] = None
+    return tuple(found)
+
+
+def _key(aspect: NumberedAspect, element: MetElement, way: MetAlternative) -> str | None:
+    if way.outer:
+        return None
+    for key in element.checked.keys:
+        if element.checked.alternatives[key.alternative] == way.checked and key.name in indexed(aspect):
+            expression = _expression(element.checked, key)
+            if expression is not None:
+                return key_of(aspect, key.name, expression)
+    return None
+
+
+def key_of(aspect: NumberedAspect, name: str, expression: str) -> str:
+    """Number and value of a key, as C, in the type in which the name was bound first."""
+    return f"{indexed(aspect).index(name)}, (gilk_u64)(__typeof__({kept_symbols(aspect)[name]}))({expression})"

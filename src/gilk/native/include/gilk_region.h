@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * An index of an aspect's instances: by keys, which are numbers or pointers that they have bound, and by regions, the
+ * memory that they watch by its address. It finds those that an event may be about.
+ *
+ * A region is cut into granules of 8, 64, 512, ... bytes, of the least size by which it has GILK_GRANULES at the most. A
+ * hash of each granule, or of a key, leads to a bucket, which names the instance by its number and its serial number. What is found
+ * there is compared with the instance itself, and then with the access: so nothing has to be taken out when an instance
+ * ends. A new one takes the place of what has ended.
+ *
+ * Whoever makes an instance, or moves it, notes its keys and regions while the instance is busy. So a thread that knows of the address by what
+ * the program has done since finds them. Where buckets have no room all open instances are looked at from then on.
+ */
+#ifndef GILK_REGION_H
+#define GILK_REGION_H
+
+#include "gilk_aspect.h"
+
+#define GILK_WAYS 7
+#define GILK_PROBES 8
+#define GILK_GRANULES 8
+#define GILK_CANDIDATES 64
+#define GILK_MOST_GRANULES 64 /* of an access */
+#define GILK_KEYS 64 /* levels from there on are keys */
+#define GILK_NUMBERS 0xffffffUL
+
+struct gilk_bucket {
+	gilk_u64 way[GILK_WAYS]; /* a number plus 1, and above 24 bits a serial number */
+	gilk_u64 spilled;	 /* there was no room once: others are in the next bucket */
+};
+
+struct gilk_regions {
+	gilk_u64 levels; /* a bit for each size of granules that there ever were */
+	gilk_u64 full;
+	gilk_u64 unused[6];
+	struct gilk_bucket bucket[];
+};
+
+static inline struct gilk_regions *gilk_regions(const struct gilk_aspect_part *part)
+{
+	return (struct gilk_regions *)((char *)&gilk_shared + (gilk_limits(part)->index >> 8));
+}
+
+static inline struct gilk_bucket *gilk_bucket(const struct gilk_aspect_part *part, gilk_u64 granule, gilk_u64 level,
+					      gilk_u64 probe)
+{
+	gilk_u64 bits = gilk_limits(part)->index & 0xff, hash = (granule ^ level << 56) * 0x9e3779b97f4a7c15UL;
+
+	hash = (hash ^ hash >> 29) * 0xbf58476d1ce4e5b9UL;
+	return gilk_regions(part)->bucket + (((hash >> (64 - bits)) + probe) & ((1UL << bits) - 1));
+}
+
+static inline gilk_u64 gilk_region_slot(const struct gilk_aspect_part *part, const struct gilk_instance *one)
+{
+	return one->serial << 24 | ((gilk_u64)(one - gilk_instance(part, 0)) + 1);
+}
+
+/* Whether what it names has ended. */
+static inline int gilk_slot_is_free(const struct gilk_aspect_part *part, gilk_u64 slot)
+{
+	gilk_u64 number = (slot & GILK_NUMBERS) - 1, word;
+	const struct gilk_instance *one;
+
+	if (!slot || number >= gilk_limits(part)->limit)
+		return 1;
+	one = gilk_instance(part, number);
+	word = __atomic_load_n(&one->word, __ATOMIC_ACQUIRE);
+	if (word & GILK_BUSY)
+		return 0;
+	return !gilk_stage(word) || gilk_region_slot(part, one) != slot;
+}
+
+static inline int gilk_put_into(const struct gilk_aspect_part *part, struct gilk_bucket *bucket, gilk_u64 slot)
+{
+	gilk_u64 seen;
+	int n;
+
+	for (n = 0; n < GILK_WAYS; n++) {
+		seen = __atomic_load_n(&bucket->way[n], __ATOMIC_RELAXED);
+		if (seen == slot || (gilk_slot_is_free(part, seen) && gilk_swap(&bucket->way[n], seen, slot)))
+			return 1;
+	}
+	__atomic_store_n(&bucket->spilled, 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static inline void gilk_raise(gilk_u64 *word, gilk_u64 to)
+{
+	gilk_u64 now = __atomic_load_n(word, __ATOMIC_RELAXED);
+
+	while (now < to && !__atomic_compare_exchange_n(word, &now, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		;
+}
+
+static inline void gilk_note_hashed(const struct gilk_aspect_part *part, gilk_u64 value, gilk_u64 level, gilk_u64 slot)
+{
+	gilk_u64 probe;
+
+	for (probe = 0; probe < GILK_PROBES; probe++)
+		if (gilk_put_into(part, gilk_bucket(part, value, level, probe), slot))
+			return;
+	__atomic_store_n(&gilk_regions(part)->full, 1, __ATOMIC_RELAXED);
+}
+
+/* An instance that is ours to write has this value for a key. */
+static inline void gilk_note_key(const struct gilk_aspect_part *part, const struct gilk_instance *one, gilk_u64 key,
+				 gilk_u64 value)
+{
+	gilk_note_hashed(part, value, GILK_KEYS + key, gilk_region_slot(part, one));
+}
+
+/* An instance that is ours to write watches so many bytes from `start` on. */
+static inline void gilk_note_region(const struct gilk_aspect_part *part, const struct gilk_instance *one, gilk_u64 start,
+				    long length)
+{
+	struct gilk_regions *regions = gilk_regions(part);
+	gilk_u64 last, granule, level = 0, slot = gilk_region_slot(part, one);
+
+	if (length <= 0)
+		return;
+	last = start + (gilk_u64)length - 1;
+	last = last < start ? ~0UL : last;
+	gilk_raise(&gilk_shared.below, ~(start < 64 ? 0 : start - 64));
+	gilk_raise(&gilk_shared.above, last + 1 ? last + 1 : last);
+	while ((last >> (3 + 3 * level)) - (start >> (3 + 3 * level)) >= GILK_GRANULES)
+		level++;
+	if (!(__atomic_load_n(&regions->levels, __ATOMIC_RELAXED) >> level & 1))
+		__atomic_fetch_or(&regions->levels, 1UL << level, __ATOMIC_RELAXED);
+	for (granule = start >> (3 + 3 * level); granule <= last >> (3 + 3 * level); granule++)
+		gilk_note_hashed(part, granule, level, slot);
+}
+
+/* Put the numbers that a bucket names behind those that were found; how many there are then, or GILK_CANDIDATES + 1. */
+static inline unsigned gilk_named(const struct gilk_bucket *bucket, unsigned *found, unsigned count)
+{
+	unsigned n, number, at;
+
+	for (n = 0; n < GILK_WAYS; n++) {
+		number = (unsigned)(__atomic_load_n(&bucket->way[n], __ATOMIC_RELAXED) & GILK_NUMBERS);
+		for (at = 0; at < count && found[at] != number - 1; at++)
+			;
+		if (!number || at < count)
+			continue;
+		if (count == GILK_CANDIDATES)
+			return GILK_CANDIDATES + 1;
+		found[count++] = number - 1;
+	}
+	return count;
+}
+
+/* What a hash leads to, likewise. */
+static inline unsigned gilk_hashed(const struct gilk_aspect_part *part, gilk_u64 value, gilk_u64 level, unsigned *found,
+				   unsigned count)
+{
+	const struct gilk_bucket *bucket;
+	gilk_u64 probe;
+
+	for (probe = 0; probe < GILK_PROBES && count <= GILK_CANDIDATES; probe++) {
+		bucket = gilk_bucket(part, value, level, probe);
+		count = gilk_named(bucket, found, count);
+		if (!__atomic_load_n(&bucket->spilled, __ATOMIC_RELAXED))
+			break;
+	}
+	return count;
+}
+
+/* The numbers of instances that may have this value for a key, put behind those that were found. */
+static inline unsigned gilk_keyed(const struct gilk_aspect_part *part, gilk_u64 key, gilk_u64 value, unsigned *found,
+				  unsigned count)
+{
+	if (__atomic_load_n(&gilk_regions(part)->full, __ATOMIC_RELAXED))
+		return GILK_CANDIDATES + 1;
+	return gilk_hashed(part, value, GILK_KEYS + key, found, count);
+}
+
+/*
+ * The numbers of instances that may watch what is accessed, each once; how many. GILK_CANDIDATES + 1: look at all.
+ * Those that are found may have ended, watch something else, or be beyond the limit.
+ */
+static inline unsigned gilk_regions_near(const struct gilk_aspect_part *part, gilk_u64 address, gilk_u64 size,
+					 unsigned *found)
+{
+	const struct gilk_regions *regions = gilk_regions(part);
+	gilk_u64 levels = __atomic_load_n(&regions->levels, __ATOMIC_RELAXED), level, granule, last;
+	unsigned count = 0;
+
+	if (__atomic_load_n(&regions->full, __ATOMIC_RELAXED) || address + size < address)
+		return GILK_CANDIDATES + 1;
+	for (level = 0; level <= 20 && levels >> level; level++) {
+		granule = address >> (3 + 3 * level);
+		last = (address + size - 1) >> (3 + 3 * level);
+		if (!(levels >> level & 1))
+			continue;
+		if (last - granule > GILK_MOST_GRANULES)
+			return GILK_CANDIDATES + 1;
+		for (; granule <= last && count <= GILK_CANDIDATES; granule++)
+			count = gilk_hashed(part, granule, level, found, count);
+	}
+	return count;
+}
+
+/* Whether an access of so many bytes, `offset` behind the start of memory of this length, reaches that. */
+static inline int gilk_reaches(long offset, gilk_u64 size, long length)
+{
+	return length > 0 && offset > -(long)size && offset < length;
+}
+
+#endif
