@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 
-from gilk.errors import UsageError
+from gilk.errors import GilkError, UsageError
 from gilk.lang.c.advice import SHARED
 from gilk.session import advising
 from gilk.session.advising import Advice, AdvisedAccess, AdvisedPoint
@@ -121,7 +122,8 @@ class AdvisedSession(Session):
             advising.refuse((self._everything[n].point, refused[n]) for n in numbers if n in refused)
             changed = self._ledger.activate(numbers)
         except BaseException:
-            self._ledger.remove(numbers)
+            with contextlib.suppress(GilkError):  # the error that is the reason is the one to be told
+                self._ledger.remove(numbers)
             raise
         self._know(changed.outcome.total)
         self._note(changed.outcome, len(numbers))
