@@ -204,12 +204,10 @@ def test_no_cycle_among_headers() -> None:
 #: Which modules besides those of `targets` still read /proc/PID, use ptrace(2) or fork. Nothing is to be added here.
 KNOWS_PROCESSES = {
     "cli/trials",
-    "session/broker/forking",
     "engines/dtrace/libraries",
     "engines/dtrace/mounts",
     "runs/experiment/targets",
     "runs/run",
-    "engines/scan/count",
     "engines/scan/subject",
     "trace/threads",
 }

@@ -163,7 +163,7 @@ class Loop:
         """What it printed; raises AssertionError when a check of its own failed."""
         if not self.output:
             err = self._end()
-            assert (self.process.returncode, err) == (0, b""), ended(self.process)
+            assert (self.process.returncode, err) == (0, b""), (ended(self.process), err)
             self.output = self._said.decode()
             assert self.output.splitlines()[-1].startswith("ok ")
         return self.output

@@ -106,10 +106,10 @@ def launch(command: Sequence[str], environment: dict[str, str] | None = None, di
 
 
 def hold(pids: Sequence[int], command: Sequence[str]) -> list[Process]:
-    """Processes attached to, and one launched; all are let go when one cannot be had."""
+    """Processes attached to, each once, and one launched; all are let go when one cannot be had."""
     held: list[Process] = []
     try:
-        held += [process.attach(pid) for pid in pids]
+        held += [process.attach(pid) for pid in dict.fromkeys(pids)]
         if command:
             held.append(start(list(command)))
     except BaseException:

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterable, Iterator
 
-from gilk.errors import UsageError
+from gilk.errors import GilkError, UsageError
 from gilk.lang.c.advice import SHARED
 from gilk.session import advising
 from gilk.session.advising import Advice, AdvisedAccess, AdvisedPoint
@@ -128,7 +129,8 @@ class AdvisedSession(Session):
             self.left_out = [f"{point}: {why}" for n, point, why in here if n in spared]
             changed = self._ledger.activate(numbers)
         except BaseException:
-            self._ledger.remove(numbers)
+            with contextlib.suppress(GilkError):  # the error that is the reason is the one to be told
+                self._ledger.remove(numbers)
             raise
         self._know(changed.outcome.total)
         self._note(changed.outcome, len(numbers))

@@ -8,6 +8,7 @@ import signal
 import sys
 from contextlib import suppress
 
+from gilk.targets.apart import fork
 from gilk.targets.wire import ready
 
 _CHUNK = 1 << 16
@@ -26,7 +27,7 @@ class Detached:
         messages, says = os.pipe2(os.O_CLOEXEC)
         sys.stdout.flush()
         sys.stderr.flush()
-        self.child = os.fork()
+        self.child = fork()
         self._told, self._messages = (told, messages) if self.child else (tell, says)
         for other in (tell, says) if self.child else (told, messages):
             os.close(other)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from gilk.targets.apart import fork
 from gilk.values import dataclass
 
 _ahead: list[Spawned] = []
@@ -44,7 +45,7 @@ def _forked() -> Spawned:
     from gilk.targets import server  # it needs what its client does, and more
 
     mine, theirs = socket.socketpair()
-    pid = os.fork()
+    pid = fork()
     if not pid:
         try:
             gc.freeze()  # what was the client's is never looked at again

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Self
 
@@ -73,8 +74,11 @@ class Weaving:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.unweave()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.unweave()
+        else:
+            self._abandon()
 
     def weave(self) -> None:
         """Into all, switched off, and then on in all at one moment; into none if too many refuse."""
@@ -83,7 +87,7 @@ class Weaving:
             self.processes = tuple(one for one in woven if one is not None)
             self._check_enough()
         except BaseException:
-            self.unweave()
+            self._abandon()
             raise
         self.switch(True)
 
@@ -93,7 +97,8 @@ class Weaving:
             one.weave()
         except GilkError:
             if self._at_least is not None:
-                one.unweave()
+                with suppress(GilkError):  # as in _abandon()
+                    one.unweave()
             raise
         return one
 
@@ -106,7 +111,8 @@ class Weaving:
                 self.switch(True)
             one.weave()
         except BaseException:
-            one.unweave()
+            with suppress(GilkError):  # as in _abandon()
+                one.unweave()
             raise
         self.processes = (*self.processes, one)
         return one
@@ -194,6 +200,12 @@ class Weaving:
         self._memory.close()
         if wrong:
             raise wrong[0]
+
+    def _abandon(self) -> None:
+        """Out of all, as far as that is possible; the error that is the reason is the one to be told. A keeper whose
+        request was interrupted is asked in vain: it undoes everything by itself."""
+        with suppress(GilkError):
+            self.unweave()
 
     def counts(self) -> tuple[AspectCounts, ...]:
         """By aspect, in the order of the file; of all processes together. () where there never was one."""

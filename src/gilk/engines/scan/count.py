@@ -31,6 +31,7 @@ from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import FunctionPlan, Plan, Want
 from gilk.splice.planner import plan
 from gilk.splice.tactics.table import OUTCOMES
+from gilk.targets.apart import fork
 from gilk.values import dataclass
 
 #: Told what is being done, how much of it is done, and how much there is.
@@ -158,7 +159,7 @@ def _child(work: Callable[[], bytes]) -> Iterator[Callable[[], bytes]]:
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # numpy's own threads hold no lock of ours
-        pid = os.fork()
+        pid = fork()
     if pid == 0:
         os.close(reading)
         _run(work, writing)

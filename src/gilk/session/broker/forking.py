@@ -10,7 +10,7 @@ import signal
 import socket
 
 from gilk.session.broker.broker import Broker
-from gilk.targets.apart import stand_apart
+from gilk.targets.apart import fork, stand_apart
 from gilk.targets.process import Process
 
 
@@ -18,7 +18,7 @@ def fork_broker(process: Process) -> tuple[socket.socket, int]:
     """A line to a broker that has the process from now on, and the broker's number, of a child of ours."""
     listener = process.meeting.listener
     mine, theirs = socket.socketpair()
-    broker = os.fork()
+    broker = fork()
     if not broker:
         try:
             _be_broker(process, listener, theirs)
