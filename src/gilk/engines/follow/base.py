@@ -119,6 +119,7 @@ class BaseFollower(FollowingMeans, BaseSession):
 
     def _plan(self, loaded: Loaded, starts: set[int]) -> str:
         """The functions that begin there, for want of better; what went wrong, '' for nothing."""
+        rows: list[ProbeRow] = []
         try:
             groups = list(calls(self.code, loaded, starts))
             if groups:
@@ -127,6 +128,7 @@ class BaseFollower(FollowingMeans, BaseSession):
                 tactics, refusals = self._put_dormant(wanted, rows)
                 self._take(of_plans(loaded, groups, rows, tactics, refusals))
         except GilkError as error:
+            self._everything += rows  # some may be there, dormant: their numbers are taken
             return f"{loaded.name} is not followed: {error}"
         return ""
 

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Making functions ready goes wrong in the middle, and the follower goes on with others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import gilk
+from gilk.engines.follow.client import ClientFollower
+from gilk.engines.follow.scope import TraceScope
+from tests.behaviour.harness import Loop, differences, wait_for
+from tests.programs.build import build
+
+
+def test_functions_that_are_not_ready_after_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions that another session has probes in are planned one by one, some at a time; the second time is refused."""
+    with Loop([build("many", "n200")]) as loop:
+        with gilk.attach(loop.pid) as target, target.session() as session:
+            session.insert("f*:entry", gilk.count)
+            with gilk.attach(loop.pid) as other, ClientFollower(other.process) as follower:
+                insert, times = follower._client.insert, []
+
+                def refusing(asked: Any, dormant: bool = False) -> Any:
+                    times.append(len(asked))
+                    if len(times) == 2:
+                        raise gilk.TargetError("image-gone", "it has gone")
+                    return insert(asked, dormant)
+
+                monkeypatch.setattr(follower._client, "insert", refusing)
+                _, trouble = follower.prepare(other.images[:1], TraceScope.parse(["many:f*"]))
+                assert len(times) == 2 and [word for word in trouble if "image-gone" in word or "it has gone" in word]
+                ready, trouble = follower.prepare(other.images[:1], TraceScope.parse(["many:f1*"]))
+                assert ready and not trouble
+                follower.follow(ready)
+                assert wait_for(lambda: follower.poll().num_rows > 10)
+        assert differences(loop.pid) == []
