@@ -15,24 +15,23 @@ from tests.programs.build import build
 
 
 def test_functions_that_are_not_ready_after_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Functions that another session has probes in are planned one by one, some at a time; the second time is refused."""
+    """They are planned one by one, some at a time, as they are where plans of an image cannot be kept."""
     with Loop([build("many", "n200")]) as loop:
-        with gilk.attach(loop.pid) as target, target.session() as session:
-            session.insert("f*:entry", gilk.count)
-            with gilk.attach(loop.pid) as other, ClientFollower(other.process) as follower:
-                insert, times = follower._client.insert, []
+        with gilk.attach(loop.pid) as other, ClientFollower(other.process) as follower:
+            insert, times = follower._client.insert, []
 
-                def refusing(asked: Any, dormant: bool = False) -> Any:
-                    times.append(len(asked))
-                    if len(times) == 2:
-                        raise gilk.TargetError("image-gone", "it has gone")
-                    return insert(asked, dormant)
+            def refusing(asked: Any, dormant: bool = False) -> Any:
+                times.append(len(asked))
+                if len(times) == 2:
+                    raise gilk.TargetError("image-gone", "it has gone")
+                return insert(asked, dormant)
 
-                monkeypatch.setattr(follower._client, "insert", refusing)
-                _, trouble = follower.prepare(other.images[:1], TraceScope.parse(["many:f*"]))
-                assert len(times) == 2 and [word for word in trouble if "image-gone" in word or "it has gone" in word]
-                ready, trouble = follower.prepare(other.images[:1], TraceScope.parse(["many:f1*"]))
-                assert ready and not trouble
-                follower.follow(ready)
-                assert wait_for(lambda: follower.poll().num_rows > 10)
+            monkeypatch.setattr(follower._client, "insert", refusing)
+            monkeypatch.setattr(follower, "_place", lambda _loaded, _template, starts: (None, starts))
+            _, trouble = follower.prepare(other.images[:1], TraceScope.parse(["many:f*"]))
+            assert len(times) == 2 and [word for word in trouble if "image-gone" in word or "it has gone" in word]
+            ready, trouble = follower.prepare(other.images[:1], TraceScope.parse(["many:f1*"]))
+            assert ready and not trouble
+            follower.follow(ready)
+            assert wait_for(lambda: follower.poll().num_rows > 10)
         assert differences(loop.pid) == []
