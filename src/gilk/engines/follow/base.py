@@ -34,6 +34,7 @@ from gilk.splice.template_build import Progress
 from gilk.targets.base import Loaded
 from gilk.trace.drain import Chunk
 from gilk.trace.gates import Gates
+from gilk.trace.probes import ProbeRow
 from gilk.trace.traced import Unended, Unfollowed
 from gilk.values import dataclass
 
