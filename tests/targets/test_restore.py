@@ -74,7 +74,7 @@ def test_an_abandoned_process_runs_on_refuses_others_and_can_be_restored() -> No
         assert differences(loop.pid)
         with gilk.attach(loop.pid) as target, pytest.raises(TargetError) as refused:
             target.session()
-        assert refused.value.slug == "gs-in-use"
+        assert refused.value.slug == "gs-in-use" and f"`gilk restore {loop.pid}`" in refused.value.hint
         assert loop.alive()
 
         restored = gilk.restore(loop.pid)

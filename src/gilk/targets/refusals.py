@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import errno
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 from gilk.errors import MemoryTaken, OutOfMemory, TargetError
 from gilk.targets.maps import DATA_NAME, Mapping, holders, occupied
@@ -28,12 +29,22 @@ def check_gs(process: Traced, threads: Iterable[Thread]) -> None:
                 "gilk keeps per-thread state there, as few programs do",
             )
         if any(process.memory.read(session.start, 8)):
-            owner = session.path.removeprefix(DATA_NAME).partition("-")[0]
-            raise TargetError(
-                "gs-in-use",
-                f"process {pid} is in a gilk session already, that of process {owner}",
-                "end that session first; sessions share a process with others of the same user only",
-            )
+            raise _in_session(pid, session.path.removeprefix(DATA_NAME).partition("-")[0])
+
+
+def _in_session(pid: int, owner: str) -> TargetError:
+    """``owner``: the number of the process that began the session."""
+    if not Path(f"/proc/{owner}").exists():
+        return TargetError(
+            "gs-in-use",
+            f"process {pid} still has the memory of a gilk session that has ended",
+            f"a thread may come back to it; after `gilk restore {pid}` another session leaves it alone",
+        )
+    return TargetError(
+        "gs-in-use",
+        f"process {pid} is in a gilk session already, that of process {owner}",
+        "end that session first; sessions share a process with others of the same user only",
+    )
 
 
 def _session_at(maps: Iterable[Mapping], base: int) -> Mapping | None:
