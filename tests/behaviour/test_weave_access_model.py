@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,10 +15,8 @@ import pytest
 from gilk.lang.aspect.checked import CheckedFile
 from gilk.lang.aspect.deeds import Did
 from gilk.lang.aspect.events import EventKind
-from gilk.targets.process import Process, attach
-from tests.behaviour.harness import differences, leftovers
-from tests.behaviour.woven_model import Played, Seen, woven, written
-from tests.behaviour.woven_program import Command, Commanded, build, commanded, held
+from tests.behaviour.woven_access import Agreement, Cases, PlayedAccesses, agreeing
+from tests.behaviour.woven_program import Command, held
 
 SEEDS = range(12)
 MANY = int(os.environ.get("GILK_WOVEN_SEEDS", "600"))
@@ -61,7 +58,7 @@ FUNCTIONS = ("set_a", "get_a", "set_b", "get_b", "add_a", "add_b", "both")
 _NUMBERS = (0, 1, 1, 2, 3, -1, 5)
 
 
-class Accessing(Played):
+class Accessing(PlayedAccesses):
     """The model at work on a thread that reads and writes the variables of the program."""
 
     def __init__(self, file: CheckedFile, pid: int) -> None:
@@ -166,7 +163,7 @@ class _Maker:
 
 def commands(seed: int) -> tuple[Command, ...]:
     chance = random.Random(seed)
-    return tuple(_command(chance) for _ in range(40))
+    return (Command("get_a", ()), *(_command(chance) for _ in range(40)))
 
 
 def _command(chance: random.Random) -> Command:
@@ -174,51 +171,29 @@ def _command(chance: random.Random) -> Command:
     return Command(function, () if function.startswith("get") else (chance.choice(_NUMBERS),))
 
 
-def played(file: CheckedFile, wanted: tuple[Command, ...], pid: int) -> Seen:
-    model = Accessing(file, pid)
-    return model.seen([model.command(one) for one in wanted])
-
-
-@dataclass(frozen=True)
-class Woven:
-    program: Commanded
-    process: Process
-
-    def agrees(self, place: Path, seed: int) -> None:
-        for variable in TYPES:
-            self.program.ask(f"set_{variable} 0")
-        text = f"/* seed {seed} */\n{_Maker(seed).file()}"
-        file, wanted = written(place, text), (Command("get_a", ()), *commands(seed))
-        expected = played(file, wanted, self.program.pid)
-        found = woven(file, wanted, self.program, self.process)
-        assert found.outputs == expected.outputs, text
-        assert found.reports == expected.reports, text
-        assert found.instances == expected.instances, text
+CASES = Cases(lambda seed: _Maker(seed).file(), commands, Accessing, tuple(f"set_{variable} 0" for variable in TYPES))
 
 
 @pytest.fixture(scope="module")
-def woven_into(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Woven]:
-    with commanded(build(tmp_path_factory.mktemp("accessing"), SOURCE)) as program:
-        with attach(program.pid) as process:
-            yield Woven(program, process)
-        assert not differences(program.pid) and not leftovers(program.pid)
+def agreement(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agreement]:
+    with agreeing(CASES, tmp_path_factory.mktemp("accessing"), SOURCE) as found:
+        yield found
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_program_does_what_the_model_says(woven_into: Woven, tmp_path: Path, seed: int) -> None:
-    woven_into.agrees(tmp_path, seed)
+def test_the_program_does_what_the_model_says(agreement: Agreement, tmp_path: Path, seed: int) -> None:
+    agreement.holds(tmp_path, seed)
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("first", range(1000, 1000 + MANY, 20))
-def test_the_program_does_what_the_model_says_of_many(woven_into: Woven, tmp_path: Path, first: int) -> None:
+def test_the_program_does_what_the_model_says_of_many(agreement: Agreement, tmp_path: Path, first: int) -> None:
     for seed in range(first, first + 20):
-        woven_into.agrees(tmp_path, seed)
+        agreement.holds(tmp_path, seed)
 
 
 def test_the_cases_would_show_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that looks at no conditions of accesses does something else in one of them."""
-    files = [(written(tmp_path, _Maker(seed).file()), commands(seed)) for seed in SEEDS]
-    sound = [played(*one, 1) for one in files]
+    sound = CASES.all_played(tmp_path, SEEDS)
     monkeypatch.setattr("gilk.lang.aspect.matching._is_variable", lambda point, hit: True)
-    assert [played(*one, 1) for one in files] != sound
+    assert CASES.all_played(tmp_path, SEEDS) != sound

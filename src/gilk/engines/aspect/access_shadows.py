@@ -16,7 +16,6 @@ from gilk.engines.aspect.variables import (
     loaded_accesses,
 )
 from gilk.errors import UsageError
-from gilk.lang.aspect.automaton import Moment
 from gilk.lang.aspect.checked import (
     CheckedAlternative,
     CheckedFile,
@@ -185,20 +184,9 @@ class AccessShadows:
         point = CheckedFunction(
             first.image, first.path, True, _VOID if write else value, (value,) if write else (), False, first.span
         )
-        elements = tuple(self._elements(named))
+        elements = tuple(self._calls.elements(named))
         whole = value is first.type
         return MetAccess(variable.address + part.offset, part.size, write, whole, point, elements, functions)
-
-    def _elements(self, named: Sequence[_Named]) -> Iterator[MetElement]:
-        """One for each element and moment."""
-        for number, element in sorted({(one.aspect.number, one.element) for one in named}):
-            ways = [one for one in named if (one.aspect.number, one.element) == (number, element)]
-            aspect = ways[0].aspect
-            for moment in Moment:
-                here = [one for one in ways if aspect.moment(element, one.which) is moment]
-                if here:
-                    met = tuple(self._calls.way(aspect.elements[element], one.which) for one in here)
-                    yield MetElement(aspect, element, moment, met)
 
     def _shadow(
         self, where: LoadedAccess, read: MetAccess | None, write: MetAccess | None, number: int, named: _Named,

@@ -15,7 +15,7 @@ from gilk.errors import UsageError
 from gilk.lang.aspect.automaton import Moment
 from gilk.lang.aspect.checked import CheckedAlias, CheckedCode, CheckedFile, CheckedFunction, CheckedType
 from gilk.lang.aspect.code.accessing import MetAccess
-from gilk.lang.aspect.code.meeting import MetElement, NumberedAspect, value_of
+from gilk.lang.aspect.code.meeting import NumberedAspect, value_of
 from gilk.splice.access import AccessingInstruction, Means
 from gilk.targets.base import Code, Loaded
 from gilk.values import dataclass
@@ -113,24 +113,19 @@ class AliasShadows:
             first = ways[0].point
             result, given = (_VOID, (_WORD,)) if write else (_WORD, ())
             point = CheckedFunction("", first.address, True, result, given, False, first.span)
-            elements = tuple(self._elements(ways))
+            self._check_values(ways)
+            elements = tuple(self._calls.elements(ways))
             self._mets[key] = MetAccess(0, 0, write, False, point, elements, tuple(functions), True)
         return self._mets[key]
 
-    def _elements(self, ways: Sequence[_Watching]) -> Iterator[MetElement]:
-        """One for each element and moment."""
-        for number, element in sorted({(one.aspect.number, one.element) for one in ways}):
-            own = [one for one in ways if (one.aspect.number, one.element) == (number, element)]
-            aspect = own[0].aspect
-            for other in own[1:]:
-                if value_of(other.point).text != value_of(own[0].point).text:
-                    why = "values of different types match one element"
-                    raise self._refused("cannot-weave", other, why, "make two aspects of it")
-            for moment in Moment:
-                here = [one for one in own if aspect.moment(element, one.which) is moment]
-                if here:
-                    met = tuple(self._calls.way(aspect.elements[element], one.which) for one in here)
-                    yield MetElement(aspect, element, moment, met)
+    def _check_values(self, ways: Sequence[_Watching]) -> None:
+        """Raises UsageError `cannot-weave` where the alternatives of an element have values of different types."""
+        first: dict[tuple[int, int], str] = {}
+        for one in ways:
+            text = value_of(one.point).text
+            if first.setdefault((one.aspect.number, one.element), text) != text:
+                why = "values of different types match one element"
+                raise self._refused("cannot-weave", one, why, "make two aspects of it")
 
     def _instruction(
         self, where: LoadedAccess, ways: Sequence[_Watching], met: tuple[MetAccess | None, MetAccess | None]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import Protocol
 
 from gilk.engines.aspect.chosen import chosen
 from gilk.engines.aspect.state import CodeRanges
@@ -36,6 +37,19 @@ class _Found:
     aspect: NumberedAspect | None = None
     element: int = 0
     alternative: int = 0
+
+
+class WatchedAlternative(Protocol):
+    """The alternative ``which`` of the element of that number."""
+
+    @property
+    def aspect(self) -> NumberedAspect: ...
+
+    @property
+    def element(self) -> int: ...
+
+    @property
+    def which(self) -> int: ...
 
 
 class Shadows:
@@ -132,6 +146,17 @@ class Shadows:
             here = tuple(self.way(element, n) for n in which if aspect.moment(number, n) is moment)
             if here:
                 yield MetElement(aspect, number, moment, here)
+
+    def elements(self, ways: Sequence[WatchedAlternative]) -> Iterator[MetElement]:
+        """One for each element and moment at which alternatives of it match."""
+        for number, element in sorted({(one.aspect.number, one.element) for one in ways}):
+            own = [one for one in ways if (one.aspect.number, one.element) == (number, element)]
+            aspect = own[0].aspect
+            for moment in Moment:
+                here = [one for one in own if aspect.moment(element, one.which) is moment]
+                if here:
+                    met = tuple(self.way(aspect.elements[element], one.which) for one in here)
+                    yield MetElement(aspect, element, moment, met)
 
     def way(self, element: CheckedElement, which: int) -> MetAlternative:
         """An alternative of the element, with what it asks of the calls around."""
