@@ -14,6 +14,7 @@ import pytest
 from gilk.trace.d.question import StackRow
 from gilk.trace.d.waits import by_caller, caller
 from tests.behaviour.waiting import wait_for
+from tests.programs.build import compile_text
 
 Environment = dict[str, str]
 #: Each wait lasts until its time is over, for nobody ends it before.
@@ -52,10 +53,7 @@ int main(int count, char **words) {
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("waits")
-    (place / "idle.c").write_text(PROGRAM)
-    subprocess.run(["gcc", "-O1", "-g", "idle.c", "-o", "idle", "-pthread"], cwd=place, check=True)
-    return place / "idle"
+    return compile_text(tmp_path_factory.mktemp("waits"), "idle", PROGRAM, "-O1", "-w")
 
 
 def ask(environment: Environment, *words: object) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.behaviour.waiting import PATIENCE, wait_for
+from tests.programs.build import compile_text
 
 Environment = dict[str, str]
 PROGRAM = r"""
@@ -40,10 +41,7 @@ int main(int count, char **words) {
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("asked")
-    (place / "asked.c").write_text(PROGRAM)
-    subprocess.run(["gcc", "-O1", "-g", "asked.c", "-o", "asked", "-pthread"], cwd=place, check=True)
-    return place / "asked"
+    return compile_text(tmp_path_factory.mktemp("asked"), "asked", PROGRAM, "-O1", "-w")
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ import pytest
 from gilk.render.flow_table import functions
 from gilk.trace.reading import read
 from tests.behaviour.waiting import PATIENCE, wait_for
+from tests.programs.build import compile_text
 
 Environment = dict[str, str]
 #: So few calls that none is called too often, however they are spread over time.
@@ -51,10 +52,7 @@ OWN = ("leaf", "fib", "deep", "naps", "thread", "hot", "turn", "main")
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("top")
-    (place / "busy.c").write_text(PROGRAM)
-    subprocess.run(["gcc", "-O1", "-g", "busy.c", "-o", "busy", "-pthread"], cwd=place, check=True)
-    return place / "busy"
+    return compile_text(tmp_path_factory.mktemp("top"), "busy", PROGRAM, "-O1", "-w")
 
 
 def lines(*words: str, environment: Environment, status: int = 0) -> list[Any]:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The options that choose running processes: by number, by name, and as children of others."""
+"""The options that choose running processes, by number, by name, and as children of others; and their functions."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     _Type = click.ParamType[tuple[int, ...]]
 else:
     _Type = click.ParamType  # generic from click 8.2 on
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class Pids(_Type):
@@ -57,3 +59,13 @@ def processes_options(command: Callable[..., int]) -> Callable[..., int]:
     for option in reversed(_OPTIONS):
         choosing = option(choosing)
     return choosing
+
+
+def scope_options(command: _Command) -> _Command:
+    """--scope and --skip."""
+    option = click.option("--skip", multiple=True, metavar="GLOB", help="Do not follow these; repeatable.")
+    command = option(command)
+    return click.option(
+        "--scope", multiple=True, metavar="GLOB",
+        help="Follow only these functions: [IMAGE:]FUNCTION, or IMAGE: for all of an image; repeatable.",
+    )(command)  # fmt: skip

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gilk.cli.asking import one_target, target_options
+from gilk.cli.choosing import scope_options
 from gilk.cli.duration import Duration
 from gilk.cli.running import Stop, begun, exit_status, let_go_at_last
 
@@ -24,11 +25,7 @@ Show = Callable[[Any], None]
 
 
 @click.command()
-@click.option(
-    "--scope", multiple=True, metavar="GLOB",
-    help="Follow only these functions: [IMAGE:]FUNCTION, or IMAGE: for all of an image; repeatable.",
-)  # fmt: skip
-@click.option("--skip", multiple=True, metavar="GLOB", help="Do not follow these; repeatable.")
+@scope_options
 @click.option(
     "--every", type=Duration("1s or 500ms", _LEAST), default="1s", show_default=True, metavar="TIME",
     help="How long a period is, 10ms or more.",

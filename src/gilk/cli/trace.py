@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from gilk.cli.choosing import processes_options
+from gilk.cli.choosing import processes_options, scope_options
 from gilk.cli.mangled import mangled_option
 from gilk.cli.running import carry_out_for_user, command_option, split_command, verbose_option
 from gilk.errors import UsageError
@@ -37,11 +37,7 @@ which, and from when on; --all follows them too. Ctrl-C ends the trace and takes
 @command_option()
 @click.option("--start", default="now", metavar="EVENT", show_default=True, help="When to begin.")
 @click.option("--stop", "end", default="exit", metavar="EVENT", show_default=True, help="When to end.")
-@click.option(
-    "--scope", multiple=True, metavar="GLOB",
-    help="Follow only these functions: [IMAGE:]FUNCTION, or IMAGE: for all of an image; repeatable.",
-)  # fmt: skip
-@click.option("--skip", multiple=True, metavar="GLOB", help="Do not follow these; repeatable.")
+@scope_options
 @click.option(
     "--kernel", "in_kernel", multiple=True, is_flag=False, flag_value="*", metavar="[GLOB]",
     help="Follow also the kernel's functions, or these of them, while the traced program is in them; repeatable."
