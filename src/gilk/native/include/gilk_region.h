@@ -4,12 +4,13 @@
  * memory that they watch by its address. It finds those that an event may be about.
  *
  * A region is cut into granules of 8, 64, 512, ... bytes, of the least size by which it has GILK_GRANULES at the most. A
- * hash of each granule, or of a key, leads to a bucket, which names the instance by its number and its serial number. What is found
- * there is compared with the instance itself, and then with the access: so nothing has to be taken out when an instance
- * ends. A new one takes the place of what has ended.
+ * hash of each granule, or of a key, leads to a bucket, which names the instance by its number and its serial number.
+ * What is found there is compared with the instance itself, and then with the access: so nothing has to be taken out when
+ * an instance ends. A new one takes the place of what has ended.
  *
- * Whoever makes an instance, or moves it, notes its keys and regions while the instance is busy. So a thread that knows of the address by what
- * the program has done since finds them. Where buckets have no room all open instances are looked at from then on.
+ * A thread that makes an instance, or moves it, notes its keys and regions while the instance is busy. So another thread
+ * that knows of the address by what the program has done since finds them. Where the buckets of a hash have no room, all
+ * open instances are looked at for that hash from then on.
  */
 #ifndef GILK_REGION_H
 #define GILK_REGION_H
@@ -31,8 +32,7 @@ struct gilk_bucket {
 
 struct gilk_regions {
 	gilk_u64 levels; /* a bit for each size of granules that there ever were */
-	gilk_u64 full;
-	gilk_u64 unused[6];
+	gilk_u64 unused[7];
 	struct gilk_bucket bucket[];
 };
 
@@ -65,9 +65,9 @@ static inline int gilk_slot_is_free(const struct gilk_aspect_part *part, gilk_u6
 		return 1;
 	one = gilk_instance(part, number);
 	word = __atomic_load_n(&one->word, __ATOMIC_ACQUIRE);
-	if (word & GILK_BUSY)
-		return 0;
-	return !gilk_stage(word) || gilk_region_slot(part, one) != slot;
+	if (gilk_region_slot(part, one) != slot) /* also where its successor is just being made */
+		return 1;
+	return !(word & GILK_BUSY) && !gilk_stage(word);
 }
 
 static inline int gilk_put_into(const struct gilk_aspect_part *part, struct gilk_bucket *bucket, gilk_u64 slot)
@@ -98,8 +98,7 @@ static inline void gilk_note_hashed(const struct gilk_aspect_part *part, gilk_u6
 
 	for (probe = 0; probe < GILK_PROBES; probe++)
 		if (gilk_put_into(part, gilk_bucket(part, value, level, probe), slot))
-			return;
-	__atomic_store_n(&gilk_regions(part)->full, 1, __ATOMIC_RELAXED);
+			return; /* else all are spilled: see gilk_hashed */
 }
 
 /* An instance that is ours to write has this value for a key. */
@@ -159,17 +158,15 @@ static inline unsigned gilk_hashed(const struct gilk_aspect_part *part, gilk_u64
 		bucket = gilk_bucket(part, value, level, probe);
 		count = gilk_named(bucket, found, count);
 		if (!__atomic_load_n(&bucket->spilled, __ATOMIC_RELAXED))
-			break;
+			return count;
 	}
-	return count;
+	return GILK_CANDIDATES + 1;
 }
 
 /* The numbers of instances that may have this value for a key, put behind those that were found. */
 static inline unsigned gilk_keyed(const struct gilk_aspect_part *part, gilk_u64 key, gilk_u64 value, unsigned *found,
 				  unsigned count)
 {
-	if (__atomic_load_n(&gilk_regions(part)->full, __ATOMIC_RELAXED))
-		return GILK_CANDIDATES + 1;
 	return gilk_hashed(part, value, GILK_KEYS + key, found, count);
 }
 
@@ -184,7 +181,7 @@ static inline unsigned gilk_regions_near(const struct gilk_aspect_part *part, gi
 	gilk_u64 levels = __atomic_load_n(&regions->levels, __ATOMIC_RELAXED), level, granule, last;
 	unsigned count = 0;
 
-	if (__atomic_load_n(&regions->full, __ATOMIC_RELAXED) || address + size < address)
+	if (address + size < address)
 		return GILK_CANDIDATES + 1;
 	for (level = 0; level <= 20 && levels >> level; level++) {
 		granule = address >> (3 + 3 * level);

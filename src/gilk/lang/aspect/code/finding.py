@@ -38,7 +38,14 @@ def looks(aspect: NumberedAspect, elements: Sequence[MetElement]) -> list[str] |
     keys = looked_up(aspect, [one for one in elements if one.number])
     if keys is None:
         return None
-    return [f"gilk_keyed(gilk_part, {key}, gilk_found, gilk_found_now)" for key in keys]
+    return [_by_any(several) for several in keys]
+
+
+def _by_any(keys: Sequence[str]) -> str:
+    """By the first key, or by the next where too many instances have the same."""
+    first, *others = (f"gilk_keyed(gilk_part, {key}, gilk_found, gilk_found_now)" for key in keys)
+    tried = "".join(f" if (gilk_now > GILK_CANDIDATES) gilk_now = {other};" for other in others)
+    return f"({{ unsigned gilk_now = {first};{tried} gilk_now; }})" if others else first
 
 
 def looks_for_equal(aspect: NumberedAspect) -> list[str]:

@@ -59,28 +59,25 @@ def _told(step: CheckedBinding) -> str | None:
     return None
 
 
-def looked_up(aspect: NumberedAspect, elements: Sequence[MetElement]) -> tuple[str, ...] | None:
-    """The keys, as C, by which all instances are found that any of the elements may move; None: it takes a look at
-    each."""
-    found: dict[str, None] = {}
+def looked_up(aspect: NumberedAspect, elements: Sequence[MetElement]) -> tuple[tuple[str, ...], ...] | None:
+    """The keys, as C, by which all instances are found that any of the elements may move: of each way to match one,
+    several of which any will do. None: it takes a look at each instance."""
+    found: dict[tuple[str, ...], None] = {}
     for one in elements:
         for way in one.alternatives:
-            key = _key(aspect, one, way)
-            if key is None:
+            keys = tuple(_keys(aspect, one, way))
+            if not keys:
                 return None
-            found[key] = None
+            found[keys] = None
     return tuple(found)
 
 
-def _key(aspect: NumberedAspect, element: MetElement, way: MetAlternative) -> str | None:
-    if way.outer:
-        return None
-    for key in element.checked.keys:
+def _keys(aspect: NumberedAspect, element: MetElement, way: MetAlternative) -> Iterator[str]:
+    for key in () if way.outer else element.checked.keys:
         if element.checked.alternatives[key.alternative] == way.checked and key.name in indexed(aspect):
             expression = _expression(element.checked, key)
             if expression is not None:
-                return key_of(aspect, key.name, expression)
-    return None
+                yield key_of(aspect, key.name, expression)
 
 
 def key_of(aspect: NumberedAspect, name: str, expression: str) -> str:

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The index by which instances are found keeps room, whatever begins and ends: nothing is looked at one by one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gilk
+from gilk.engines.aspect.weaving import Weaving
+from tests.behaviour.advised import aspects, build, rounds
+
+#: The first round leaves 200 instances open, which have keys of their own and another that is the same; each round has a
+#: thousand instances of one key begin and end.
+PROGRAM = """
+NOINLINE long first(long k, long same) { __asm__ volatile(""); return k + same; }
+NOINLINE long second(long k, long same) { __asm__ volatile(""); return k - same; }
+static void one_round(void)
+{
+	static int begun;
+	long sum = 0, n;
+
+	for (n = 0; n < 200 && !begun; n++)
+		sum += first(1000 + n, 5);
+	for (n = 0; n < 1000; n++)
+		sum += first(7, 6) + second(7, 6);
+	begun = 1;
+	printf("%ld\\n", sum);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("index"), PROGRAM)
+
+
+def spilled(weaving: Weaving) -> int:
+    """How many buckets have had no room (native/include/gilk_region.h)."""
+    at, bits = weaving._layout.indexes[0]
+    buckets = np.frombuffer(weaving._memory.view, "<u8", 8 << bits, at + 64).reshape(-1, 8)
+    return int(np.count_nonzero(buckets[:, 7]))
+
+
+def test_keys_of_instances_that_have_ended_make_room(program: Path, tmp_path: Path) -> None:
+    text = "instances 300 seq(call(long first(long k, long)); call(long second(long k, long)));"
+    with rounds(program) as target, gilk.attach(target.pid) as held:
+        with gilk.weave(aspects(tmp_path, text), held) as weaving:
+            for _ in range(5):
+                target.ask()
+            (found,) = weaving.counts()
+            assert (found.ended, found.open, found.lost) == (5000, 200, 0)
+            assert spilled(weaving) <= 8, "two hundred keys, by chance, not five thousand"
+
+
+def test_a_key_that_many_have_leaves_the_others_found(program: Path, tmp_path: Path) -> None:
+    """Two hundred instances have the same value for one key, for which there is no room; all matches are had."""
+    text = "instances 300 seq(call(long first(long k, long same)); call(long second(long k, long same)));"
+    with rounds(program) as target, gilk.attach(target.pid) as held:
+        with gilk.weave(aspects(tmp_path, text), held) as weaving:
+            for _ in range(5):
+                target.ask()
+            (found,) = weaving.counts()
+            assert (found.ended, found.open, found.lost, found.missed) == (5000, 200, 0, 0)
+            assert 8 <= spilled(weaving) <= 20, "the buckets of that value, and few by chance"
