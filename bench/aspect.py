@@ -26,6 +26,9 @@ long opened(long a, long b) { return a + b; }
 MAIN = NOW + """
 long one(long a, long b), two(long a, long b), three(long a, long b), outer(long a, long b), opened(long a, long b);
 volatile long counter;
+static long pool[2][8];
+__attribute__((noinline)) char *block(long n) { return (char *)pool[n]; }
+__attribute__((noinline)) void drop(char *b) { __asm__ volatile("" : : "r"(b)); }
 int main(void)
 {
 	char line[16];
@@ -39,6 +42,12 @@ int main(void)
 			printf("0 %ld\\n", sum);
 			continue;
 		}
+		if (line[0] == 'k') {
+			printf("0 %d\\n", block(0) != 0);
+			continue;
+		}
+		volatile long *stored = pool[line[0] != 'b'];
+		__asm__ volatile("" : "+r"(stored));
 		for (int burst = 0; burst < 200; burst++) {
 			double began = now();
 			for (long n = 0; n < 2000; n++) {
@@ -46,6 +55,7 @@ int main(void)
 				else if (line[0] == 'f') sum += outer(sum, n);
 				else if (line[0] == 'g') sum += counter;
 				else if (line[0] == 'w') counter = n;
+				else if (line[0] == 'b' || line[0] == 'e') *stored = n;
 				else sum += one(sum, n);
 			}
 			double took = (now() - began) / 2000;
@@ -57,6 +67,8 @@ int main(void)
 }
 """
 _ONE = "call(long one(long a, long b))"
+_WRITE = ("seq(call(char *block(long n)) && return(b); write(b, 64) && in(a.out:main) then { } *; "
+          "call(void drop(char *b)));")  # fmt: skip
 _THREE = "call(long one(long k, long b)); call(long two(long k, long b)); call(long three(long k, long b))"
 #: By name of a row: the calls of a round, the aspect, and how many instances others have open.
 ROWS = {
@@ -69,9 +81,12 @@ ROWS = {
     "sequence of three, perthread": ("3", f"perthread seq({_THREE.replace('long k', 'long a')});", 0),
     "sequence of three, keyed": ("3", f"unique(k) seq({_THREE});", 0),
     **{
-        f"the same, {n} others open": ("3", f"instances {n + 9} seq((call(long one(long k, long b)) || call(long "
-            "opened(long k, long b))); call(long two(long k, long b)); call(long three(long k, long b)));", n)
-        for n in (100, 4000)
+        f"the same, {n} others open{more}": ("3", f"instances {n + 9} seq((call(long one(long k, long {one})) || "
+            f"call(long opened(long k, long {one}))); call(long two(long k, long {two})); call(long three(long k, long "
+            f"{three})));", n)
+        for n, more, one, two, three in (
+            (100, "", "b", "c", "d"), (4000, "", "b", "c", "d"), (4000, ", one key the same", "b", "b", "b")
+        )
     },
     "control flow of two, inside": ("f", f"controlflow(call(long outer(long c, long d)), {_ONE}) then {{ }};", 0),
     "control flow of two, not inside": ("1", f"controlflow(call(long outer(long c, long d)), {_ONE}) then {{ }};", 0),
@@ -80,6 +95,8 @@ ROWS = {
     "global read, in place, proceed()": ("g", "readGlobal(long counter) then inplace { return proceed(); };", 0),
     "global write, old and value, before": ("w", "writeGlobal(long counter) && old(o) && value(v) then { };", 0),
     "global write, in place": ("w", "writeGlobal(long counter) && value(v) then inplace { proceed(v); };", 0),
+    "write by address, of other memory": ("e", _WRITE, 0),
+    "write by address, of a watched block": ("b", _WRITE, 0),
 }  # fmt: skip
 
 
@@ -94,6 +111,7 @@ def measured(place: Path) -> Iterator[tuple[str, float, float]]:
             alone = ask(program.process, what)
             with gilk.attach(program.process.pid) as target, gilk.weave(path, target):
                 ask(program.process, f"o{instances}")
+                ask(program.process, "k")
                 yield name, ask(program.process, what), alone
 
 
