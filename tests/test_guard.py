@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -56,7 +57,8 @@ class Run:
 
     def close(self) -> None:
         for pid in self.left():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it may end just now
+                os.kill(pid, signal.SIGKILL)
         self.process.communicate(timeout=_LIMIT)
 
 
