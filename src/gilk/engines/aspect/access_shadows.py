@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gilk.analysis.accesses import Escape
 from gilk.analysis.memory_uses import OperandManner
-from gilk.engines.aspect.shadows import Shadows, is_placed
+from gilk.analysis.model import Function
+from gilk.engines.aspect.shadows import Shadows
 from gilk.engines.aspect.variables import (
     FoundVariable,
     LoadedAccess,
@@ -34,8 +35,8 @@ from gilk.targets.base import Code, Loaded
 from gilk.values import dataclass
 
 _WORDS = (1, 2, 4, 8)
-_VOID = CheckedType("void")
-_WORD = CheckedType("unsigned long", None, 8)
+VOID = CheckedType("void")
+WORD = CheckedType("unsigned long", None, 8)
 MEANS = {
     OperandManner.PLAIN: Means.EXCHANGED, OperandManner.TIED: Means.READ_ONCE,
     OperandManner.ATOMIC: Means.OBSERVED,
@@ -74,9 +75,9 @@ class AccessShadows:
     ``parts``: by path of a member, where that is in its variable."""
 
     def __init__(
-        self, process: Code, file: CheckedFile, groups: Collection[str], calls: Shadows, parts: dict[str, VariablePart]
+        self, process: Code, file: CheckedFile, calls: Shadows, parts: dict[str, VariablePart]
     ) -> None:
-        self._process, self._file, self._groups, self._calls, self._parts = process, file, groups, calls, parts
+        self._process, self._file, self._calls, self._parts = process, file, calls, parts
         self.left_out: list[str] = []  # accesses that aspects miss which permit that, in words
 
     def found(self, aspects: Sequence[NumberedAspect]) -> tuple[AccessShadow, ...]:
@@ -100,14 +101,10 @@ class AccessShadows:
         found[address] = shadow
 
     def _all(self, aspects: Sequence[NumberedAspect]) -> Iterator[_Named]:
-        of = {group.name: group.of for group in self._file.groups if group.of}
-        for aspect in aspects:
-            for number, element in enumerate(aspect.elements):
-                if is_placed(element, of, self._groups):
-                    for which, alternative in enumerate(element.alternatives):
-                        last = last_of(alternative.point)
-                        if isinstance(last, CheckedGlobal):
-                            yield _Named(aspect, number, which, last)
+        for one in self._calls.placed(aspects):
+            last = last_of(one.alternative.point)
+            if isinstance(last, CheckedGlobal):
+                yield _Named(one.aspect, one.element, one.which, last)
 
     def _variable(self, point: CheckedGlobal) -> tuple[FoundVariable, VariablePart]:
         name, _, members = point.path.partition(".")
@@ -160,10 +157,8 @@ class AccessShadows:
         )  # fmt: skip
 
     def _refuse(self, error: UsageError, named: Sequence[_Named]) -> None:
-        """Unless all the aspects permit that some accesses are left out."""
-        if not all(one.aspect.checked.partial for one in named):
-            raise error
-        self.left_out.append(f"{error.message} ({error.slug})")
+        """Raise it, or note what is left out."""
+        self.left_out.append(left_out(error, (one.aspect for one in named)))
 
     def _is_in(self, one: _Named, where: LoadedAccess) -> bool:
         """Whether the instruction is of the code that ``in(...)`` says."""
@@ -180,9 +175,9 @@ class AccessShadows:
             if one.point.type.text != first.type.text:
                 why = f"{first.path} has another type elsewhere in the file"
                 raise self._refused("cannot-weave", one.point, why, "declare it alike")
-        value = first.type if first.type.size in _WORDS else _WORD
+        value = first.type if first.type.size in _WORDS else WORD
         point = CheckedFunction(
-            first.image, first.path, True, _VOID if write else value, (value,) if write else (), False, first.span
+            first.image, first.path, True, VOID if write else value, (value,) if write else (), False, first.span
         )
         elements = tuple(self._calls.elements(named))
         whole = value is first.type
@@ -234,8 +229,18 @@ class AccessShadows:
 
 
 def place_of(where: LoadedAccess) -> str:
-    function, address = where.access.function, where.access.instruction.ip
-    return f"{where.loaded.name}:{function.name}+{address - function.start:#x}"
+    return place_at(where.loaded, where.access.function, where.access.instruction.ip)
+
+
+def place_at(loaded: Loaded, function: Function, address: int) -> str:
+    return f"{loaded.name}:{function.name}+{address - function.start:#x}"
+
+
+def left_out(error: UsageError, aspects: Iterable[NumberedAspect]) -> str:
+    """The error in words, of an access that is left out. Raises it unless all the aspects permit that."""
+    if not all(one.checked.partial for one in aspects):
+        raise error
+    return f"{error.message} ({error.slug})"
 
 
 def access_advice(

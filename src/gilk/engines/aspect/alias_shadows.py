@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterator, Sequence
 from gilk.analysis.accesses import VariableAccess
 from gilk.analysis.memory_sites import memory_sites
 from gilk.analysis.memory_uses import OperandManner, is_plain_store, reads_string
-from gilk.engines.aspect.access_shadows import MEANS, AccessShadow, place_of
-from gilk.engines.aspect.shadows import Shadows, is_placed
+from gilk.engines.aspect.access_shadows import MEANS, VOID, WORD, AccessShadow, left_out, place_at, place_of
+from gilk.engines.aspect.shadows import Shadows
 from gilk.engines.aspect.variables import LoadedAccess
 from gilk.errors import UsageError
 from gilk.lang.aspect.automaton import Moment
-from gilk.lang.aspect.checked import CheckedAlias, CheckedCode, CheckedFile, CheckedFunction, CheckedType
+from gilk.lang.aspect.checked import CheckedAlias, CheckedCode, CheckedFile, CheckedFunction
 from gilk.lang.aspect.code.accessing import MetAccess
 from gilk.lang.aspect.code.meeting import NumberedAspect, value_of
 from gilk.splice.access import AccessingInstruction, Means
@@ -21,8 +21,6 @@ from gilk.targets.base import Code, Loaded
 from gilk.values import dataclass
 
 _ANYWHERE = (CheckedCode("*", ""),)
-_VOID = CheckedType("void")
-_WORD = CheckedType("unsigned long", None, 8)
 Functions = dict[tuple[str, str], int]
 
 
@@ -45,9 +43,9 @@ class AliasShadows:
     accesses of variables."""
 
     def __init__(
-        self, process: Code, file: CheckedFile, groups: Collection[str], calls: Shadows, taken: Collection[int]
+        self, process: Code, file: CheckedFile, calls: Shadows, taken: Collection[int]
     ) -> None:
-        self._process, self._file, self._groups, self._calls = process, file, groups, calls
+        self._process, self._file, self._calls = process, file, calls
         self._taken = frozenset(taken)
         self._mets: dict[tuple[bool, tuple[_Watching, ...]], MetAccess | None] = {}
         self.left_out: list[str] = []  # accesses that aspects miss which permit that, in words
@@ -64,14 +62,11 @@ class AliasShadows:
         return tuple(each for one in sites for each in self._shadow(one, watching, functions))
 
     def _all(self, aspects: Sequence[NumberedAspect]) -> Iterator[_Watching]:
-        of = {group.name: group.of for group in self._file.groups if group.of}
-        for aspect in aspects:
-            for number, element in enumerate(aspect.elements):
-                if is_placed(element, of, self._groups):
-                    for which, one in enumerate(element.alternatives):
-                        if isinstance(one.point, CheckedAlias):
-                            ranges = tuple(sorted(set(self._calls.ranges_of(one.within or _ANYWHERE))))
-                            yield _Watching(aspect, number, which, one.point, ranges)
+        for one in self._calls.placed(aspects):
+            point = one.alternative.point
+            if isinstance(point, CheckedAlias):
+                ranges = tuple(sorted(set(self._calls.ranges_of(one.alternative.within or _ANYWHERE))))
+                yield _Watching(one.aspect, one.element, one.which, point, ranges)
 
     def _sites(self, loaded: Loaded, watching: Sequence[_Watching]) -> Iterator[LoadedAccess]:
         bias = loaded.bias
@@ -83,7 +78,7 @@ class AliasShadows:
             if isinstance(site, VariableAccess):
                 yield LoadedAccess(loaded, site)
                 continue
-            place = f"{loaded.name}:{site.function.name}+{site.address - site.function.start:#x}"
+            place = place_at(loaded, site.function, site.address)
             here = [one for one in watching if one.has(site.address + bias)]
             self._refuse(self._refused("strange-access", here[0], f"where {place} jumps is not known"), here)
 
@@ -111,7 +106,7 @@ class AliasShadows:
         key = write, ways
         if key not in self._mets:
             first = ways[0].point
-            result, given = (_VOID, (_WORD,)) if write else (_WORD, ())
+            result, given = (VOID, (WORD,)) if write else (WORD, ())
             point = CheckedFunction("", first.address, True, result, given, False, first.span)
             self._check_values(ways)
             elements = tuple(self._calls.elements(ways))
@@ -166,10 +161,8 @@ class AliasShadows:
         return UsageError(slug, f"{self._file.source.name}, line {line}: {why}", hint)
 
     def _refuse(self, error: UsageError, ways: Sequence[_Watching]) -> None:
-        """Unless all the aspects permit that some accesses are left out."""
-        if not all(one.aspect.checked.partial for one in ways):
-            raise error
-        self.left_out.append(f"{error.message} ({error.slug})")
+        """Raise it, or note what is left out."""
+        self.left_out.append(left_out(error, (one.aspect for one in ways)))
 
 
 def _given(met: MetAccess) -> Iterator[int]:

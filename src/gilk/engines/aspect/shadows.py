@@ -10,7 +10,15 @@ from gilk.engines.aspect.chosen import chosen
 from gilk.engines.aspect.state import CodeRanges
 from gilk.errors import UsageError
 from gilk.lang.aspect.automaton import Moment
-from gilk.lang.aspect.checked import CheckedCode, CheckedElement, CheckedFile, CheckedFunction, last_of, outer_of
+from gilk.lang.aspect.checked import (
+    CheckedAlternative,
+    CheckedCode,
+    CheckedElement,
+    CheckedFile,
+    CheckedFunction,
+    last_of,
+    outer_of,
+)
 from gilk.lang.aspect.code.meeting import MetAlternative, MetElement, MetFunction, NumberedAspect, OuterFunction
 from gilk.session.places import FunctionView, functions
 from gilk.targets.base import Code
@@ -37,6 +45,16 @@ class _Found:
     aspect: NumberedAspect | None = None
     element: int = 0
     alternative: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedAlternative:
+    """The alternative ``which`` of the element of that number, which is about the process."""
+
+    aspect: NumberedAspect
+    element: int
+    which: int
+    alternative: CheckedAlternative
 
 
 class WatchedAlternative(Protocol):
@@ -72,21 +90,23 @@ class Shadows:
         self._numbers = {address: number for number, address in enumerate(self._by_address)}
         return tuple(self._shadow(address) for address in self._by_address)
 
-    def _all(self, aspects: Sequence[NumberedAspect]) -> Iterator[_Found]:
+    def placed(self, aspects: Sequence[NumberedAspect]) -> Iterator[PlacedAlternative]:
+        """The alternatives of all elements that are about this process, in the order in which aspects name them."""
         of = {group.name: group.of for group in self._file.groups if group.of}
         for aspect in aspects:
             for number, element in enumerate(aspect.elements):
-                if is_placed(element, of, self._groups):
-                    yield from self._of_element(aspect, number)
+                if _is_placed(element, of, self._groups):
+                    for which, alternative in enumerate(element.alternatives):
+                        yield PlacedAlternative(aspect, number, which, alternative)
 
-    def _of_element(self, aspect: NumberedAspect, number: int) -> Iterator[_Found]:
-        for which, alternative in enumerate(aspect.elements[number].alternatives):
-            point = alternative.point
+    def _all(self, aspects: Sequence[NumberedAspect]) -> Iterator[_Found]:
+        for one in self.placed(aspects):
+            point = one.alternative.point
             for outer in outer_of(point):
                 yield from (_Found(view, outer) for view in self._views(outer))
             last = last_of(point)
             if isinstance(last, CheckedFunction):
-                yield from (_Found(view, last, aspect, number, which) for view in self._views(last))
+                yield from (_Found(view, last, one.aspect, one.element, one.which) for view in self._views(last))
 
     def _views(self, point: CheckedFunction) -> list[FunctionView]:
         """The functions meant: found once, so that libraries which the process opens meanwhile change nothing."""
@@ -202,6 +222,6 @@ class Shadows:
         return ((one.start, one.end) for one in self._process.loaded() if one.is_meant(name))
 
 
-def is_placed(element: CheckedElement, of: dict[str, tuple[str, ...]], groups: Collection[str]) -> bool:
+def _is_placed(element: CheckedElement, of: dict[str, tuple[str, ...]], groups: Collection[str]) -> bool:
     places = {each for place in element.places for each in of.get(place, (place,))}
     return not element.places or bool(places & set(groups))

@@ -42,9 +42,9 @@ class WovenProcess:
         self._ranges = CodeRanges()
         calls = Shadows(process, file, groups, self._ranges)
         self.shadows = calls.found(self._aspects)
-        accesses = AccessShadows(process, file, groups, calls, member_parts(file))
+        accesses = AccessShadows(process, file, calls, member_parts(file))
         named = accesses.found(self._aspects)
-        aliases = AliasShadows(process, file, groups, calls, [one.instruction.address for one in named])
+        aliases = AliasShadows(process, file, calls, [one.instruction.address for one in named])
         self.accesses = (*named, *aliases.found(self._aspects))
         self._left_out = [*accesses.left_out, *aliases.left_out]
         self._bounds = 0
