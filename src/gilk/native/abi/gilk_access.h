@@ -2,8 +2,8 @@
 /*
  * Advice on accesses of memory: what a patch, the way into C (host/access.S) and the C know of each other.
  *
- * An instruction that reads or writes a variable, or memory by its address, runs in its patch with struct gilk_access, on the program's
- * stack, as its memory operand: it reads from there what is to be read, and writes there what is to be written, with its own
+ * An instruction that reads or writes a variable, or memory by its address, runs in its patch with struct gilk_access,
+ * on the program's stack, as its memory operand: it reads from there what is to be read, and writes there what is to be written, with its own
  * registers and flags. Advice runs before it, about what is read, and behind it, about what is written; it alone touches
  * the variable. An instruction that cannot have another operand runs as it is, and advice only observes. So does one that
  * reads and writes, where no advice stands in place of that: no signal handler can come in between, as it could else.

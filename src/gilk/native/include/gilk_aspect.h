@@ -3,8 +3,8 @@
  * What the C of woven aspects is made with (lang/aspect/code). It runs in programs, as advice does.
  *
  * The state of a file's aspects lies in memory that the weaver shares with all processes that the file is woven into:
- * struct gilk_woven, then the instances of sequences, then tables, then indexes of regions (gilk_region.h). The weaver lays it out (engines/aspect/state.py) and
- * reads it. Neither the weaver nor a process believes anything in it, since any of the processes may have written there:
+ * struct gilk_woven, then the instances of sequences, then tables, then indexes of regions (gilk_region.h). The weaver
+ * lays it out (engines/aspect/state.py) and reads it. Neither the weaver nor a process believes anything in it, since any of the processes may have written there:
  * each process has numbers that lead somewhere in memory that it shares with the weaver alone (struct gilk_woven_private),
  * and numbers from the common state are bounded by those. The threads change it, and nobody waits for anybody: whoever
  * finds a word busy for too long goes on without, and counts that.
