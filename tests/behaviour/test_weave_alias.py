@@ -88,7 +88,7 @@ def build(place: Path, text: str, *options: str) -> Path:
 
 
 def seen_by_lackey(program: Path, place: Path) -> Seen:
-    """Of code that lies in the program itself: how often so many bytes were read and written, by size of the block and
+    """How often code of the program itself read and wrote so many bytes, by size of the block and
     offset in it. Blocks of one size count together."""
     log = place / "lackey.log"
     done = subprocess.run(

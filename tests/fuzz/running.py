@@ -105,7 +105,7 @@ def plainly(subject: Subject) -> Ran:
 
 
 def faults(asked: Asked, ended: Ended) -> list[str]:
-    """What no command may do, whatever it was asked."""
+    """The faults of a command that no command may have, whatever it was asked."""
     found = []
     if ended.status is None:
         found.append("it does not end")
