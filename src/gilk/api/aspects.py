@@ -84,11 +84,11 @@ def choices(groups: Sequence[str], pids: Sequence[int]) -> list[MemberChoice]:
 @contextmanager
 def held(
     path: Path, chosen: Sequence[MemberChoice], command: Sequence[str], at_least: int | None = None,
-    defines: Sequence[str] = (),
+    defines: Sequence[str] = (), persist: bool = False,
 ) -> Iterator[tuple[Weaving, Members]]:
     """A weaving that nothing of is in yet, and its members. Its processes are let go at the end; the command, if there
     is one, is launched, is a member of all groups, and waits for its release. ``at_least``: how many processes are
-    enough.
+    enough. ``persist``: all stays in when we are killed.
 
     Raises as weave(), and UsageError `bad-group`, TargetError `no-such-process`.
     """
@@ -102,7 +102,8 @@ def held(
     groups = members.first(all_processes())
     processes = hold(list(groups), command)
     try:
-        yield Weaving(file, {one.pid: groups.get(one.pid, every) for one in processes}, processes, at_least), members
+        of = {one.pid: groups.get(one.pid, every) for one in processes}
+        yield Weaving(file, of, processes, at_least, persist), members
     finally:
         for one in processes:
             one.kill_unstarted()

@@ -12,7 +12,7 @@ from gilk.engines.aspect.alias_shadows import AliasShadows
 from gilk.engines.aspect.members import member_parts
 from gilk.engines.aspect.reports import AspectReport, ChangeKind, ReportReader
 from gilk.engines.aspect.shadows import Shadow, Shadows
-from gilk.engines.aspect.state import BOUNDS, CodeRanges, WovenLayout, private_part, private_size
+from gilk.engines.aspect.state import BOUNDS, STAYS, CodeRanges, WovenLayout, private_part, private_size
 from gilk.errors import UsageError
 from gilk.lang.aspect.checked import CheckedFile, CheckedFunction
 from gilk.lang.aspect.code.accessing import MetAccess, woven_access
@@ -142,6 +142,10 @@ class WovenProcess:
         ]
         self.session.advise_all(calls, self.accessed())
 
+    def stay(self) -> None:
+        """Have everything stay when we are killed, for as long as the common state says so. Raises TargetError."""
+        self.process.keeper.stay(self._bounds - BOUNDS + STAYS)
+
     def reports(self, final: bool = False) -> list[WovenReport]:
         """The reports since the last call."""
         if self._session is None:
@@ -175,11 +179,15 @@ class WovenProcess:
         session = self.session
         drain = session.drain
         accesses = len(self.accesses) - len(session.left_out)
-        functions = len(self.shadows) - len(session.calls_left_out)
         return WovenSummary(
-            self.process.pid, functions, session.restored, drain.nested(), drain.drops(), drain.lost(),
+            self.process.pid, self.functions, session.restored, drain.nested(), drain.drops(), drain.lost(),
             (*session.notes, *(f"left out: {one}" for one in self.left_out)), accesses,
         )  # fmt: skip
+
+    @property
+    def functions(self) -> int:
+        """How many functions have advice."""
+        return len(self.shadows) - (len(self._session.calls_left_out) if self._session is not None else 0)
 
     @property
     def left_out(self) -> tuple[str, ...]:
