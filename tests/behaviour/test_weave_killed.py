@@ -136,6 +136,7 @@ def test_killed_at_some_steps(killed: Killed, request: pytest.FixtureRequest) ->
 
 
 @pytest.mark.stress
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("killed", [True, False], indirect=True, ids=["stays", "goes"])
 def test_killed_at_every_step(killed: Killed, request: pytest.FixtureRequest) -> None:
     stays = "stays" in request.node.name

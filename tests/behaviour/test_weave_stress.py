@@ -162,5 +162,6 @@ def test_aspects_come_and_go_twenty_times(tmp_path: Path) -> None:
 
 
 @pytest.mark.stress
+@pytest.mark.timeout(3600)
 def test_aspects_come_and_go_a_thousand_times(tmp_path: Path) -> None:
     come_and_go(tmp_path, 1000)
