@@ -25,8 +25,6 @@ def _reasons(file: CheckedFile, aspects: Sequence[NumberedAspect]) -> Iterator[t
     nowhere = Span(0, 0)
     if len(aspects) >= ASPECTS:
         yield nowhere, f"there are more than {ASPECTS - 1} aspects", "make two files of it"
-    if file.types:
-        yield nowhere, "`types` are not read from debug information", "declare the types in %{ %}"
     for table in file.tables:
         if table.fold not in _FOLDS:
             yield nowhere, f"table {table.name}: tables fold by {', '.join(_FOLDS)}", "add up the parts"

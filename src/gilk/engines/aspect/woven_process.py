@@ -10,6 +10,7 @@ from pathlib import Path
 from gilk.engines.aspect.access_shadows import AccessShadows, access_advice
 from gilk.engines.aspect.alias_shadows import AliasShadows
 from gilk.engines.aspect.members import member_parts
+from gilk.engines.aspect.program_types import with_types
 from gilk.engines.aspect.reports import AspectReport, ChangeKind, ReportReader
 from gilk.engines.aspect.shadows import Shadow, Shadows
 from gilk.engines.aspect.state import BOUNDS, STAYS, CodeRanges, WovenLayout, private_part, private_size
@@ -35,9 +36,10 @@ class WovenProcess:
         self, process: Process, file: CheckedFile, aspects: Sequence[NumberedAspect], layout: WovenLayout,
         groups: Sequence[str],
     ) -> None:  # fmt: skip
-        """Raises UsageError `cannot-weave`, `no-such-function`, `no-such-image`, `ambiguous-function`, TargetError."""
+        """Raises UsageError `cannot-weave`, `no-debug-types`, `no-such-function`, `no-such-image`,
+        `ambiguous-function`, TargetError."""
         self.process, self.groups = process, tuple(groups)
-        self._file = file
+        self._file = file = with_types(file, process)
         self._aspects, self._layout = aspects, layout
         self._ranges = CodeRanges()
         calls = Shadows(process, file, groups, self._ranges)
