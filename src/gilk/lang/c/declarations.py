@@ -7,6 +7,7 @@ name for, which are bytes.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 
@@ -48,6 +49,7 @@ class TypeDeclarations:
         self._enums: dict[str, Enumeration] = {}
         self._tags: dict[str, str] = {}  # of those without a name of their own, by origin
         self._open: set[str] = set()
+        self._rooms = itertools.count()  # numbers of members without a name
         self._left = [one.type for one in roots]
         while self._left:
             self._take(self._left.pop(0))
@@ -170,21 +172,31 @@ class TypeDeclarations:
 
     def _packed(self, members: Sequence[Member], size: int) -> Iterator[str]:
         """Each at its bit, with room that has no name in between; what overlaps another one is left out."""
-        at, number = 0, 0
+        at = 0
         for one in sorted(members, key=lambda each: (8 * each.offset + each.shift, not each.bits)):
             start = 8 * one.offset + one.shift
             if start < at or not self._can_be_said(one):
                 continue
-            yield from _room(at, start, number)
-            number += 1
+            yield from self._room(at, start)
             yield f"{self._member(one)} : {one.bits};" if one.bits else f"{self._member(one)};"
             at = start + (one.bits or 8 * types.size_of(one.type, 1))
-        yield from _room(at, 8 * size, number)
+        yield from self._room(at, 8 * size)
+
+    def _room(self, at: int, to: int) -> Iterator[str]:
+        """Bits without a name, from one to another."""
+        bits = min(-at % 8, to - at)
+        if bits:
+            yield f"unsigned char : {bits};"
+        whole, rest = divmod(to - at - bits, 8)
+        if whole:
+            yield f"char gilk_room_{next(self._rooms)}[{whole}];"
+        if rest:
+            yield f"unsigned char : {rest};"
 
     def _union(self, record: Record) -> Iterator[str]:
         for one in record.members:
             yield f"struct {{ {' '.join(self._packed([one], record.size))} }} __attribute__((packed));"
-        yield f"char gilk_room[{record.size}];"
+        yield f"char gilk_room_{next(self._rooms)}[{record.size}];"
 
     def _asserted(self, name: str, record: Record) -> Iterator[str]:
         yield f'_Static_assert(sizeof({name}) == {record.size}, "{name} has {record.size} bytes");'
@@ -192,18 +204,6 @@ class TypeDeclarations:
             if one.name:
                 where = f"__builtin_offsetof({name}, {one.name}) == {one.offset}"
                 yield f'_Static_assert({where}, "{one.name} of {name} is at {one.offset}");'
-
-
-def _room(at: int, to: int, number: int) -> Iterator[str]:
-    """Bits without a name, from one to another; ``number`` tells members apart."""
-    bits = min(-at % 8, to - at)
-    if bits:
-        yield f"unsigned char : {bits};"
-    whole = (to - at - bits) // 8
-    if whole:
-        yield f"char gilk_room_{number}[{whole}];"
-    if rest := to - at - bits - 8 * whole:
-        yield f"unsigned char : {rest};"
 
 
 def _number(type_: Integer) -> str:
