@@ -19,6 +19,7 @@ LETTER: Final = 7.3  # pixels, of a monospaced font of 12
 PAD: Final = 8
 EDGE: Final = 18  # pixels of the strips at the top and the bottom of a box, which are its two points
 _WIDEST: Final = 72  # letters; a longer line ends with …
+_COUNT: Final = 8  # letters, for a count beside the name of the first point
 _STYLE: Final = """
 svg{font:12px ui-monospace,"DejaVu Sans Mono",monospace;background:#fff}rect{fill:#f7f8fa;stroke:#56606b}
 .point{fill:#0b5d8a}.refused{fill:#a4262c}path{fill:none;stroke:#56606b;stroke-width:1.3}marker path{fill:#56606b}
@@ -55,8 +56,8 @@ def _short(text: str) -> str:
 
 
 def _size(node: GraphNode, lines: Sequence[str]) -> tuple[int, int]:
-    shown = [*lines, _before(node), _after(node)]
-    return int(2 * PAD + LETTER * max(map(len, shown))), 2 * EDGE + LINE * len(lines)
+    letters = max(len(_before(node)) + _COUNT, len(_after(node)), *map(len, lines))
+    return int(2 * PAD + LETTER * letters), 2 * EDGE + LINE * len(lines)
 
 
 def _before(node: GraphNode) -> str:
