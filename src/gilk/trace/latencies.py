@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The times of calls as they come: histograms that grow, however long that lasts, and take no more memory.
 
-An entry whose return has not come yet is kept until it comes, with the last gap of dropped records.
+An entry whose return has not come yet is kept until it comes, with the last gap of each thread.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gilk.trace.calls import match, pair
@@ -34,7 +35,7 @@ class Latencies:
         table = table.take(pa.array(np.argsort(np.asarray(table["time"]), kind="stable"))).combine_chunks()
         found = pair(table).table
         for name in found["function"].unique().to_pylist():
-            mine = np.asarray(found.filter(pa.compute.equal(found["function"], name))["duration"])
+            mine = np.asarray(found.filter(pc.equal(found["function"], name))["duration"])
             self._count(name or "?", np.maximum(mine, 0))
         self._keep(table)
 
@@ -46,8 +47,7 @@ class Latencies:
     def _keep(self, table: pa.Table) -> None:
         found = match(table)
         rows = found.rows[found.open][-_MOST_OPEN:]
-        gaps = np.flatnonzero(np.asarray(pa.compute.equal(table["kind"], str(RecordKind.GAP))))
-        kept = np.sort(np.concatenate([rows, gaps[-1:]])) if len(rows) else rows
+        kept = np.sort(np.concatenate([rows, _last_gaps(table)])) if len(rows) else rows
         self._open = table.take(pa.array(kept)) if len(kept) else None
 
     def octaves(self, name: str) -> list[int]:
@@ -60,6 +60,13 @@ class Latencies:
         counts = self.calls[name]
         wanted = -(-percent * int(counts.sum()) // 100)
         return _upper(int(np.searchsorted(np.cumsum(counts), max(wanted, 1))))
+
+
+def _last_gaps(table: pa.Table) -> NDArray[np.int64]:
+    """The row of each thread's last gap."""
+    gaps = np.flatnonzero(np.asarray(pc.equal(table["kind"], str(RecordKind.GAP)).fill_null(False)))
+    threads = zip(np.asarray(table["pid"])[gaps].tolist(), np.asarray(table["tid"])[gaps].tolist(), strict=True)
+    return np.array(list(dict(zip(threads, gaps.tolist(), strict=True)).values()), np.int64)
 
 
 def _places(durations: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What handlers are given and give back: JSON in, JSON out, and errors with their slugs."""
+"""Handlers are given JSON and give JSON back, and errors with their slugs."""
 
 from __future__ import annotations
 

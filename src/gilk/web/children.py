@@ -30,7 +30,7 @@ class ToldError(Exception):
 GONE = ToldError("child-gone", "the process that did this has ended", "try again", 503)
 
 
-class Child:
+class ServerChild:
     """``tell`` is called with states, which nobody asked for; ``gone`` when the child has ended."""
 
     def __init__(self, process: asyncio.subprocess.Process, writer: asyncio.StreamWriter) -> None:
@@ -85,7 +85,7 @@ class Child:
 
 async def begun(
     module: str, tell: Callable[[Json], None] = lambda _state: None, gone: Callable[[], None] = lambda: None
-) -> Child:
+) -> ServerChild:
     """A child that runs a module of ours: in a session of its own, for Ctrl-C is the server's affair, and with no
     directory of the user's on its path."""
     theirs_in, ours_out = os.pipe()
@@ -102,13 +102,13 @@ async def begun(
     finally:
         os.close(theirs_in)
         os.close(theirs_out)
-    child = Child(process, await _writer(ours_out))
+    child = ServerChild(process, await _writer(ours_out))
     reading = asyncio.create_task(_read(child, await _reader(ours_in), tell))
     child.watching = asyncio.create_task(_watch(child, reading, gone))
     return child
 
 
-async def _watch(child: Child, reading: asyncio.Task[None], gone: Callable[[], None]) -> None:
+async def _watch(child: ServerChild, reading: asyncio.Task[None], gone: Callable[[], None]) -> None:
     """Its pipe may outlive it for a while, in a keeper that it has begun."""
     await child.process.wait()
     await asyncio.wait((reading,), timeout=_LAST_WORDS)
@@ -131,7 +131,7 @@ async def _writer(descriptor: int) -> asyncio.StreamWriter:
     return asyncio.StreamWriter(transport, protocol, None, loop)
 
 
-async def _read(child: Child, reader: asyncio.StreamReader, tell: Callable[[Json], None]) -> None:
+async def _read(child: ServerChild, reader: asyncio.StreamReader, tell: Callable[[Json], None]) -> None:
     try:
         while True:
             (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))

@@ -27,7 +27,7 @@ _EVERY: Final = 0.1  # seconds between two states that are told
 _PERCENTILES: Final = (50, 90, 99)
 
 
-class Host:
+class SessionHost:
     def __init__(self, channel: ServerChannel) -> None:
         self._channel = channel
         self._over = False
@@ -91,7 +91,7 @@ def latency(running: LiveRun) -> Json:
 
 def main() -> None:
     channel = ServerChannel.given()
-    host = Host(channel)
+    host = SessionHost(channel)
     signal.signal(signal.SIGTERM, _leave)
     try:
         begun = channel.receive()
@@ -104,7 +104,7 @@ def main() -> None:
     _carry_out(host, running, channel, begun)
 
 
-def _carry_out(host: Host, running: LiveRun, channel: ServerChannel, begun: Message) -> None:
+def _carry_out(host: SessionHost, running: LiveRun, channel: ServerChannel, begun: Message) -> None:
     try:
         with suppress(ServerEnded):
             channel.send({"id": begun["id"], "ok": {"host": os.getpid()}})

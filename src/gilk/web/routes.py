@@ -24,7 +24,7 @@ from gilk.web import children, manual
 from gilk.web.answers import answering, given, not_routed, whole_number
 from gilk.web.assets import Assets
 from gilk.web.audit import Audit
-from gilk.web.children import Child, ToldError
+from gilk.web.children import ServerChild, ToldError
 from gilk.web.grants import KERNEL, Grants, identity_of, identity_of_file, title_of
 from gilk.web.guard import KEY_PATH, LIVE_PATH, Gate, Guard
 from gilk.web.keys import Keys
@@ -48,10 +48,10 @@ class Window:
     def __init__(self, grants: Grants, keys: Keys, audit: Audit, assets: Assets) -> None:
         self.grants, self.keys, self.audit, self.assets = grants, keys, audit, assets
         self.sessions = Sessions()
-        self._workers: dict[str, Child] = {}
+        self._workers: dict[str, ServerChild] = {}
         self.surveys: dict[str, str] = {}  # by target and image: how it stands
 
-    async def _worker(self, role: str) -> Child:
+    async def _worker(self, role: str) -> ServerChild:
         """One looks things up, another makes surveys, which take longer."""
         worker = self._workers.get(role)
         if worker is None or worker.process.returncode is not None:
@@ -97,7 +97,7 @@ class Window:
         }
 
     async def doctor(self, _request: Request) -> Json:
-        """What `gilk doctor --json` says, in a process of its own: it tries things out."""
+        """The findings of `gilk doctor --json`, in a process of its own: it tries things out."""
         command = (sys.executable, "-P", "-m", "gilk", "doctor", "--json")
         pipe, none = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
         process = await asyncio.create_subprocess_exec(*command, stdin=none, stdout=pipe, stderr=none)

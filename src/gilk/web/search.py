@@ -21,7 +21,7 @@ SORTS: Final = ("match", "name", "address", "size", "blocks", "refused")
 
 @dataclass(frozen=True, slots=True)
 class SymbolFigures:
-    """What a survey found: points before and after blocks, and how many of them are refused, by reason."""
+    """The findings of a survey: points before and after blocks, and how many of them are refused, by reason."""
 
     blocks: int
     points: int

@@ -12,7 +12,7 @@ from typing import Any
 
 from gilk.values import dataclass
 from gilk.web import children
-from gilk.web.children import Child, ToldError
+from gilk.web.children import ServerChild, ToldError
 
 Json = dict[str, Any]
 _MOST = 64  # sessions, those that have ended included; the oldest of these is forgotten
@@ -30,7 +30,8 @@ class WebSession:
     state: Json = field(default_factory=dict)
     end: str = ""
     revision: int = 0
-    child: Child | None = None
+    host: int = 0  # the number of its child's process
+    child: ServerChild | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -64,7 +65,7 @@ class WebSession:
     def shown(self) -> Json:
         facts = {
             "number": self.number, "target": self.target, "title": self.title, "requests": list(self.requests),
-            "since": self.since, "end": self.end, "revision": self.revision, "command": self.command,
+            "since": self.since, "end": self.end, "revision": self.revision, "host": self.host, "command": self.command,
             "python": self.python,
         }  # fmt: skip
         return {**facts, **self.state}
@@ -92,7 +93,8 @@ class Sessions:
         made = WebSession(self._last + 1, target, title, tuple(requests), time.time())
         child = await children.begun("gilk.web.host", made.told, made.gone)
         pids = [int(target.split("-")[1])] if target.startswith("pid-") else []
-        await child.ask("begin", requests=list(requests), pids=pids)
+        begun = await child.ask("begin", requests=list(requests), pids=pids)
+        made.host = begun["host"]
         self._last, made.child = made.number, child
         self._all[made.number] = made
         self._forget()

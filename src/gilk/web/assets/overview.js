@@ -37,7 +37,7 @@ function processes(shown) {
   return table(plural(shown.length, "process"), [
     ["Number", "number", (one) => one.pid],
     ["Name", "", (one) => h("a", { href: `/target/${one.id}/symbols` }, one.names.join(", "))],
-    ["", "", (one) => h("a", { href: `/target/${one.id}`, "aria-label": `Libraries of ${one.names[0]} ${one.pid}` }, "libraries")],
+    ["Libraries", "", (one) => h("a", { href: `/target/${one.id}`, "aria-label": `Libraries of ${one.names[0]} ${one.pid}` }, "libraries")],
   ], shown);
 }
 

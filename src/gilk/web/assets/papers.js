@@ -13,7 +13,7 @@ export async function doctor(place) {
   show(place, h("h1", null, "Doctor"),
     h("p", null, found.ok ? "gilk works on this machine." : "gilk does not work on this machine: something is missing."),
     table("Findings", [
-      ["", "", (one) => h("span", { class: `state ${one.status}` }, WORDS[one.status])],
+      ["State", "", (one) => h("span", { class: `state ${one.status}` }, WORDS[one.status])],
       ["Check", "", (one) => one.name],
       ["Found", "", (one) => one.found],
       ["It means", "", (one) => (one.status === "ok" ? one.means : [h("p", null, one.means), one.fix ? h("p", null, `→ ${one.fix}`) : null])],
@@ -76,7 +76,7 @@ function taken(lines, wanted) {
 function rows(lines, page) {
   const cells = (line) => line.replaceAll("\\|", "\u0001").split("|").slice(1, -1).map((each) => each.replaceAll("\u0001", "|").trim());
   const [head, , ...body] = lines.map(cells);
-  return h("table", null, h("thead", null, h("tr", null, head.map((each) => h("th", { scope: "col" }, ...inline(each, page))))),
+  return h("table", null, h("thead", null, h("tr", null, head.map((each) => (each ? h("th", { scope: "col" }, ...inline(each, page)) : h("td"))))),
     h("tbody", null, body.map((row) => h("tr", null, row.map((each) => h("td", null, ...inline(each, page)))))));
 }
 

@@ -80,7 +80,7 @@ function counts(state, rates) {
       ["Point", "", ([point]) => point],
       ["Hits", "number", ([, count]) => number(count)],
       ["Now", "number", ([point]) => (point in rates ? `${short(rates[point])}/s` : "")],
-      ["", "", ([, count]) => bar(count / most)],
+      ["Share", "", ([, count]) => bar(count / most)],
     ], rows.slice(0, 200)),
     rows.length > 200 ? h("p", null, `and ${plural(rows.length - 200, "point")} with fewer hits`) : null);
 }
@@ -107,7 +107,7 @@ function histogram(name, each) {
     table(`Times of ${name}`, [
       ["Time", "", ([text]) => text],
       ["Calls", "number", ([, count]) => number(count)],
-      ["", "", ([, count]) => bar(count / most)],
+      ["Share", "", ([, count]) => bar(count / most)],
     ], rows));
 }
 

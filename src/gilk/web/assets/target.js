@@ -120,8 +120,8 @@ function functions(id, rows) {
   return table("Functions", [
     ["Points", "mark", (row) => mark(row)],
     ["Function", "name", (row) => h("a", { href: functionAddress(id, row) }, several ? `${row.image}:${row.shown}` : row.shown)],
-    ["Bytes", "number", (row) => number(row.size)],
-    ["Blocks", "number", (row) => (row.blocks === null ? "" : number(row.blocks))],
+    ["Bytes", "number lesser", (row) => number(row.size)],
+    ["Blocks", "number lesser", (row) => (row.blocks === null ? "" : number(row.blocks))],
     ["Refused", "why", (row) => why(row)],
     ["Instrument", "acts", (row) => [
       h("button", { onclick: () => add(id, `${point(row)}:entry=count`), "aria-label": `Count calls of ${row.shown}` }, "count"),
