@@ -199,3 +199,33 @@ def test_read_only_looks_and_does_nothing(loop: Loop, tmp_path: Path) -> None:
         assert asking.get("/index.json")["acts"] is False
         for path in ("/session", "/end", "/survey", "/preview", "/session/end"):
             assert asking.post(path)["error"]["slug"] == "read-only"
+
+
+PROGRAM = 'pid$target::dispatch:entry { @calls[probefunc] = count(); } tick-100hz /++n == 3/ { printf("ticked"); }'
+
+
+def test_a_d_program_prints_what_the_command_prints(loop: Loop, asking: Asking) -> None:
+    begun = asking.post("/session/d", target=asking.target(loop.pid), text=PROGRAM)
+    assert begun["number"] == 1 and differences(loop.pid), begun
+    ended = False
+    for state in updates(asking, 1):
+        if not ended and "ticked" in state.get("printed", ""):
+            ended = True
+            asking.post("/session/end", session=1)
+    assert state["report"] == {"restored": True, "status": 0, "notes": []} and clean(loop)
+    assert "description 'pid$target::dispatch:entry ' matched 2 probes" in state["printed"]
+    name, count = state["printed"].split()[-2:]
+    assert name == "dispatch" and int(count) > 0
+    assert state["command"] == f"gilk dtrace -p {loop.pid} -n '{PROGRAM}'"
+
+
+@pytest.mark.parametrize(
+    ("text", "slug"),
+    [("BEGIN { x", "bad-d-program"), ("pid$target::nothing:entry { }", "no-such-probe"),
+     ('BEGIN { system("touch /tmp/no"); }', "destructive-in-window"),
+     ('#pragma D option destructive\nBEGIN { raise(9); }', "destructive-in-window")],
+)  # fmt: skip
+def test_a_d_program_that_is_refused_changes_nothing(loop: Loop, asking: Asking, text: str, slug: str) -> None:
+    answer = asking.post("/session/d", target=asking.target(loop.pid), text=text)
+    assert answer["error"]["slug"] == slug, answer
+    assert not differences(loop.pid) and asking.get("/index.json")["sessions"] == []

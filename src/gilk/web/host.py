@@ -92,7 +92,7 @@ def latency(running: LiveRun) -> Json:
 def main() -> None:
     channel = ServerChannel.given()
     host = SessionHost(channel)
-    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGTERM, leave)
     try:
         begun = channel.receive()
         running = host.begin(begun["given"])
@@ -117,7 +117,8 @@ def _carry_out(host: SessionHost, running: LiveRun, channel: ServerChannel, begu
             channel.send({"state": {**_state(running, progress), "report": result}})
 
 
-def _leave(number: int, _frame: FrameType | None) -> None:
+def leave(number: int, _frame: FrameType | None) -> None:
+    """The handler of signals that end a session in good order."""
     raise SystemExit(128 + number)
 
 

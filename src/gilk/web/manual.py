@@ -11,7 +11,7 @@ from gilk.web.children import ToldError
 
 #: In an installed package, and in a checkout of the sources.
 _PLACES: Final = (Path(__file__).parent / "docs", Path(__file__).parents[3] / "docs")
-_NAME: Final = re.compile(r"[a-z0-9-]+(/[a-z0-9-]+)?")
+_NAME: Final = re.compile(r"[A-Za-z0-9-]+(/[A-Za-z0-9-]+)?")
 _HIDDEN: Final = frozenset(("decisions",))
 
 

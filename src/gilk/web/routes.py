@@ -10,6 +10,7 @@ import asyncio
 import json
 import shlex
 import sys
+from collections.abc import Coroutine
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -35,7 +36,7 @@ Json = dict[str, Any]
 #: Pages; each is a frame, and the scripts know by its address what is to be shown.
 PAGES: Final = (
     "/", "/doctor", "/help", "/help/{page:path}", "/about", "/target/{target}", "/target/{target}/symbols",
-    "/target/{target}/function", "/session/{number}",
+    "/target/{target}/function", "/target/{target}/d", "/session/{number}",
 )  # fmt: skip
 _SEARCH_WITHIN: Final = 20.0  # seconds; an expression of the user's may take for ever
 _DOCTOR_WITHIN: Final = 120.0
@@ -210,11 +211,24 @@ class Window:
         session = await self._begun(asked["target"], name, requests)
         return session.shown()
 
+    async def begin_d(self, request: Request) -> Json:
+        """Run a D program in a process."""
+        asked = await given(request, target=str, text=str)
+        name = self.grants.target(asked["target"])
+        if not asked["target"].startswith("pid-"):
+            raise ToldError("not-running", "the window runs D programs in processes only", "gilk dtrace --on")
+        session = self.sessions.begin_d(asked["target"], title_of(name), asked["text"])
+        return (await self._noted(session, shlex.join(["gilk", "dtrace", "-p", name[4:], "-n", asked["text"]]))).shown()
+
     async def _begun(self, identity: str, name: str, requests: list[str]) -> WebSession:
         words = ["gilk", "run", *(["-p", name.removeprefix("pid:")] if name != KERNEL else [])]
         command = shlex.join([*words, *(word for each in requests for word in ("-i", each))])
+        return await self._noted(self.sessions.begin(identity, title_of(name), requests), command)
+
+    async def _noted(self, beginning: Coroutine[Any, Any, WebSession], command: str) -> WebSession:
+        """Begin, and write what came of it to the audit file. Raises ToldError."""
         try:
-            session = await self.sessions.begin(identity, title_of(name), requests)
+            session = await beginning
         except ToldError as error:
             self.audit.note("begin", command, f"refused: {error.message} ({error.slug})")
             raise
@@ -257,7 +271,7 @@ def routes(window: Window) -> list[BaseRoute]:
     }  # fmt: skip
     actions = {
         KEY_PATH: window.key, "/survey": window.survey, "/survey/cancel": window.cancel, "/preview": window.preview,
-        "/session": window.begin, "/session/end": window.end, "/end": window.end_all,
+        "/session": window.begin, "/session/d": window.begin_d, "/session/end": window.end, "/end": window.end_all,
     }  # fmt: skip
     return [
         Route("/assets/{digest}/{name}", window.assets.file),

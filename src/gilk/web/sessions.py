@@ -20,12 +20,15 @@ _MOST = 64  # sessions, those that have ended included; the oldest of these is f
 
 @dataclass(eq=False)
 class WebSession:
-    """``state`` is what its child told last. ``end``: '' while it goes on, else why it does not."""
+    """``requests``: the instruments, or a D program. ``command`` and ``python`` do the same. ``state``: as its child told
+    it last. ``end``: '' while it goes on, else why it does not."""
 
     number: int
     target: str
     title: str
     requests: tuple[str, ...]
+    command: str
+    python: str
     since: float
     state: Json = field(default_factory=dict)
     end: str = ""
@@ -33,21 +36,6 @@ class WebSession:
     host: int = 0  # the number of its child's process
     child: ServerChild | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @property
-    def command(self) -> str:
-        """The command line that does the same."""
-        pid = self.target.split("-")[1] if self.target.startswith("pid-") else ""
-        words = ["gilk", "run", *(["-p", pid] if pid else []), *(w for r in self.requests for w in ("-i", r))]
-        return shlex.join(words)
-
-    @property
-    def python(self) -> str:
-        """The same in Python."""
-        pid = self.target.split("-")[1] if self.target.startswith("pid-") else ""
-        lines = [f"with gilk.attach({pid}) as target, target.session() as session:"]
-        lines += [f"    session.insert({p!r}, {i!r})" for p, _, i in (r.rpartition("=") for r in self.requests)]
-        return "\n".join(["import gilk", "", *lines, "    print(session.counts())"])
 
     def told(self, state: Json) -> None:
         self.state = state
@@ -71,6 +59,14 @@ class WebSession:
         return {**facts, **self.state}
 
 
+_PYTHON = "import gilk\n\nwith gilk.attach({}) as target, target.session() as session:"
+
+
+def _pid(target: str) -> str:
+    """The number in a process's identity (grants.py); '' for the kernel."""
+    return target.split("-")[1] if target.startswith("pid-") else ""
+
+
 class Sessions:
     def __init__(self) -> None:
         self._all: dict[int, WebSession] = {}
@@ -90,12 +86,29 @@ class Sessions:
 
     async def begin(self, target: str, title: str, requests: Sequence[str]) -> WebSession:
         """Put instruments in. Raises ToldError; then nothing has changed."""
-        made = WebSession(self._last + 1, target, title, tuple(requests), time.time())
-        child = await children.begun("gilk.web.host", made.told, made.gone)
-        pids = [int(target.split("-")[1])] if target.startswith("pid-") else []
-        begun = await child.ask("begin", requests=list(requests), pids=pids)
-        made.host = begun["host"]
-        self._last, made.child = made.number, child
+        pid = _pid(target)
+        words = ["gilk", "run", *(["-p", pid] if pid else []), *(w for r in requests for w in ("-i", r))]
+        lines = [f"    session.insert({p!r}, {i!r})" for p, _, i in (r.rpartition("=") for r in requests)]
+        python = "\n".join([_PYTHON.format(pid), *lines, "    print(session.counts())"])
+        made = WebSession(self._last + 1, target, title, tuple(requests), shlex.join(words), python, time.time())
+        pids = [int(pid)] if pid else []
+        return await self._begun(made, "gilk.web.host", requests=list(requests), pids=pids)
+
+    async def begin_d(self, target: str, title: str, text: str) -> WebSession:
+        """Run a D program. Raises ToldError; then nothing has changed."""
+        pid = _pid(target)
+        python = (
+            f"import gilk\n\nwith gilk.dtrace({text!r}, pid={pid}) as session:\n    for event in session: print(event)"
+        )
+        command = shlex.join(["gilk", "dtrace", "-p", pid, "-n", text])
+        made = WebSession(self._last + 1, target, title, (text,), command, python, time.time())
+        return await self._begun(made, "gilk.web.d_host", text=text, pids=[int(pid)])
+
+    async def _begun(self, made: WebSession, module: str, **given: Any) -> WebSession:
+        child = await children.begun(module, made.told, made.gone)
+        begun = await child.ask("begin", **given)
+        made.number = self._last = self._last + 1
+        made.host, made.child = begun["host"], child
         self._all[made.number] = made
         self._forget()
         return made

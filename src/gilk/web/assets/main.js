@@ -9,6 +9,7 @@ import { target, symbols } from "./target.js";
 import { func } from "./function.js";
 import { session } from "./session.js";
 import { about, doctor, help } from "./papers.js";
+import { program } from "./d.js";
 import { pane } from "./pane.js";
 
 const PAGES = [
@@ -19,6 +20,7 @@ const PAGES = [
   [/^\/target\/([^/]+)$/, target],
   [/^\/target\/([^/]+)\/symbols$/, symbols],
   [/^\/target\/([^/]+)\/function$/, func],
+  [/^\/target\/([^/]+)\/d$/, program],
   [/^\/session\/(\d+)$/, session],
 ];
 

@@ -37,11 +37,11 @@ export async function session(place, text) {
       rates = before ? perSecond(before, state) : {};
       before = { seconds: state.seconds, counts: { ...state.counts } };
     }
-    show(figures, facts(state), counts(state, state.end ? {} : rates), latencies(state.latency ?? {}), refusedPoints(state));
+    show(figures, facts(state), printed(state), counts(state, state.end ? {} : rates), latencies(state.latency ?? {}), refusedPoints(state));
   }
   show(place,
     h("h1", null, `Session ${first.number}: ${first.title}`),
-    h("p", null, first.requests.join(", ")),
+    first.printed === undefined ? h("p", null, first.requests.join(", ")) : h("pre", { tabindex: 0, "aria-label": "Program" }, first.requests[0]),
     h("p", { class: "acts" }, out, h("a", { href: `/target/${first.target}` }, "The target")),
     outcome, figures, command(first.command, first.python));
   told(first);
@@ -60,9 +60,19 @@ function ended(state) {
 }
 
 function facts(state) {
-  const rows = [["time", `${(state.seconds ?? 0).toFixed(1)} s`], ["hits", number(state.hits ?? 0)],
-    ["records", number(state.records ?? 0)], ["dropped", number(state.drops ?? 0)]];
+  const rows = [["time", `${(state.seconds ?? 0).toFixed(1)} s`], ["hits", state.hits], ["records", state.records],
+    ["bytes printed", state.bytes], ["dropped", state.drops ?? 0]]
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => [name, typeof value === "number" ? number(value) : value]);
   return h("dl", { class: "facts" }, rows.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
+}
+
+// What a D program has printed, the end of it.
+function printed(state) {
+  if (state.printed === undefined) return null;
+  return h("section", null, h("h2", null, "Printed"),
+    state.bytes > state.printed.length ? h("p", null, "Only the end is shown.") : null,
+    h("pre", { class: "printed", tabindex: 0, "aria-label": "Output of the program" }, [...state.printed.split("\n")].flatMap((line) => [line, h("br")])));
 }
 
 function perSecond(before, state) {

@@ -18,6 +18,7 @@ export async function target(place, id) {
   show(place,
     h("h1", null, found.title),
     found.sessions.length ? h("section", null, h("h2", null, "Sessions"), sessionRows(found.sessions)) : null,
+    about(id),
     h("h2", null, "Program and libraries"),
     table(plural(found.images.length, "image"), [
       ["Image", "", (one) => h("a", { href: symbolsAddress(id, one.pattern) }, one.name)],
@@ -26,13 +27,17 @@ export async function target(place, id) {
     ], found.images));
 }
 
+function about(id) {
+  return id.startsWith("pid-") ? h("p", null, h("a", { href: `/target/${id}/d` }, "Run a D program in it")) : null;
+}
+
 function symbolsAddress(id, image, more = {}) {
   const words = new URLSearchParams(image ? { image, ...more } : more).toString();
   return `/target/${id}/symbols${words ? `?${words}` : ""}`;
 }
 
 export async function symbols(place, id) {
-  const about = await get(`/target/${id}.json`);
+  const known = await get(`/target/${id}.json`);
   const asked = new URLSearchParams(location.search);
   const rows = h("div");
   const counted = h("p", { class: "counted", role: "status" });
@@ -41,7 +46,7 @@ export async function symbols(place, id) {
   const query = h("input", { type: "search", id: "q", value: asked.get("q") ?? "", autocomplete: "off",
     spellcheck: "false", oninput: () => listed(0) });
   const image = h("select", { id: "image", onchange: () => listed(0) },
-    about.images.map((one) => h("option", { value: one.pattern }, one.name)),
+    known.images.map((one) => h("option", { value: one.pattern }, one.name)),
     h("option", { value: "*" }, "all images"));
   image.value = asked.get("image") ?? "";
   const sort = h("select", { id: "sort", onchange: () => listed(0) },
@@ -83,8 +88,9 @@ export async function symbols(place, id) {
   }
 
   show(place,
-    h("h1", null, `Functions of ${about.title}`),
+    h("h1", null, `Functions of ${known.title}`),
     h("p", null, h("a", { href: `/target/${id}` }, "Its program and libraries"),
+      id.startsWith("pid-") ? [", ", h("a", { href: `/target/${id}/d` }, "a D program for it")] : null,
       ". Search by a part of the name, a glob (pipe_*), an expression (/^pipe/) or an address (0x…)."),
     h("div", { class: "fields", role: "search" },
       h("p", { class: "field wide" }, h("label", { for: "q" }, "Function"), query),
