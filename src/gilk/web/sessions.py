@@ -20,8 +20,8 @@ _MOST = 64  # sessions, those that have ended included; the oldest of these is f
 
 @dataclass(eq=False)
 class WebSession:
-    """``requests``: the instruments, or a D program. ``command`` and ``python`` do the same. ``state``: as its child told
-    it last. ``end``: '' while it goes on, else why it does not."""
+    """``requests``: the instruments, or a D program. ``command`` and ``python`` do the same. ``state``: as its child
+    told it last. ``end``: '' while it goes on, else why it does not."""
 
     number: int
     target: str

@@ -38,8 +38,16 @@ async function allOut() {
   }
 }
 
+let noticed = 0;
+
 export function notice(text) {
+  noticed = Date.now();
   show(document.getElementById("notice"), h("p", null, text));
+}
+
+// A notice of an earlier page is gone; one about how the reader came to this page stays for this one.
+export function forgetNotice() {
+  if (Date.now() - noticed > 2000) show(document.getElementById("notice"));
 }
 
 // An error: what, what to do, and its paragraph of the documentation.

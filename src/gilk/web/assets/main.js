@@ -3,7 +3,7 @@
 
 import { h, show } from "./dom.js";
 import { admitted } from "./talk.js";
-import { refused, top } from "./frame.js";
+import { forgetNotice, refused, top } from "./frame.js";
 import { overview } from "./overview.js";
 import { target, symbols } from "./target.js";
 import { func } from "./function.js";
@@ -32,6 +32,7 @@ async function render() {
   const place = document.getElementById("main");
   const [match, page] = found();
   top();
+  forgetNotice();
   pane(match && location.pathname.startsWith("/target/") ? match[1] : null);
   if (!page) return show(place, h("h1", null, "There is no such page"), h("p", null, h("a", { href: "/" }, "Overview")));
   document.body.dataset.ready = "no";

@@ -18,25 +18,25 @@ export async function overview(place) {
   function listed() {
     const words = field.value.toLowerCase();
     const shown = found.processes.filter((one) => `${one.pid} ${one.names.join(" ")}`.toLowerCase().includes(words));
-    show(rows, shown.length ? processes(shown) : h("p", null, "No such process is within the window's reach."));
+    const files = found.programs.filter((one) => one.path.toLowerCase().includes(words));
+    show(rows, shown.length ? processes(shown) : h("p", null, "No such process is within the window's reach."),
+      found.programs.length ? h("h2", null, "Programs") : null, files.length ? programs(files) : null);
   }
   listed();
   show(place,
-    h("h1", null, "What gilk does on this machine"),
+    h("h1", null, "gilk on this machine"),
     h("section", { "aria-labelledby": "sessions" }, h("h2", { id: "sessions" }, "Sessions"),
       found.sessions.length ? sessionRows(found.sessions)
         : h("p", null, "None. Choose a process, then a function, and put an instrument into it.")),
     h("section", { "aria-labelledby": "processes" }, h("h2", { id: "processes" }, "Processes"),
-      h("p", { class: "field" }, h("label", { for: "which" }, "Name or number"), field), rows),
-    found.kernel ? h("p", null, h("a", { href: "/target/kernel/symbols?image=kernel" }, "The kernel of this machine")) : null,
-    found.programs.length ? h("section", { "aria-labelledby": "programs" }, h("h2", { id: "programs" }, "Programs"),
-      programs(found.programs)) : null);
+      h("p", { class: "field" }, h("label", { for: "which" }, found.programs.length ? "Name, number or file" : "Name or number"), field), rows),
+    found.kernel ? h("p", null, h("a", { href: "/target/kernel/symbols?image=kernel" }, "The kernel of this machine")) : null);
 }
 
 function processes(shown) {
   return table(plural(shown.length, "process"), [
-    ["Number", "number", (one) => one.pid],
     ["Name", "", (one) => h("a", { href: `/target/${one.id}/symbols` }, one.names.join(", "))],
+    ["Number", "", (one) => one.pid],
     ["Libraries", "", (one) => h("a", { href: `/target/${one.id}`, "aria-label": `Libraries of ${one.names[0]} ${one.pid}` }, "libraries")],
   ], shown);
 }
