@@ -200,6 +200,16 @@ def test_names_are_text_whatever_is_in_them(page: Page, window: Served, folder: 
     assert page.evaluate("window.canary === undefined")
 
 
+def test_an_endless_search_is_given_up(context: BrowserContext, window: Served, folder: Path) -> None:
+    page = context.new_page()
+    functions(page, window, str(folder / "x"))
+    page.get_by_label("Function", exact=True).fill("/^(y+)+z/")
+    expect(page.get_by_role("alert")).to_contain_text("search-too-slow")
+    page.get_by_label("Function", exact=True).fill("main")
+    expect(page.locator("td.name")).to_have_text(["main"])
+    page.close()
+
+
 APPEND = """name => import(document.querySelector("script").src.replace("main.js", "dom.js"))
     .then(({ h }) => document.body.append(h("p", null, name))).then(() => "done", String)"""
 

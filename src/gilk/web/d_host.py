@@ -21,6 +21,7 @@ from gilk.render.d.messages import Messages
 from gilk.render.d.printer import Printer
 from gilk.render.d.style import Style
 from gilk.web.frames import ServerChannel, ServerEnded
+from gilk.web.grants import check_born
 from gilk.web.host import leave
 from gilk.web.worker import told
 
@@ -96,7 +97,9 @@ def main() -> None:
     try:
         begun = channel.receive()
         given = begun["given"]
-        consumer = d_programs.prepare(d_programs.Asked((("n", given["text"]),), (), (), given["pids"][0], ()))
+        ((pid, born),) = ((int(pid), born) for pid, born in given["processes"].items())
+        consumer = d_programs.prepare(d_programs.Asked((("n", given["text"]),), (), (), pid, ()))
+        check_born(pid, born)
         _compile(consumer)
         _carry_out(consumer, channel, begun)
     except ServerEnded:

@@ -34,10 +34,11 @@ class Grants:
         """All that may be reached, the youngest first."""
         return sorted(filter(self.holds, processes()), key=lambda one: -one.born)
 
-    def programs(self) -> list[Path]:
-        """Files that may be programs or libraries, in the directories that were given."""
-        found = (path for folder in self.files for path in sorted(folder.iterdir()))
-        return [path for path in found if _is_program(path)][:_MOST_FILES]
+    def programs(self) -> tuple[list[Path], int]:
+        """Files that may be programs or libraries, in the directories that were given; and how many more there are."""
+        there = (path for folder in self.files for path in sorted(folder.iterdir()))
+        found = [path for path in there if _is_program(path)]
+        return found[:_MOST_FILES], max(0, len(found) - _MOST_FILES)
 
     def target(self, identity: str) -> str:
         """The target as all commands name it. Raises TargetError `not-granted`, `target-changed`, UsageError
@@ -68,6 +69,18 @@ class Grants:
         if not any(real.is_relative_to(folder) for folder in self.files):
             raise TargetError("not-granted", f"{path} lies below no directory of this window's", "gilk web --files DIR")
         return real
+
+
+def born(identity: str) -> int:
+    """The birth of a process, as its identity has it."""
+    return int(identity.rpartition("-")[2])
+
+
+def check_born(pid: int, when: int) -> None:
+    """For a process that is held, whose number nobody else can have then. Raises TargetError `target-changed`."""
+    one = look_at(pid)
+    if one is None or one.born != when:
+        raise TargetError("target-changed", f"process {pid} has ended", "the overview lists those there are")
 
 
 def title_of(target: str) -> str:

@@ -20,6 +20,7 @@ from gilk.api.live import LiveRun, prepare_live
 from gilk.api.runs import Progress, parse_request, report
 from gilk.errors import GilkError
 from gilk.web.frames import Message, ServerChannel, ServerEnded
+from gilk.web.grants import check_born
 from gilk.web.worker import told
 
 Json = dict[str, Any]
@@ -36,8 +37,15 @@ class SessionHost:
 
     def begin(self, given: Json) -> LiveRun:
         """Put everything in. Raises GilkError; then nothing has changed."""
-        running = prepare_live([parse_request(text) for text in given["requests"]], given["pids"])
+        held = {int(pid): born for pid, born in given["processes"].items()}
+        running = prepare_live([parse_request(text) for text in given["requests"]], list(held))
         self._running = running
+        try:
+            for pid, born in held.items():
+                check_born(pid, born)
+        except GilkError:
+            running.abort()
+            raise
         running.begin()
         return running
 

@@ -38,7 +38,7 @@ PAGES: Final = (
     "/", "/doctor", "/help", "/help/{page:path}", "/about", "/target/{target}", "/target/{target}/symbols",
     "/target/{target}/function", "/target/{target}/d", "/session/{number}",
 )  # fmt: skip
-_SEARCH_WITHIN: Final = 20.0  # seconds; an expression of the user's may take for ever
+_SEARCH_WITHIN: Final = 5.0  # seconds; an expression of the user's may take for ever
 _DOCTOR_WITHIN: Final = 120.0
 _MOST_REQUESTS: Final = 1000
 
@@ -85,7 +85,7 @@ class Window:
 
     async def index(self, _request: Request) -> Json:
         found = await asyncio.to_thread(self.grants.processes)
-        programs = await asyncio.to_thread(self.grants.programs)
+        programs, more = await asyncio.to_thread(self.grants.programs)
         return {
             "version": VERSION,
             "acts": self.keys.acts,
@@ -94,6 +94,7 @@ class Window:
                 {"id": identity_of(one), "pid": one.pid, "names": sorted(one.names), "user": one.user} for one in found
             ],
             "programs": [{"id": identity_of_file(path), "path": str(path)} for path in programs],
+            "programs_left_out": more,
             "sessions": [session.shown() for session in self.sessions.all()],
         }
 

@@ -13,6 +13,7 @@ from typing import Any
 from gilk.values import dataclass
 from gilk.web import children
 from gilk.web.children import ServerChild, ToldError
+from gilk.web.grants import born
 
 Json = dict[str, Any]
 _MOST = 64  # sessions, those that have ended included; the oldest of these is forgotten
@@ -91,8 +92,8 @@ class Sessions:
         lines = [f"    session.insert({p!r}, {i!r})" for p, _, i in (r.rpartition("=") for r in requests)]
         python = "\n".join([_PYTHON.format(pid), *lines, "    print(session.counts())"])
         made = WebSession(self._last + 1, target, title, tuple(requests), shlex.join(words), python, time.time())
-        pids = [int(pid)] if pid else []
-        return await self._begun(made, "gilk.web.host", requests=list(requests), pids=pids)
+        held = {int(pid): born(target)} if pid else {}
+        return await self._begun(made, "gilk.web.host", requests=list(requests), processes=held)
 
     async def begin_d(self, target: str, title: str, text: str) -> WebSession:
         """Run a D program. Raises ToldError; then nothing has changed."""
@@ -102,7 +103,7 @@ class Sessions:
         )
         command = shlex.join(["gilk", "dtrace", "-p", pid, "-n", text])
         made = WebSession(self._last + 1, target, title, (text,), command, python, time.time())
-        return await self._begun(made, "gilk.web.d_host", text=text, pids=[int(pid)])
+        return await self._begun(made, "gilk.web.d_host", text=text, processes={int(pid): born(target)})
 
     async def _begun(self, made: WebSession, module: str, **given: Any) -> WebSession:
         child = await children.begun(module, made.told, made.gone)
