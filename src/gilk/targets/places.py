@@ -82,7 +82,7 @@ class StandingJumps(Places):
         return self.patch(address, before=True) is not None
 
     def leads_away(self, original: int) -> bool:
-        """Of code that is not the original's: nobody knows by which jump."""
+        """Always: what stands in place of the original is a jump, and nobody knows which."""
         return True
 
     def stays(self, original: int) -> bool:
