@@ -54,6 +54,11 @@ def symbols(target: str, image: str, query: str, sort: str, only: str, first: in
     }
 
 
+def warm(target: str, image: str) -> Json:
+    """Read the functions of an image, so that a search need not wait for that."""
+    return {"of": len(_rows(target, image)[0])}
+
+
 def _rows(target: str, image: str) -> tuple[tuple[SymbolRow, ...], bool]:
     """All functions of an image, or of all images for ``*``."""
     chosen = [each for each in scans.images(target) if image in ("*", each.pattern)]
@@ -128,7 +133,7 @@ def preview(target: str, requests: list[str]) -> Json:
 
 #: All that a worker does.
 ANSWERS: Final[Mapping[str, Callable[..., Json]]] = {
-    "images": images, "symbols": symbols, "survey": survey, "function": function, "preview": preview,
+    "images": images, "warm": warm, "symbols": symbols, "survey": survey, "function": function, "preview": preview,
 }  # fmt: skip
 
 
