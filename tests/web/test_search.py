@@ -9,13 +9,13 @@ import pytest
 
 from gilk.api.scans import FunctionSymbol, TargetImage
 from gilk.errors import UsageError
-from gilk.web.search import SymbolFigures, SymbolRow, found
+from gilk.web.search import PAGE, SymbolFigures, SymbolRow, found
 
 IMAGE = TargetImage("prog", "", "prog", Path("prog"))
 NAMES = ["pipe_write", "pipe_read", "do_pipe2", "unpipe", "PIPE_BIG", "parse", "a::Engine::update(int)"]
 FIGURES = [SymbolFigures(4, 8, refused, (("no-room", refused),) if refused else ()) for refused in (0, 3, 8)]
 ROWS = [
-    SymbolRow(IMAGE, FunctionSymbol(name, 0x1000 + 0x100 * n, 16 * (n + 1)), name, [None, *FIGURES][n % 4])
+    SymbolRow.of(IMAGE, FunctionSymbol(name, 0x1000 + 0x100 * n, 16 * (n + 1)), name, [None, *FIGURES][n % 4])
     for n, name in enumerate(NAMES)
 ]
 
@@ -37,19 +37,28 @@ ROWS = [
     ],
 )
 def test_a_query_finds(query: str, names: str) -> None:
-    assert {row.shown for row in found(ROWS, query, "match")} == set(names.split(" ")) - {""}
+    assert {row.shown for row in found(ROWS, query, "match")[1]} == set(names.split(" ")) - {""}
 
 
 def test_the_best_comes_first() -> None:
-    assert [row.shown for row in found(ROWS, "pipe", "match")][:2] == ["PIPE_BIG", "pipe_read"]
-    assert [row.shown for row in found(ROWS, "parse", "match")] == ["parse"]
-    assert [row.symbol.size for row in found(ROWS, "", "size")] == sorted((16 * n for n in range(1, 8)), reverse=True)
-    assert found(ROWS, "", "refused")[0].figures == FIGURES[2]
+    assert [row.shown for row in found(ROWS, "pipe", "match")[1]][:2] == ["PIPE_BIG", "pipe_read"]
+    assert [row.shown for row in found(ROWS, "parse", "match")[1]] == ["parse"]
+    assert [row.symbol.size for row in found(ROWS, "", "size")[1]] == sorted(
+        (16 * n for n in range(1, 8)), reverse=True
+    )
+    assert found(ROWS, "", "refused")[1][0].figures == FIGURES[2]
+
+
+def test_a_page_is_a_part_of_the_order() -> None:
+    many = [SymbolRow.of(IMAGE, FunctionSymbol(f"f{n:04}", n, n), f"f{n:04}") for n in range(1000)]
+    pages = [found(many, "f", "size", "", first) for first in range(0, 1000, PAGE)]
+    assert {count for count, _ in pages} == {1000}
+    assert [row.symbol.size for _, rows in pages for row in rows] == list(range(999, -1, -1))
 
 
 def test_markers_say_which_points_can_be_had() -> None:
     assert [row.marker for row in ROWS[:4]] == ["not-analysed", "all", "some", "none"]
-    assert {row.marker for row in found(ROWS, "", "match", "some")} == {"some"}
+    assert {row.marker for row in found(ROWS, "", "match", "some")[1]} == {"some"}
 
 
 @pytest.mark.parametrize("query", ["/(/", "0xyz", "x" * 201, "/(?P<a>)(?P<a>)/"])

@@ -29,7 +29,7 @@ _NEEDED = ("starlette", "uvicorn", "websockets")
 @click.option("--read-only", is_flag=True, help="Show, and change nothing.")
 @click.option("--pid", "pids", multiple=True, type=click.IntRange(1), help="A process to reach; repeatable.")
 @click.option("--user", "users", multiple=True, metavar="USER", help="Reach the processes of this user; repeatable.")
-@click.option("--kernel", is_flag=True, help="Reach the kernel of this machine.")
+@click.option("--kernel", is_flag=True, help="Show the kernel of this machine.")
 @click.option(
     "--files", "folders", multiple=True, metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Show programs and libraries in this directory; repeatable.",

@@ -145,6 +145,7 @@ class Window:
             "symbols", target=name, image=image, query=asked.get("q", ""), sort=asked.get("sort", "match"),
             only=asked.get("only", ""), first=whole_number(asked.get("first", "0")),
         )  # fmt: skip
+        await self._asked("warm", target=name, image=image)
         found = await self._in_time(question)
         survey = self.surveys.get(f"{request.path_params['target']}\n{image}", "")
         return {**found, "image": image, "query": asked.get("q", ""), "survey": survey,
@@ -207,8 +208,10 @@ class Window:
         name = self.grants.target(asked["target"])
         if asked["target"].startswith("file-"):
             raise ToldError("not-running", "a file is not a running program", "start it, and choose the process")
-        if not all(text.startswith(f"{KERNEL}:") == (name == KERNEL) for text in requests):
-            raise ToldError("other-target", f"a point is not one of {name}", "kernel:FUNCTION:WHERE is the kernel's")
+        if name == KERNEL:
+            raise ToldError("kernel-is-shown", "the window shows the kernel, and puts nothing into it", "gilk run does")
+        if any(text.startswith(f"{KERNEL}:") for text in requests):
+            raise ToldError("other-target", "a point is one of the kernel", "gilk run takes it")
         session = await self._begun(asked["target"], name, requests)
         return session.shown()
 
@@ -222,8 +225,8 @@ class Window:
         return (await self._noted(session, shlex.join(["gilk", "dtrace", "-p", name[4:], "-n", asked["text"]]))).shown()
 
     async def _begun(self, identity: str, name: str, requests: list[str]) -> WebSession:
-        words = ["gilk", "run", *(["-p", name.removeprefix("pid:")] if name != KERNEL else [])]
-        command = shlex.join([*words, *(word for each in requests for word in ("-i", each))])
+        words = ["gilk", "run", "-p", name.removeprefix("pid:"), *(w for each in requests for w in ("-i", each))]
+        command = shlex.join(words)
         return await self._noted(self.sessions.begin(identity, title_of(name), requests), command)
 
     async def _noted(self, beginning: Coroutine[Any, Any, WebSession], command: str) -> WebSession:

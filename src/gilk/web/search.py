@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import fnmatch
+import heapq
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
@@ -31,12 +32,21 @@ class SymbolFigures:
 
 @dataclass(frozen=True, slots=True)
 class SymbolRow:
-    """``shown`` is the name as its source has it. ``figures``: None before a survey."""
+    """``shown`` is the name as its source has it. ``lower``: all of the names, in small letters, a line each.
+    ``figures``: None before a survey."""
 
     image: TargetImage
     symbol: FunctionSymbol
     shown: str
+    lower: str
     figures: SymbolFigures | None
+
+    @classmethod
+    def of(
+        cls, image: TargetImage, symbol: FunctionSymbol, shown: str, figures: SymbolFigures | None = None
+    ) -> SymbolRow:
+        names = shown if shown == symbol.name else f"{shown}\n{symbol.name}"
+        return cls(image, symbol, shown, names.lower(), figures)
 
     @property
     def marker(self) -> str:
@@ -59,8 +69,13 @@ def figures_of(table: SurveyTable) -> dict[int, SymbolFigures]:
     return found
 
 
-def found(rows: Sequence[SymbolRow], query: str, sort: str, only: str = "") -> list[SymbolRow]:
-    """The rows that match, best first. ``only``: a marker. Raises UsageError `bad-search`."""
+def found(
+    rows: Sequence[SymbolRow], query: str, sort: str, only: str = "", first: int = 0
+) -> tuple[int, list[SymbolRow]]:
+    """How many rows match, and a page of them from ``first`` on, the best being first. ``only``: a marker.
+
+    Raises UsageError `bad-search`.
+    """
     query = query.strip()
     if len(query) > _LONGEST or sort not in SORTS:
         raise UsageError("bad-search", f"a search has {_LONGEST} letters at most, and is sorted by {', '.join(SORTS)}")
@@ -68,8 +83,10 @@ def found(rows: Sequence[SymbolRow], query: str, sort: str, only: str = "") -> l
     if only:
         chosen = [row for row in chosen if row.marker == only]
     if sort != "match" or query:
-        chosen.sort(key=_order(sort, query))
-    return chosen
+        # One letter matches most names: they are not all sorted for the sake of a page.
+        last, order = first + PAGE, _order(sort, query)
+        return len(chosen), heapq.nsmallest(last, chosen, key=order)[first:]
+    return len(chosen), chosen[first : first + PAGE]
 
 
 def _matching(rows: Sequence[SymbolRow], query: str) -> Iterator[SymbolRow]:
@@ -90,11 +107,11 @@ def _matching(rows: Sequence[SymbolRow], query: str) -> Iterator[SymbolRow]:
 
 def _containing(rows: Sequence[SymbolRow], query: str) -> list[SymbolRow]:
     """Names with the query in them; where there are none, those that have its letters in their order."""
-    whole = [row for row in rows if query in row.shown.lower() or query in row.symbol.name.lower()]
+    whole = [row for row in rows if query in row.lower]
     if whole:
         return whole
     search = re.compile(".*?".join(map(re.escape, query))).search
-    return [row for row in rows if search(row.shown.lower())]
+    return [row for row in rows if search(row.lower)]
 
 
 def _number(query: str) -> int:
@@ -115,7 +132,7 @@ def _order(sort: str, query: str) -> Callable[[SymbolRow], tuple[int, int, str]]
     wanted = query.lower()
 
     def by_match(row: SymbolRow) -> tuple[int, int, str]:
-        name = row.shown.lower()
+        name = row.lower
         return (0 if name == wanted else 1 if name.startswith(wanted) else 2), len(name), name
 
     def by_figure(row: SymbolRow) -> tuple[int, int, str]:

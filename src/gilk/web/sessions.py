@@ -64,8 +64,8 @@ _PYTHON = "import gilk\n\nwith gilk.attach({}) as target, target.session() as se
 
 
 def _pid(target: str) -> str:
-    """The number in a process's identity (grants.py); '' for the kernel."""
-    return target.split("-")[1] if target.startswith("pid-") else ""
+    """The number in a process's identity (grants.py)."""
+    return target.split("-")[1]
 
 
 class Sessions:
@@ -88,12 +88,11 @@ class Sessions:
     async def begin(self, target: str, title: str, requests: Sequence[str]) -> WebSession:
         """Put instruments in. Raises ToldError; then nothing has changed."""
         pid = _pid(target)
-        words = ["gilk", "run", *(["-p", pid] if pid else []), *(w for r in requests for w in ("-i", r))]
+        words = ["gilk", "run", "-p", pid, *(w for r in requests for w in ("-i", r))]
         lines = [f"    session.insert({p!r}, {i!r})" for p, _, i in (r.rpartition("=") for r in requests)]
         python = "\n".join([_PYTHON.format(pid), *lines, "    print(session.counts())"])
         made = WebSession(self._last + 1, target, title, tuple(requests), shlex.join(words), python, time.time())
-        held = {int(pid): born(target)} if pid else {}
-        return await self._begun(made, "gilk.web.host", requests=list(requests), processes=held)
+        return await self._begun(made, "gilk.web.host", requests=list(requests), processes={int(pid): born(target)})
 
     async def begin_d(self, target: str, title: str, text: str) -> WebSession:
         """Run a D program. Raises ToldError; then nothing has changed."""

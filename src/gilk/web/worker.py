@@ -44,14 +44,19 @@ def _is_surveyed(target: str, image: scans.TargetImage) -> bool:
 def symbols(target: str, image: str, query: str, sort: str, only: str, first: int) -> Json:
     """A page of the functions that match."""
     rows, surveyed = _rows(target, image)
-    found = search.found(rows, query, sort, only)
+    count, found = search.found(rows, query, sort, only, max(first, 0))
     return {
         "of": len(rows),
-        "found": len(found),
+        "found": count,
         "first": first,
         "surveyed": surveyed,
-        "rows": [_row(row) for row in found[max(first, 0) : max(first, 0) + search.PAGE]],
+        "rows": [_row(row) for row in found],
     }
+
+
+def warm(target: str, image: str) -> Json:
+    """Read the functions of an image, so that a search need not wait for that."""
+    return {"of": len(_rows(target, image)[0])}
 
 
 def _rows(target: str, image: str) -> tuple[tuple[SymbolRow, ...], bool]:
@@ -70,7 +75,7 @@ def _of_image(target: str, image: scans.TargetImage, surveyed: bool) -> tuple[Sy
     table = scans.surveyed(target, image) if surveyed else None
     figures = search.figures_of(table) if table is not None else {}
     learn(symbol.name for symbol in found)
-    return tuple(SymbolRow(image, each, readable(each.name), figures.get(each.address)) for each in found)
+    return tuple(SymbolRow.of(image, each, readable(each.name), figures.get(each.address)) for each in found)
 
 
 def _row(row: SymbolRow) -> Json:
@@ -128,7 +133,7 @@ def preview(target: str, requests: list[str]) -> Json:
 
 #: All that a worker does.
 ANSWERS: Final[Mapping[str, Callable[..., Json]]] = {
-    "images": images, "symbols": symbols, "survey": survey, "function": function, "preview": preview,
+    "images": images, "warm": warm, "symbols": symbols, "survey": survey, "function": function, "preview": preview,
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import lru_cache
 from glob import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from gilk.engines.scan.subject import KERNEL, Subject, subjects
 from gilk.engines.scan.table import key_of, recall
@@ -70,11 +70,22 @@ def surveyed(target: str, image: TargetImage) -> SurveyTable | None:
     """The figures of a survey of the whole image, for which it need not be run there and then; None before there has
     been one. Those of a file are what they are where nothing else is mapped."""
     if target == KERNEL:
-        from gilk.engines.scan.kernel import recalled  # here: who looks at programs need not wait for it
-
-        shares = recalled(_kernel())
-        return next((share.table for share in shares or () if share.name == image.name), None)
+        return _recalled().get(image.name)
     return recall(key_of(image.file))
+
+
+class _Known:
+    """The figures of a kernel that was surveyed, by image: they are taken out of the cache once."""
+
+    shares: ClassVar[dict[str, SurveyTable]] = {}
+
+
+def _recalled() -> dict[str, SurveyTable]:
+    from gilk.engines.scan.kernel import recalled  # here: who looks at programs need not wait for it
+
+    if not _Known.shares:
+        _Known.shares = {share.name: share.table for share in recalled(_kernel()) or ()}
+    return _Known.shares
 
 
 @lru_cache(maxsize=1)

@@ -51,7 +51,7 @@ function draw(target) {
   if (target !== shownFor || !requests.length) return show(place);
   const result = h("div", { class: "plan", role: "status" });
   const line = `gilk run ${target.startsWith("pid-") ? `-p ${target.split("-")[1]} ` : ""}${requests.map((each) => `-i '${each}'`).join(" ")}`;
-  const running = !target.startsWith("file-");
+  const running = target.startsWith("pid-");
   show(place, h("section", { "aria-label": "Instruments chosen" },
     h("h2", null, plural(requests.length, "instrument"), " chosen"),
     h("ul", { class: "chosen" }, requests.map((each) => h("li", null, h("code", null, each),
@@ -60,7 +60,7 @@ function draw(target) {
       h("button", { onclick: () => preview(target, requests, result) }, "Preview the plan"),
       h("button", { class: "main", disabled: !running, onclick: (event) => begin(target, requests, event.target) }, "Begin"),
       h("button", { onclick: () => keep(target, []) }, "Clear")),
-    running ? null : h("p", null, "A file is not running: points can be looked at, not used."),
+    running ? null : h("p", null, "The window puts instruments into processes. The command below does it elsewhere."),
     result, command(line)));
 }
 
