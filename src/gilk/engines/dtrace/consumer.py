@@ -14,6 +14,7 @@ from gilk.engines.dtrace.acting import Acting, Formatted
 from gilk.engines.dtrace.aggregated import Aggregated
 from gilk.engines.dtrace.compiled import Compiled, ProgramText, compile_programs
 from gilk.engines.dtrace.enabling import Enabled, enable
+from gilk.engines.dtrace.kernel_names import KernelNames
 from gilk.engines.dtrace.names import Names
 from gilk.engines.dtrace.outlet import Outlet
 from gilk.engines.dtrace.symbols import SymbolNames
@@ -21,6 +22,7 @@ from gilk.engines.dtrace.tracing import Engine, Happening
 from gilk.engines.dtrace.world import SymbolContext
 from gilk.errors import OutOfMemory, UsageError
 from gilk.lang.d.macros import Macros
+from gilk.lang.d.meaning.world import World
 from gilk.lang.d.options import Options
 from gilk.lang.d.probes import DProbe
 from gilk.lang.d.reliance import ProbeStability, ProgramStability
@@ -60,10 +62,15 @@ class Consumer:
 
     def compile(self, listing: bool = False) -> None:
         """``listing``: descriptions may match nothing. Raises DoesNotCompile, NoSuchProbe."""
-        self.compiled = compile_programs(
-            self.texts, self.macros, self.options, SymbolContext(self.process), self._libraries()
-        )
+        self.compiled = compile_programs(self.texts, self.macros, self.options, self._world(), self._libraries())
         self.enabled = enable(self.compiled.program, self.process, listing or self.options.flag("zdefs"), self._kernel)
+
+    def _world(self) -> World:
+        if self._kernel is None:
+            return SymbolContext(self.process)
+        from gilk.engines.dtrace.kernel_world import KernelWorld  # here: few programs are about a kernel
+
+        return KernelWorld(self._kernel)
 
     @property
     def _kernel(self) -> KernelTarget | None:
@@ -155,7 +162,7 @@ class Consumer:
         yield Exited(1 if self.restored is False else self.exit_status, self.restored)
 
     def _acting(self, outlet: Outlet, formatted: Formatted) -> Acting:
-        names = Names(self.symbols, self.options)
+        names = Names(self.symbols, self.options, KernelNames(self._kernel))
         known, live = self.tracing.known, self.tracing.aggregations
         return Acting(self.options, names, Aggregated(known, live, self.options, names), outlet, formatted)
 

@@ -177,6 +177,11 @@ def store(p: Printing, at: int, node: ir.Expression, datum: Datum, value: Emit) 
             p.code.keep(address)
             p.code.call("load", at, Slot(address), datum.size)
             p.fails()
+    elif datum.kind is Kind.STACK:
+        p.code.call("stack", at, datum.size)
+    elif datum.kind in (Kind.SYM, Kind.MOD) and isinstance(node, ir.Call):
+        value(p, node.arguments[0])
+        p.code.emit("store 8", at)
     else:
         raise NotInKernel(_CALLED.get(datum.kind, f"{datum.kind}()"))
 

@@ -39,6 +39,9 @@ _ROWS = """
     divide          60      0   by, what, kind: bit 0 the rest, bit 1 signed; fault
     rand            20      0
     copy            20      8   from, to, size
+    stack           400     250 to, size
+    caller          1000    0
+    stackdepth      32000   0
 """
 
 

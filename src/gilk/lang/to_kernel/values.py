@@ -26,8 +26,8 @@ EVENT_PLACES = {
     "pid": (80, "load s32"), "tid": (84, "load s32"), "cpu": (88, "load s32"), "id": (92, "load u32"),
     "errno": (96, "load s32"), "ipl": (100, "load u32"),
 }  # fmt: skip
-_IDENTITY = {"ppid": 0, "uid": 1, "gid": 2, "euid": 3, "egid": 4}
-_ASKED = ("timestamp", "walltimestamp", "vtimestamp", "rand")
+_IDENTITY = {"ppid": 0, "uid": 1, "gid": 2, "euid": 3, "egid": 4, "curthread": 5, "by_processor": 6}
+_ASKED = ("timestamp", "walltimestamp", "vtimestamp", "rand", "caller", "stackdepth")
 
 
 def value(p: Printing, node: ir.Expression) -> None:

@@ -49,7 +49,10 @@ enum ilk_d_call {
 	ILK_D_CALL_DIVIDE = 24,
 	ILK_D_CALL_RAND = 25,
 	ILK_D_CALL_COPY = 26,
-	ILK_D_CALLS = 27
+	ILK_D_CALL_STACK = 27,
+	ILK_D_CALL_CALLER = 28,
+	ILK_D_CALL_STACKDEPTH = 29,
+	ILK_D_CALLS = 30
 };
 
 /* Name, cost, and cost for each eight bytes of the frame: instructions, at the most. */
@@ -81,6 +84,9 @@ enum ilk_d_call {
 	CALL(divide, 60, 0) \
 	CALL(rand, 20, 0) \
 	CALL(copy, 20, 8) \
+	CALL(stack, 400, 250) \
+	CALL(caller, 1000, 0) \
+	CALL(stackdepth, 32000, 0) \
 
 /* Size of its bytes, what follows, width in the frame, the bytes. */
 #define ILK_D_FORM_ROWS(FORM) \

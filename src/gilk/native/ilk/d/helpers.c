@@ -7,6 +7,7 @@
  */
 #include "task.h"
 #define GD_PROBES 128 /* costs of helpers count on it */
+#define ILK_D_DEEPEST 127 /* frames that stackdepth counts: the same */
 
 #include "../../abi/ilk_d_forms.h"
 #include "../../runtime/d/deeds.h"
@@ -285,6 +286,34 @@ HELPER(copyin_string)
 		GD_LOOP();
 	gd_zero(to + end, d - end);
 	return 1;
+}
+
+/* The kernel's stack. */
+
+HELPER(stack)
+{
+	struct ilk_run *run = run_of(frame);
+	u64 *to = at(run, a, b);
+	u64 count;
+
+	if (!to || b < 8 || (a | b) % 8)
+		return 0;
+	to[0] = 0;
+	count = 1 + ilk_d_stack(run->event.regs, to + 1, (u32)(b / 8 - 1));
+	gd_zero(to + count, b - 8 * count);
+	return 1;
+}
+
+HELPER(caller)
+{
+	u64 found[2];
+
+	return ilk_d_stack(run_of(frame)->event.regs, found, 2) == 2 ? found[1] : 0;
+}
+
+HELPER(stackdepth)
+{
+	return ilk_d_stack(run_of(frame)->event.regs, 0, ILK_D_DEEPEST);
 }
 
 /* The rest. */
