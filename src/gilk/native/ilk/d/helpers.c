@@ -358,7 +358,7 @@ HELPER(rand)
 }
 
 void *const ilk_d_helpers[] = {
-#define ILK_D_ENTRY_POINT(name, cost, per_word) d_##name,
+#define ILK_D_ENTRY_POINT(name, cost, per_word, sizes) d_##name,
 	ILK_D_CALL_ROWS(ILK_D_ENTRY_POINT)
 #undef ILK_D_ENTRY_POINT
 };
