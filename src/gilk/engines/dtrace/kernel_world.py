@@ -46,7 +46,7 @@ class KernelWorld:
         return any(self._of(each) is not None for each in self._modules(name))
 
     def _modules(self, name: str) -> Iterator[str]:
-        """What ``name`` means, each by its owner in /proc/kallsyms."""
+        """Those that ``name`` means, each by its owner in /proc/kallsyms."""
         if name in _CORE_NAMES:
             yield CORE
         for part in self.target.kernel.snapshot.parts:
@@ -142,7 +142,7 @@ class KernelWorld:
     # Functions.
 
     def arguments(self, probe: str) -> tuple[tuple[Type, int | None], ...] | None:
-        """Of fbt: those that BTF has. Clones such as ``name.isra.0`` have other parameters, and are not there."""
+        """Those of fbt that BTF has. Clones such as ``name.isra.0`` have other parameters, and are not there."""
         description = described(probe)
         if description.provider not in _OF_FUNCTIONS or description.name not in ("entry", "return"):
             return None
