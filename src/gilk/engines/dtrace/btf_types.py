@@ -57,6 +57,17 @@ class BtfTypes:
         given = [number for text, number in zip(words[::2], words[1::2], strict=True) if text or number]
         return self._type(proto.size), tuple(self._type(number) for number in given)
 
+    def tracepoint(self, name: str) -> tuple[Type, ...] | None:
+        """The types of a tracepoint's arguments, by the type of its probes. Raises ImageError."""
+        found = self._btf.find(f"btf_trace_{name}", TypeKind.TYPEDEF)
+        if found is None:
+            return None
+        proto = self._btf.bare(self._btf.bare(found.size).size)
+        if proto.kind is not TypeKind.FUNC_PROTO:
+            return None
+        words = self._btf.words(proto, 0, 2 * proto.count)
+        return tuple(self._type(number) for number in words[3::2])  # the first one is the probe's own
+
     def completed(self, record: Record) -> Record:
         """One with an origin here, with its members. Raises ImageError."""
         if record.complete:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from gilk.engines.dtrace import libraries, verbose
@@ -62,9 +62,10 @@ class Consumer:
 
     def compile(self, listing: bool = False) -> None:
         """``listing``: descriptions may match nothing. Raises DoesNotCompile, NoSuchProbe."""
-        self.compiled = compile_programs(self.texts, self.macros, self.options, self._world(), self._libraries())
+        self.compiled = compile_programs(self.texts, self.macros, self.options, self._world, self._libraries())
         self.enabled = enable(self.compiled.program, self.process, listing or self.options.flag("zdefs"), self._kernel)
 
+    @cached_property
     def _world(self) -> World:
         if self._kernel is None:
             return SymbolContext(self.process)
@@ -80,9 +81,10 @@ class Consumer:
         """Raises UsageError."""
         if self.options.flag("nolibs"):
             return []
+        own = libraries.OWN if self._kernel is None else libraries.OF_KERNELS
         directory = self.options.text("libdir")
         directories = (*self.library_directories, *([directory] if directory else []))
-        return libraries.wanted([text.source.text for text in self.texts], directories, self.process)
+        return libraries.wanted([text.source.text for text in self.texts], directories, self.process, own)
 
     @property
     def has_room(self) -> bool:
@@ -142,7 +144,7 @@ class Consumer:
     def _engine_there(self, target: KernelTarget) -> Engine:
         from gilk.engines.dtrace.kernel_engine import KernelEngine  # here: few programs are about a kernel
 
-        return KernelEngine(self.compiled.program, self.enabled, self.options, target)
+        return KernelEngine(self.compiled.program, self.enabled, self.options, target, self._world)
 
     def events(self, stop: Callable[[], bool], outlet: Outlet, formatted: Formatted) -> Iterator[Event]:
         """All that comes after `start`, as it is asked for: what actions want done is done as their turn comes.

@@ -16,7 +16,7 @@ from gilk.image.kernel.btf import Btf
 from gilk.image.kernel.kallsyms import CORE
 from gilk.lang.d.meaning.world import Symbol
 from gilk.lang.d.probes import described, is_glob
-from gilk.lang.types import ALIASES, INT64, VOID, Array, Pointer, Record, Type, basic
+from gilk.lang.types import ALIASES, INT64, VOID, Array, Pointer, Record, Type, basic, is_scalar
 from gilk.providers import IN_KERNEL
 from gilk.targets.kernel.image import types
 from gilk.targets.kernel.target import KernelTarget
@@ -144,6 +144,8 @@ class KernelWorld:
     def arguments(self, probe: str) -> tuple[tuple[Type, int | None], ...] | None:
         """Those of fbt that BTF has. Clones such as ``name.isra.0`` have other parameters, and are not there."""
         description = described(probe)
+        if description.provider == "rawtp":
+            return self._tracepoint(description.name)
         if description.provider not in _OF_FUNCTIONS or description.name not in ("entry", "return"):
             return None
         if not description.function or is_glob(description.function):
@@ -155,6 +157,17 @@ class KernelWorld:
             if found is not None:
                 value, given = found
                 return placed(given) if description.name == "entry" else ((INT64, 0), *returned(value))
+        return None
+
+    def _tracepoint(self, name: str) -> tuple[tuple[Type, int | None], ...] | None:
+        for owner in self._modules(""):
+            known = self._of(owner)
+            try:
+                found = known.tracepoint(name) if known is not None else None
+            except ImageError:
+                return None
+            if found is not None:
+                return tuple((type_, number if is_scalar(type_) else None) for number, type_ in enumerate(found))
         return None
 
     def _function(self, owner: str, name: str) -> tuple[Type, tuple[Type, ...]] | None:

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The conditions and arguments of the tables of a kernel's providers, compiled as a program's clauses are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gilk.engines.dtrace.compiled import ProgramText, compile_programs
+from gilk.lang import ir
+from gilk.lang.d.macros import Macros
+from gilk.lang.d.meaning.world import World
+from gilk.lang.d.options import Options
+from gilk.lang.syntax.source import Source
+from gilk.providers.kernel.probe import Row
+
+
+def givens(rows: Iterable[Row], world: World) -> dict[Row, ir.Given]:
+    """What each gives. Raises DoesNotCompile where the kernel's types are not those that the table was made for."""
+    known = list(dict.fromkeys(rows))
+    if not known:
+        return {}
+    text = ProgramText("table", Source("table", "\n".join(map(_clause, known))))
+    program = compile_programs([text], Macros({}, ("table",)), Options(), world).program
+    return {row: _given(clause.function) for row, clause in zip(known, program.clauses, strict=True)}
+
+
+def _clause(row: Row) -> str:
+    condition = f" /{row.condition}/" if row.condition else ""
+    return f"{row.at}{condition} {{ {' '.join(f'trace((int64_t)({each}));' for each in row.arguments)} }}"
+
+
+def _given(function: ir.Function) -> ir.Given:
+    traced = (one.values[0] for one in function.body if isinstance(one, ir.Data) and one.values)
+    return ir.Given(tuple(traced), condition=function.guard)
