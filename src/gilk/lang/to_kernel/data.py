@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import TypeGuard
 
 from gilk.lang import ir
 from gilk.lang.data import Datum, Kind
+from gilk.lang.to_kernel import strings
 from gilk.lang.to_kernel.code import WORD, Label, Slot
 from gilk.lang.to_kernel.printing import GLOBALS_START, Printing, Room
 from gilk.lang.to_kernel.refused import NotInKernel
@@ -50,12 +52,8 @@ def text(p: Printing, node: ir.Expression, at: int, size: int, value: Emit) -> N
         case ir.Literal(value=literal):
             data = _encoded(literal)[: min(size, p.strsize) - 1]
             p.code.call("constant", p.texts.place(data), len(data), at, size)
-        case ir.Call(name="execname"):
-            p.code.call("execname", at, size)
-        case ir.Call(name=name) if name in _PROBE_TEXTS:
-            p.code.call("probe_text", _PROBE_TEXTS.index(name), at, size)
-        case ir.Call(name="copyinstr", arguments=(address, *most)):
-            _copyin(p, (address, most[0] if most else None), at, size, value)
+        case ir.Call():
+            _called(p, node, at, size, value)
         case ir.Convert(operand=operand) if not isinstance(operand.type, String | Array):
             _copyin(p, (operand, None), at, size, value)
         case ir.Conditional():
@@ -63,9 +61,7 @@ def text(p: Printing, node: ir.Expression, at: int, size: int, value: Emit) -> N
         case ir.Place() if not p.nulls.is_marked(node):
             _variable(p, node, at, size)
         case ir.Keyed():
-            _keyed(p, node, at, size, value)
-        case ir.Call(name=name):
-            raise NotInKernel(f"{name}()")
+            _some(p, node, at, size, value)
         case ir.Let():
             with binding(p, node, value):
                 text(p, node.body, at, size, value)
@@ -76,6 +72,25 @@ def text(p: Printing, node: ir.Expression, at: int, size: int, value: Emit) -> N
             text(p, right, at, size, value)
         case _:
             raise NotInKernel("a string of this kind")
+
+
+def _called(p: Printing, node: ir.Call, at: int, size: int, value: Emit) -> None:
+    match node:
+        case ir.Call(name="execname"):
+            p.code.call("execname", at, size)
+        case ir.Call(name=name) if name in _PROBE_TEXTS:
+            p.code.call("probe_text", _PROBE_TEXTS.index(name), at, size)
+        case ir.Call(name="copyinstr", arguments=(address, *most)):
+            _copyin(p, (address, most[0] if most else None), at, size, value)
+        case ir.Call(name=name) if name in strings.FOUND:
+            _some(p, node, at, size, value)
+        case ir.Call(name=name) if name in strings.MADE:
+            with p.frame.room(p.strsize) as made:
+                strings.make(p, node, made, value, text)
+                p.fails()
+                _copy(p, made, p.strsize, at, size)
+        case ir.Call(name=name):
+            raise NotInKernel(f"{name}()")
 
 
 def _copy(p: Printing, source: int, length: int, at: int, size: int) -> None:
@@ -106,15 +121,27 @@ def binding(p: Printing, node: ir.Let, value: Emit) -> Iterator[None]:
         p.bound = outer
 
 
+def _look(p: Printing, node: ir.Keyed | ir.Call, at: int, size: int, value: Emit) -> None:
+    """A string that there may be, in the frame; rax: 1 where there is, else 0."""
+    if isinstance(node, ir.Keyed):
+        load_keyed(p, node, at, size, value)
+    else:
+        strings.make(p, node, at, value, text)
+    p.code.emit("extend u8")
+
+
+def _is_looked_at(node: ir.Expression) -> TypeGuard[ir.Keyed | ir.Call]:
+    return isinstance(node, ir.Keyed) or (isinstance(node, ir.Call) and node.name in strings.FOUND)
+
+
 def present(p: Printing, node: ir.Expression, value: Emit) -> None:
     """rax: 0 where the string is NULL, else 1. Raises NotInKernel."""
     if is_null(node):
         p.code.constant(0)
         return
     with p.frame.room(p.strsize) as at:
-        if isinstance(node, ir.Keyed):
-            load_keyed(p, node, at, p.strsize, value)
-            p.code.emit("extend u8")
+        if _is_looked_at(node):
+            _look(p, node, at, p.strsize, value)
             return
         if p.nulls.may_be(node):
             raise NotInKernel("a string that may be NULL")
@@ -163,11 +190,11 @@ def _variable(p: Printing, node: ir.Place, at: int, size: int) -> None:
         p.code.call("zero", at + taken, size - taken)
 
 
-def _keyed(p: Printing, node: ir.Keyed, at: int, size: int, value: Emit) -> None:
+def _some(p: Printing, node: ir.Keyed | ir.Call, at: int, size: int, value: Emit) -> None:
     """One that is not there is NULL, which cannot be read."""
     fine = Label()
     with p.frame.room(p.strsize) as found:
-        load_keyed(p, node, found, p.strsize, value)
+        _look(p, node, found, p.strsize, value)
         p.code.emit("test eax")
         p.code.branch("jnz", fine)
         p.code.call("fail", _FAULT_ADDRESS, 0)
@@ -213,9 +240,8 @@ def _compare_some(p: Printing, node: ir.Binary, at: tuple[int, int], value: Emit
 def _optional(p: Printing, node: ir.Expression, at: int, value: Emit) -> None:
     """A string in the frame, if there is one; rax: whether there is."""
     size = longest(p, node)
-    if isinstance(node, ir.Keyed):
-        load_keyed(p, node, at, size, value)
-        p.code.emit("extend u8")
+    if _is_looked_at(node):
+        _look(p, node, at, size, value)
     elif is_null(node) or not p.nulls.may_be(node):
         if not is_null(node):
             text(p, node, at, size, value)

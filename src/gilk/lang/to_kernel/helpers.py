@@ -43,6 +43,15 @@ _ROWS = """
     stack           400     250 2   to, size
     caller          1000    0   -
     stackdepth      32000   0   -
+    strlen          60      64  2   string, strsize
+    strjoin         100     280 4   to, string, string, strsize
+    substr          120     240 5   to, string, index, length, strsize
+    path_part       120     480 4   which, to, string, strsize
+    change_case     100     280 4   which, to, string, strsize
+    lltostr         5000    80  4   to, number, base, strsize; fault
+    strtoll         80      240 4   to, string, base, strsize; fault
+    find            80      240 5   which, to, string, character, strsize: 0 where it is not in there
+    swap            20      0   -   number, bytes
 """
 
 

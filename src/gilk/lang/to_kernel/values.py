@@ -8,7 +8,7 @@ from typing import Any
 
 from gilk.lang import effects, ir
 from gilk.lang.to_c.expressions import applied
-from gilk.lang.to_kernel import data, places
+from gilk.lang.to_kernel import data, places, strings
 from gilk.lang.to_kernel.code import WORD, Label, Slot
 from gilk.lang.to_kernel.forms import RCX
 from gilk.lang.to_kernel.printing import Printing, immediate, number, width
@@ -263,6 +263,15 @@ def _call(p: Printing, node: ir.Call) -> None:
         p.code.emit(form, at)
     elif node.name == "is_set":
         data.present(p, node.arguments[0], value)
+    elif node.name in strings.MADE | strings.FOUND:
+        data.present(p, node, value)  # computed for nothing but its faults
+    elif node.name == "strlen":
+        strings.length(p, node, value, data.text)
+    elif node.name == "strtoll":
+        strings.number(p, node, value, data.text)
+    elif node.name in strings.SWAPS:
+        strings.swap(p, node, value)
+        p.normalise(node.type)
     elif node.name in _IDENTITY:
         p.code.call("identity", _IDENTITY[node.name])
         p.normalise(node.type)

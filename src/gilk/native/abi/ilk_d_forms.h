@@ -53,7 +53,16 @@ enum ilk_d_call {
 	ILK_D_CALL_STACK = 27,
 	ILK_D_CALL_CALLER = 28,
 	ILK_D_CALL_STACKDEPTH = 29,
-	ILK_D_CALLS = 30
+	ILK_D_CALL_STRLEN = 30,
+	ILK_D_CALL_STRJOIN = 31,
+	ILK_D_CALL_SUBSTR = 32,
+	ILK_D_CALL_PATH_PART = 33,
+	ILK_D_CALL_CHANGE_CASE = 34,
+	ILK_D_CALL_LLTOSTR = 35,
+	ILK_D_CALL_STRTOLL = 36,
+	ILK_D_CALL_FIND = 37,
+	ILK_D_CALL_SWAP = 38,
+	ILK_D_CALLS = 39
 };
 
 /* Name, cost, and cost for each eight bytes: instructions, at the most; which numbers, from bit 0 on, tell
@@ -89,6 +98,15 @@ enum ilk_d_call {
 	CALL(stack, 400, 250, 2) \
 	CALL(caller, 1000, 0, 0) \
 	CALL(stackdepth, 32000, 0, 0) \
+	CALL(strlen, 60, 64, 2) \
+	CALL(strjoin, 100, 280, 8) \
+	CALL(substr, 120, 240, 16) \
+	CALL(path_part, 120, 480, 8) \
+	CALL(change_case, 100, 280, 8) \
+	CALL(lltostr, 5000, 80, 8) \
+	CALL(strtoll, 80, 240, 8) \
+	CALL(find, 80, 240, 16) \
+	CALL(swap, 20, 0, 0) \
 
 /* Size of its bytes, what follows, width in the frame, what it changes, the bytes. */
 #define ILK_D_FORM_ROWS(FORM) \

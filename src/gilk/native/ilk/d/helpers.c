@@ -15,6 +15,7 @@
 #include "helpers.h"
 #include "places.h"
 #include "run.h"
+#include "texts.h"
 
 /* Before any helper is called: code that no clause begins has a context of its own program, too. */
 void ilk_d_prepare(struct ilk_run *run)
