@@ -64,6 +64,18 @@ def test_arguments_have_the_types_of_the_function(kernel: KernelTarget) -> None:
     assert done.lines == ["zero 1 7770", "10", "1"]
 
 
+def test_system_calls_have_the_types_of_their_arguments(kernel: KernelTarget, calls: Path) -> None:
+    """As a call's format file has them: int and long, of which the upper bits mean nothing or all, and pointers."""
+    text = """
+        syscall::getpgid:entry /pid == $target/ { @ = sum(args[0]); @size[sizeof (args[0])] = count(); }
+        syscall::openat:entry /pid == $target/ { @names[args[0], copyinstr((uintptr_t)args[1])] = count(); }
+        syscall::newfstat:entry /pid == $target/ { @members[sizeof (args[1]->st_size)] = count(); }
+        syscall::msgsnd:entry /pid == $target/ { @text[args[1]->mtype, args[2]] = count(); }
+        END { printa("%@d\\n", @); printa("%d %@d\\n", @size); printa("%d %d %@d\\n", @text); }"""
+    total = sum(range(0x1000, 0x1000 + TIMES))
+    assert ran(kernel, text, [str(calls), str(TIMES)]).lines == [str(total), f"4 {TIMES}", f"1 100 {TIMES}"]
+
+
 def test_a_stack_is_the_one_that_ftrace_sees(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
     """From the function on to the system call; caller is the second, and stackdepth as many as there are."""
     name = "load_msg"

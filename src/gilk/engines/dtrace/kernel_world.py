@@ -9,6 +9,7 @@ from dataclasses import field
 from functools import cached_property
 
 from gilk.engines.dtrace.btf_types import BtfTypes
+from gilk.engines.dtrace.call_types import declared
 from gilk.engines.dtrace.kernel_variables import VARIABLES
 from gilk.engines.dtrace.parameters import placed, returned
 from gilk.errors import ImageError, TargetError
@@ -125,8 +126,8 @@ class KernelWorld:
             found = known.variable(name) if known is not None else None
         except ImageError:
             return None
-        declared = VARIABLES.get(name) if owner == CORE else None
-        return found if found is not None or declared is None else self._declared(declared)
+        row = VARIABLES.get(name) if owner == CORE else None
+        return found if found is not None or row is None else self._declared(row)
 
     def _declared(self, text: str) -> Type | None:
         """The type of a row: words of C, stars and at last a number of elements."""
@@ -136,7 +137,7 @@ class KernelWorld:
         found = self.type("", kind, tag) if kind in ("struct", "union", "enum") else None
         found = found or basic(tuple(name.split())) or ALIASES.get(name) or self.type("", "", name)
         for _ in range(words.count("*")):
-            found = Pointer(found or VOID)
+            found = Pointer(found or VOID)  # what is not known is but an address
         return Array(found, int(count.rstrip("]") or 0)) if found is not None and "[" in text else found
 
     # Functions.
@@ -146,6 +147,8 @@ class KernelWorld:
         description = described(probe)
         if description.provider == "rawtp":
             return self._tracepoint(description.name)
+        if description.provider == "syscall" and description.name == "entry":
+            return self._call(description.function)
         if description.provider not in _OF_FUNCTIONS or description.name not in ("entry", "return"):
             return None
         if not description.function or is_glob(description.function):
@@ -158,6 +161,13 @@ class KernelWorld:
                 value, given = found
                 return placed(given) if description.name == "entry" else ((INT64, 0), *returned(value))
         return None
+
+    def _call(self, name: str) -> tuple[tuple[Type, int | None], ...] | None:
+        """Those of a system call; None where the kernel does not tell, or a type that it tells is not known."""
+        words = declared(self.target.link, name) if name and not is_glob(name) else None
+        found = [self._declared(each) for each in words or ()]
+        given = [(type_, number) for number, type_ in enumerate(found) if type_ is not None and is_scalar(type_)]
+        return None if words is None or len(given) < len(words) else tuple(given)
 
     def _tracepoint(self, name: str) -> tuple[tuple[Type, int | None], ...] | None:
         for owner in self._modules(""):
