@@ -85,7 +85,7 @@ def test_a_stack_is_the_one_that_ftrace_sees(kernel: KernelTarget, guest: Guest,
         fbt::{name}:entry /pid == $target/ {{ @two[stack(2)] = count(); @names[sym(caller), mod(caller)] = count(); }}
         END {{ printa("%k %@d\\n", @); printa("depth %d %a %@d\\n", @depth); printa("two %k %@d\\n", @two);
                printa("names %a %a %@d\\n", @names); }}"""
-    done = ran(kernel, text, [str(calls), str(TIMES)])
+    done = ran(kernel, text, [str(calls), str(TIMES)], clausetime="100000")
     trace = shell(guest, "cd /sys/kernel/tracing; echo 0 > options/func_stack_trace\n" + TOLD)
     theirs = re.findall(r"=> (\S+)", trace.partition("<stack trace>")[2].partition("calls-")[0])
     frames = [line.strip() for line in done.lines if "`" in line and not line.startswith(("depth", "names"))]

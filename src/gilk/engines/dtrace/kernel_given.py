@@ -11,11 +11,12 @@ from gilk.lang.d.macros import Macros
 from gilk.lang.d.meaning.world import World
 from gilk.lang.d.options import Options
 from gilk.lang.syntax.source import Source
-from gilk.providers.kernel.probe import Row
+from gilk.providers.kernel.probe import TableRow
 
 
-def givens(rows: Iterable[Row], world: World) -> dict[Row, ir.Given]:
-    """What each gives. Raises DoesNotCompile where the kernel's types are not those that the table was made for."""
+def givens(rows: Iterable[TableRow], world: World) -> dict[TableRow, ir.Given]:
+    """The condition and arguments of each. Raises DoesNotCompile where the kernel has not the types that a row is about.
+    """
     known = list(dict.fromkeys(rows))
     if not known:
         return {}
@@ -24,7 +25,7 @@ def givens(rows: Iterable[Row], world: World) -> dict[Row, ir.Given]:
     return {row: _given(clause.function) for row, clause in zip(known, program.clauses, strict=True)}
 
 
-def _clause(row: Row) -> str:
+def _clause(row: TableRow) -> str:
     condition = f" /{row.condition}/" if row.condition else ""
     return f"{row.at}{condition} {{ {' '.join(f'trace((int64_t)({each}));' for each in row.arguments)} }}"
 

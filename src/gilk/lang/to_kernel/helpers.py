@@ -40,9 +40,9 @@ _ROWS = """
     divide          60      0   -   by, what, kind: bit 0 the rest, bit 1 signed; fault
     rand            20      0   -
     copy            20      8   3   from, to, size
-    stack           400     250 2   to, size
-    caller          1000    0   -
-    stackdepth      32000   0   -
+    stack           800     500 2   to, size
+    caller          2000    0   -
+    stackdepth      33000   0   -
     strlen          60      64  2   string, strsize
     strjoin         100     280 4   to, string, string, strsize
     substr          120     240 5   to, string, index, length, strsize

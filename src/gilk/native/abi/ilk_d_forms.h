@@ -95,9 +95,9 @@ enum ilk_d_call {
 	CALL(divide, 60, 0, 0) \
 	CALL(rand, 20, 0, 0) \
 	CALL(copy, 20, 8, 4) \
-	CALL(stack, 400, 250, 2) \
-	CALL(caller, 1000, 0, 0) \
-	CALL(stackdepth, 32000, 0, 0) \
+	CALL(stack, 800, 500, 2) \
+	CALL(caller, 2000, 0, 0) \
+	CALL(stackdepth, 33000, 0, 0) \
 	CALL(strlen, 60, 64, 2) \
 	CALL(strjoin, 100, 280, 8) \
 	CALL(substr, 120, 240, 16) \

@@ -7,7 +7,7 @@
  */
 #include "task.h"
 #define GD_PROBES 128 /* costs of helpers count on it */
-#define ILK_D_DEEPEST 127 /* frames that stackdepth counts: the same */
+#define ILK_D_DEEPEST 63 /* frames that stackdepth counts: the same */
 
 #include "../../abi/ilk_d_forms.h"
 #include "../../runtime/d/deeds.h"
