@@ -74,7 +74,7 @@ class InKernel:
         self._groups = list(dict.fromkeys(map(self._key, sorted(enabled.clauses)))) or [((), None)]
         self._code = printed(
             program, enabled, [clauses for clauses, _ in self._groups], options,
-            [self._givens[row] if row is not None else None for _, row in self._groups],
+            [self._givens.get(row) if row is not None else None for _, row in self._groups],
         )  # fmt: skip
         self._needs = {clause.number: facts(clause.function) for clause in program.clauses}
         self._driver = Driver(target.link)
@@ -151,7 +151,7 @@ class InKernel:
     def _insert_points(self, refused: dict[DProbe, str]) -> None:
         """Have the clauses of tracepoints run."""
         for probe, made in self._enabled.in_kernel:
-            if not made.point:
+            if not made.point or self._lacks_types(probe):
                 continue
             deep = any(number >= _OF_POINTS for number in self._used(probe).arguments)
             try:
@@ -198,16 +198,23 @@ class InKernel:
     def _used(self, probe: DProbe) -> Facts:
         """The facts about what is given the place's own arguments."""
         row = self._of_row.get(probe.number)
-        if row is not None:
+        if row in self._givens:
             given = self._givens[row]
             return union(facts(each) for each in (*given.arguments, given.condition) if each is not None)
         return union(self._needs[clause] for clause in self._enabled.clauses[probe.number])
 
     # Places.
 
+    def _lacks_types(self, probe: DProbe) -> bool:
+        row = self._of_row.get(probe.number)
+        return row is not None and row not in self._givens
+
     def _places(self, refused: dict[DProbe, str]) -> Iterator[_Place]:
         calls: dict[str, list[tuple[DProbe, KernelProbe]]] = defaultdict(list)
         for probe, made in self._enabled.in_kernel:
+            if self._lacks_types(probe):
+                refused[probe] = "the kernel has not the types that it is about"
+                continue
             if made.point:
                 continue
             if made.call is not None:

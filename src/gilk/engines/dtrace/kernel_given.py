@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
-from gilk.engines.dtrace.compiled import ProgramText, compile_programs
+from gilk.engines.dtrace.compiled import DoesNotCompile, ProgramText, compile_programs
 from gilk.lang import ir
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.meaning.world import World
@@ -15,14 +16,25 @@ from gilk.providers.kernel.probe import TableRow
 
 
 def givens(rows: Iterable[TableRow], world: World) -> dict[TableRow, ir.Given]:
-    """The condition and arguments of each. Raises DoesNotCompile where the kernel has not the types that a row is about.
-    """
+    """The condition and arguments of each; none of those rows that are about types that the kernel has not."""
     known = list(dict.fromkeys(rows))
-    if not known:
+    try:
+        return _compiled(known, world)
+    except DoesNotCompile:
+        found: dict[TableRow, ir.Given] = {}
+        for row in known:
+            with suppress(DoesNotCompile):
+                found.update(_compiled([row], world))
+        return found
+
+
+def _compiled(rows: Sequence[TableRow], world: World) -> dict[TableRow, ir.Given]:
+    """Raises DoesNotCompile."""
+    if not rows:
         return {}
-    text = ProgramText("table", Source("table", "\n".join(map(_clause, known))))
+    text = ProgramText("table", Source("table", "\n".join(map(_clause, rows))))
     program = compile_programs([text], Macros({}, ("table",)), Options(), world).program
-    return {row: _given(clause.function) for row, clause in zip(known, program.clauses, strict=True)}
+    return {row: _given(clause.function) for row, clause in zip(rows, program.clauses, strict=True)}
 
 
 def _clause(row: TableRow) -> str:
