@@ -19,7 +19,7 @@ from gilk.lang.d.options import Options
 from gilk.lang.d.probes import DProbe
 from gilk.lang.facts import Facts, facts, union
 from gilk.lang.to_kernel.refused import NotInKernel
-from gilk.providers.kernel.probe import KernelProbe, TableRow
+from gilk.providers.kernel.probe import KernelProbe, ProviderRow
 from gilk.providers.kernel.syscall import WAYS
 from gilk.session.kernel_session import KernelSession, clock_of
 from gilk.session.request import FiresSite, WantedSite
@@ -70,7 +70,7 @@ class InKernel:
         self._target, self._enabled = target, enabled
         rows = {probe.number: made.row for probe, made in enabled.in_kernel if made.row is not None}
         self._givens = givens(rows.values(), world)
-        self._of_row: dict[int, TableRow] = rows
+        self._of_row: dict[int, ProviderRow] = rows
         self._groups = list(dict.fromkeys(map(self._key, sorted(enabled.clauses)))) or [((), None)]
         self._code = printed(
             program, enabled, [clauses for clauses, _ in self._groups], options,
@@ -191,7 +191,7 @@ class InKernel:
     def _group(self, probe: DProbe) -> int:
         return self._groups.index(self._key(probe.number))
 
-    def _key(self, number: int) -> tuple[tuple[int, ...], TableRow | None]:
+    def _key(self, number: int) -> tuple[tuple[int, ...], ProviderRow | None]:
         """The clauses that a probe runs, and the row of a table that is between them and its place."""
         return tuple(self._enabled.clauses[number]), self._of_row.get(number)
 

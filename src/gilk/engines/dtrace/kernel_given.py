@@ -12,23 +12,23 @@ from gilk.lang.d.macros import Macros
 from gilk.lang.d.meaning.world import World
 from gilk.lang.d.options import Options
 from gilk.lang.syntax.source import Source
-from gilk.providers.kernel.probe import TableRow
+from gilk.providers.kernel.probe import ProviderRow
 
 
-def givens(rows: Iterable[TableRow], world: World) -> dict[TableRow, ir.Given]:
+def givens(rows: Iterable[ProviderRow], world: World) -> dict[ProviderRow, ir.Given]:
     """The condition and arguments of each; none of those rows that are about types that the kernel has not."""
     known = list(dict.fromkeys(rows))
     try:
         return _compiled(known, world)
     except DoesNotCompile:
-        found: dict[TableRow, ir.Given] = {}
+        found: dict[ProviderRow, ir.Given] = {}
         for row in known:
             with suppress(DoesNotCompile):
                 found.update(_compiled([row], world))
         return found
 
 
-def _compiled(rows: Sequence[TableRow], world: World) -> dict[TableRow, ir.Given]:
+def _compiled(rows: Sequence[ProviderRow], world: World) -> dict[ProviderRow, ir.Given]:
     """Raises DoesNotCompile."""
     if not rows:
         return {}
@@ -37,7 +37,7 @@ def _compiled(rows: Sequence[TableRow], world: World) -> dict[TableRow, ir.Given
     return {row: _given(clause.function) for row, clause in zip(rows, program.clauses, strict=True)}
 
 
-def _clause(row: TableRow) -> str:
+def _clause(row: ProviderRow) -> str:
     condition = f" /{row.condition}/" if row.condition else ""
     return f"{row.at}{condition} {{ {' '.join(f'trace((int64_t)({each}));' for each in row.arguments)} }}"
 

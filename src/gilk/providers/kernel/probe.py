@@ -28,7 +28,7 @@ class HasKernel(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class TableRow:
+class ProviderRow:
     """A line of a provider's table, in D: ``at`` describes the probe behind it, whose ``arg0`` and ``args[]`` the rest
     is about. ``condition``: the probe fires where it is not 0; "" is always. ``arguments``: arg0 and on of the probe.
     """
@@ -50,7 +50,7 @@ class KernelProbe:
     edge: str = "entry"
     call: int | None = None
     point: str = ""
-    row: TableRow | None = None
+    row: ProviderRow | None = None
     number: int = 0
 
 

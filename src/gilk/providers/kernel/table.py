@@ -13,25 +13,25 @@ from collections.abc import Iterator, Sequence
 
 from gilk.image.model import FunctionSpan
 from gilk.lang.d.probes import Description, is_glob
-from gilk.providers.kernel.probe import HasKernel, KernelProbe, TableRow
+from gilk.providers.kernel.probe import HasKernel, KernelProbe, ProviderRow
 from gilk.providers.kernel.rawtp import tracepoints
 
 _MODULE = "vmlinux"
 _EDGES = {"e": "entry", "r": "return"}
 
 
-def rows(text: str) -> tuple[TableRow, ...]:
+def rows(text: str) -> tuple[ProviderRow, ...]:
     """The table of that text."""
     return tuple(_row(line) for line in text.strip().splitlines())
 
 
-def _row(line: str) -> TableRow:
+def _row(line: str) -> ProviderRow:
     name, at, condition, arguments = (part.strip() for part in line.split("|", 3))
-    return TableRow(name, at, condition, tuple(part.strip() for part in arguments.split(";") if part.strip()))
+    return ProviderRow(name, at, condition, tuple(part.strip() for part in arguments.split(";") if part.strip()))
 
 
 def probes(
-    provider: str, table: Sequence[TableRow], target: HasKernel, description: Description
+    provider: str, table: Sequence[ProviderRow], target: HasKernel, description: Description
 ) -> Iterator[KernelProbe]:  # fmt: skip
     """Those of the table that the description means, and the kernel has."""
     fields = ((provider, description.provider), (_MODULE, description.module), ("", description.function))
@@ -45,18 +45,18 @@ def probes(
 
 
 def _made(
-    key: tuple[str, str, str, str], row: TableRow, target: HasKernel
-) -> tuple[tuple[str, str, str, str], FunctionSpan | None, str, None, str, TableRow] | None:
+    key: tuple[str, str, str, str], row: ProviderRow, target: HasKernel
+) -> tuple[tuple[str, str, str, str], FunctionSpan | None, str, None, str, ProviderRow] | None:
     """A probe without its number; None where the kernel has not what is behind it."""
     kind, _, name = row.at.partition(":")
     if kind == "t":
         found = name in tracepoints(target)
-        there = TableRow(row.name, f"rawtp:::{name}", row.condition, row.arguments)
+        there = ProviderRow(row.name, f"rawtp:::{name}", row.condition, row.arguments)
         return (key, None, "entry", None, name, there) if found else None
     span = _function(target, name)
     if span is None:
         return None
-    there = TableRow(row.name, f"fbt:{_MODULE}:{span.name}:{_EDGES[kind]}", row.condition, row.arguments)
+    there = ProviderRow(row.name, f"fbt:{_MODULE}:{span.name}:{_EDGES[kind]}", row.condition, row.arguments)
     return key, span, _EDGES[kind], None, "", there
 
 
