@@ -142,7 +142,16 @@ class Server(Answers):
         finally:
             self._end_unstarted()
             with contextlib.suppress(GilkError, OSError, ptrace.Late):
-                self.close()
+                if not self._stays():
+                    self.close()
+
+    def _stays(self) -> bool:
+        """Leave the target as it is, if that is what the client wanted; whether that is so."""
+        with contextlib.suppress(GilkError, OSError):
+            if self._keeper is not None and self._process is not None and self._keeper.leaves_all():
+                self._process.threads.release()
+                return True
+        return False
 
     def _send(self, answer: Answer, fds: tuple[int, ...]) -> None:
         wire.send(self._channel, answer, fds)
