@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -19,17 +18,18 @@ from gilk.errors import GilkError, MachineGone, StoreError, TargetError
 from gilk.runs.elsewhere import Elsewhere
 from gilk.runs.experiment.samples import schema_of
 from gilk.runs.kept import Recorder
-from gilk.runs.outcome import Result, added, numbers, refused_by_point
+from gilk.runs.outcome import Result, SessionOutcome, added, numbers, outcome_of, refused_by_point
 from gilk.session.base import BaseSession, Probe
 from gilk.session.broker.client_session import ClientSession
 from gilk.session.inlined import NamedFunctions
 from gilk.session.kernel_session import KernelSession
 from gilk.session.request import Request, Wanted, expand
+from gilk.targets.alive import lets_memory_go
 from gilk.targets.kernel.target import KernelTarget
 from gilk.targets.process import Process
 from gilk.trace.about import About, Tally
 from gilk.trace.calls import CallTable, pair
-from gilk.trace.clock import realtime_offset
+from gilk.trace.clock import Clock, realtime_offset
 from gilk.trace.store import Writer
 from gilk.trace.traced import TraceDescription
 from gilk.values import dataclass
@@ -39,7 +39,7 @@ _CALM = 0.2  # how full of 1 a buffer may be found, for there to be time to conv
 _WAITING = 1 << 29  # bytes that may wait to be converted; beyond, records are dropped rather than memory filled
 _PRESENT_EVERY = 0.05
 #: Bytes of each buffer: what a busy thread records in the time that gilk may have to wait for a processor.
-_RING = 16 << 20
+RING = 16 << 20
 _KERNEL_RING = 4 << 20  # bytes of each CPU's buffer of a record class
 _LATE, _LATE_PER_POINT = 60.0, 0.01  # seconds for a machine that may hang to take everything out
 
@@ -102,7 +102,7 @@ class Run:
             with self._unless_ended(process):
                 wanted = list(expand(process, requests))
                 self.asked.note(process, [r.spec.function for r in requests], ((w.loaded, w.function) for w in wanted))
-                self._put(ClientSession(process, points=max(len(wanted), 1), ring=_RING), wanted)
+                self._put(ClientSession(process, points=max(len(wanted), 1), ring=RING), wanted)
         if self.kernel is not None:
             wanted = list(expand(self.kernel, [request for request in self.requests if request.of_kernel]))
             points = max(len(wanted), 1)
@@ -140,8 +140,12 @@ class Run:
     def _about(self) -> About:
         rows = tuple(row for session in self.sessions for row in session.rows)
         pids = tuple(p.pid for p in self.processes)
-        clock = self.sessions[0].clock
-        return About(socket.gethostname(), self.command, pids, self._zero, realtime_offset(), clock, rows)
+        return About(socket.gethostname(), self.command, pids, self._zero, realtime_offset(), self.clock, rows)
+
+    @property
+    def clock(self) -> Clock:
+        """The clock by which samples are timed, once there is a session."""
+        return self.sessions[0].clock
 
     def wait(self, seconds: float | None, stop: Callable[[], bool], show: Callable[[Progress], None]) -> None:
         """Drain until every process has gone, the time is over, or ``stop`` says so; or until the machine elsewhere is
@@ -158,11 +162,15 @@ class Run:
             now = time.monotonic()
             if seconds is not None and now - self._began >= seconds:
                 return
-            time.sleep(self._drain())
+            self._rest(self._drain())
             if now - looked >= _TICK:
                 looked = now
                 self._look()
                 show(self.progress())
+
+    def _rest(self, seconds: float) -> None:
+        """Wait for so long, or until there is something to do."""
+        time.sleep(seconds)
 
     def _lose(self, error: MachineGone) -> None:
         """Go on with the records until now, which are all there will be."""
@@ -187,7 +195,7 @@ class Run:
 
         A buffer that fills up within a tick is emptied more often, as long as memory is left to put records aside.
         """
-        fullest = max(session.take() for session in self.sessions)
+        fullest = max((session.take() for session in self.sessions), default=0.0)
         waiting = sum(session.waiting for session in self.sessions)
         if fullest <= _CALM or waiting > _WAITING:
             for session in self.sessions:
@@ -205,7 +213,7 @@ class Run:
                 continue
             if not process.alive or (process.launched and process.wait() is not None):
                 self._ended.add(process.pid)
-            elif present and not process.keeper.is_present() and not _ending(process):
+            elif present and not process.keeper.is_present() and not lets_memory_go(process.pid):
                 self._ended.add(process.pid)
                 self.partial = True
                 self.notes.append(f"process {process.pid} executed another program; its probes went with the old one")
@@ -245,39 +253,46 @@ class Run:
         self._close_processes()
         return result
 
+    def _outcomes(self) -> list[SessionOutcome]:
+        return [outcome_of(session) for session in self.sessions]
+
+    def counts(self) -> dict[str, int]:
+        """Hits by the name of the point, until now."""
+        return added([session.counts() for session in self.sessions])
+
     def _result(self) -> Result:
-        counts = added([session.counts() for session in self.sessions])
-        tactics = added([session.tactics() for session in self.sessions])
-        refusals = added([session.refusals() for session in self.sessions])
-        restored = self._restored()
+        parts = self._outcomes()
+        counts, tactics = added([part.counts for part in parts]), added([part.tactics for part in parts])
+        refusals = added([part.refusals for part in parts])
+        restored = self._restored(parts)
         told = self._numbers(tactics, refusals)
-        for session in self.sessions:
-            doubts = "; ".join(session.doubts())
+        for part in parts:
+            doubts = "; ".join(part.doubts)
             if doubts:
                 self.partial = True
                 self.notes.append(
                     f"stream-corrupt: the program wrote into gilk's own memory, so it is not known {doubts}"
                 )
         self.notes += self.asked.stripped()
-        refused = [each for session in self.sessions for each in session.refused_points()]
+        refused = [each for part in parts for each in part.refused_points]
         return Result(
             counts, self._calls(), told, tactics, refusals, restored, self.partial, self.notes, "", refused,
             self.asked.inlined(),
         )  # fmt: skip
 
-    def _restored(self) -> bool | None:
+    def _restored(self, parts: list[SessionOutcome]) -> bool | None:
         """Whether all code is what it was; None where nobody knows yet."""
         if self.lost:
             return None
-        if not all(session.goes_on or session.restored is True for session in self.sessions):
+        if not all(part.goes_on or part.restored is True for part in parts):
             self.notes.append("the code of a process could not be compared with, or is not, what it was")
             return False
-        shared = [session.code.who for session in self.sessions if session.goes_on]
+        shared = [part.who for part in parts if part.goes_on]
         self.notes += (f"{who} has probes of other sessions: its code is compared when the last ends" for who in shared)
         return None if shared else True
 
     def _numbers(self, tactics: dict[str, int], refusals: dict[str, int]) -> dict[str, Any]:
-        return numbers(self.sessions, tactics, refusals)
+        return numbers(self._outcomes(), tactics, refusals)
 
     def _calls(self) -> CallTable | None:
         if not any(row.kind in ("time-entry", "time-head") for session in self.sessions for row in session.rows):
@@ -335,14 +350,3 @@ class Run:
                 continue
             with contextlib.suppress(GilkError):  # a session has told already
                 process.close()
-
-
-def _ending(process: Process) -> bool:
-    """Whether it has let its memory go, and its program with it (proc(5)): it has ended, or is about to."""
-    try:
-        os.readlink(f"/proc/{process.pid}/exe")
-    except FileNotFoundError:
-        return True
-    except OSError:
-        pass
-    return False

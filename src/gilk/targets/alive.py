@@ -56,3 +56,23 @@ def is_going(tid: int) -> bool:
             return True
         time.sleep(0.001)
     return False
+
+
+def turns(pid: int, tid: int) -> int:
+    """How often the thread was given a processor (Documentation/scheduler/sched-stats.rst); 0 if that is not known."""
+    try:
+        with open(f"/proc/{pid}/task/{tid}/schedstat", "rb", buffering=0) as file:
+            return int(file.read().split()[2])
+    except OSError:
+        return 0
+
+
+def lets_memory_go(pid: int) -> bool:
+    """Whether it has let its memory go, and its program with it (proc(5)): it has ended, or is about to."""
+    try:
+        os.readlink(f"/proc/{pid}/exe")
+    except FileNotFoundError:
+        return True
+    except OSError:
+        pass
+    return False

@@ -81,7 +81,7 @@ class Staged(run.Run):
         """Insert as in a plain run: processes, then the kernel."""
         for process in self.processes if any(not item.of_kernel for item in self.items) else ():
             meant = self._meant(process, process.pid)
-            self._prepare(meant, process.pid, ClientSession(process, _capacity(meant), ring=run._RING))
+            self._prepare(meant, process.pid, ClientSession(process, _capacity(meant), ring=run.RING))
         if self.kernel is not None:
             meant = self._meant(self.kernel, 0)
             self._prepare(meant, 0, KernelSession(self.kernel, _capacity(meant), run._KERNEL_RING, self.flight))
