@@ -183,6 +183,9 @@ class FollowedRun(Run):
                 program.process.close()
             program.process = None
 
+    def _look(self) -> None:
+        """Nothing: ends, and programs that are executed, are news."""
+
     def _over(self) -> bool:
         return all(tree.fileno() < 0 for tree in self._trees.values())
 
