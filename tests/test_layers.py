@@ -207,7 +207,6 @@ KNOWS_PROCESSES = {
     "engines/dtrace/libraries",
     "engines/dtrace/mounts",
     "runs/experiment/targets",
-    "runs/run",
     "engines/scan/subject",
     "trace/threads",
 }

@@ -25,14 +25,14 @@ from gilk.targets.shared_memory import Taken
 from gilk.targets.sharing import is_same_memory
 from gilk.targets.shelter import Shelter
 from gilk.targets.system_calls import SystemCalls
-from gilk.targets.tree import Tree
+from gilk.targets.tree import ProcessTree
 from gilk.targets.world import PtracedThreads
 
 
 class LinuxProcess:
     """See traced.py. All calls come from one OS thread, as ptrace(2) demands."""
 
-    def __init__(self, pid: int, tree: Tree | None = None) -> None:
+    def __init__(self, pid: int, tree: ProcessTree | None = None) -> None:
         """``tree``: those that it belongs to, if they are followed. Raises TargetError `no-such-process`,
         `no-permission`."""
         self.pid = pid

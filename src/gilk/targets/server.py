@@ -16,7 +16,7 @@ from gilk.targets.answers import Answer, Answers
 from gilk.targets.keeper import Keeper
 from gilk.targets.launch import Command, ProcessEnd
 from gilk.targets.linux import LinuxProcess
-from gilk.targets.tree import Tree
+from gilk.targets.tree import ProcessTree
 from gilk.targets.world import PtracedThreads
 
 _FIRST = -20  # nice(2)
@@ -28,7 +28,7 @@ class Server(Answers):
     ``tree``: what is traced. ``follow``: called with the line on which the client is told of processes that begin.
     """
 
-    def __init__(self, channel: socket.socket, tree: Tree, follow: Callable[[socket.socket], None]) -> None:
+    def __init__(self, channel: socket.socket, tree: ProcessTree, follow: Callable[[socket.socket], None]) -> None:
         super().__init__()
         self.channel, self._tree, self._follow = channel, tree, follow
         self._process: LinuxProcess | None = None

@@ -22,7 +22,7 @@ from gilk.errors import GilkError
 from gilk.targets import launch, ptrace, wire
 from gilk.targets.apart import KEEPER, stand_apart
 from gilk.targets.server import Server
-from gilk.targets.tree import Tree
+from gilk.targets.tree import ProcessTree
 
 _TICK = 0.005  # seconds, for threads that were asked to stop and have not
 _LOOK = 0.1  # seconds, for processes that come to share the target's memory
@@ -37,7 +37,7 @@ class Serving:
     programs that are executed."""
 
     def __init__(self, channel: socket.socket) -> None:
-        self._tree = Tree()
+        self._tree = ProcessTree()
         self._servers = [Server(channel, self._tree, self._follow)]
         self._news: socket.socket | None = None
         self._children = -1  # a signalfd, while a tree is followed

@@ -47,7 +47,7 @@ class TreeEnded:
 News = Executed | ProgramEnded | TreeEnded
 
 
-class Tree:
+class ProcessTree:
     """All calls come from one OS thread, as ptrace(2) demands. ``news`` are for the client, which takes them away."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ from gilk.targets.kernel_threads import is_kernels
 from gilk.targets.sharing import MemorySharing, shared_memory
 from gilk.targets.thread import Thread
 from gilk.targets.tracers import only_keepers
-from gilk.targets.tree import Tree
+from gilk.targets.tree import ProcessTree
 
 _EINTR, _ERESTARTNOHAND = -4 & (1 << 64) - 1, -514 & (1 << 64) - 1
 
@@ -43,9 +43,9 @@ class PtracedThreads:
     The kernel's own among them (kernel_threads.py) are left alone: they execute no code that could be changed.
     """
 
-    def __init__(self, pid: int, tree: Tree | None = None) -> None:
+    def __init__(self, pid: int, tree: ProcessTree | None = None) -> None:
         """``tree``: the threads stay traced while they run, if it is followed."""
-        self.pid, self.tree = pid, tree or Tree()
+        self.pid, self.tree = pid, tree or ProcessTree()
         self.threads: dict[int, Thread] = {}
         self.exit_status: int | None = None  # as from wait(2), once the process is seen to have ended
         self._late: set[int] = set()  # ours, asked to stop, and not yet seen to have done so or to have ended
