@@ -146,7 +146,7 @@ def test_children_of_a_server_that_was_attached_to(tmp_path: Path) -> None:
                 assert server.stdout.readline() == b"0 %d\n" % (turn + 1)
             client.send_signal(signal.SIGINT)
             report = json.loads(client.stdout.read().splitlines()[-1])
-        assert report["counts"] == {"server:served:entry": 5} and report["restored"] is True
+        assert report["counts"] == {"server:served:entry": 5} and report["restored"] is True, json.dumps(report)
         assert [sum(one["counts"].values()) for one in report["programs"]] == [2, 1, 1, 1]
         assert not differences(server.pid) and not leftovers(server.pid) and tracer(server.pid) == 0
         server.stdin.close()

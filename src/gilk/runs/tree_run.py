@@ -92,6 +92,9 @@ class TreeRun(Run):
                     self._over_with(self._programs.get((root, news.program)))
                 case TreeEnded():
                     tree.close()
+        if tree.lost:
+            self.partial = True
+            self.notes.append(f"process {root} is followed no more: the process that held it has gone (keeper-gone)")
 
     def _begun(self, root: int, tree: TreeClient, news: Executed) -> None:
         program = FollowedProgram(news.pid, program_of(news.pid))

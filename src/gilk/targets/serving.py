@@ -63,7 +63,8 @@ class Serving:
             for server in self._servers:
                 server.look_around()
         if self._children in there:
-            os.read(self._children, _SIGNALS)
+            with contextlib.suppress(BlockingIOError):  # the kernel has taken it back
+                os.read(self._children, _SIGNALS)
         if self._news is not None and self._news.fileno() in there:
             self._hear_of_news()
         for server in [lines[fd] for fd in there if fd in lines]:

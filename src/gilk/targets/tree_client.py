@@ -38,6 +38,7 @@ class TreeClient:
         self._line, theirs = socket.socketpair()
         self._line.settimeout(_PATIENCE)
         self._waiting: list[News] = []
+        self.lost = False  # the keeper has gone, and nobody is followed any more
         try:
             process.keeper.follow(theirs.fileno())
         except BaseException:
@@ -105,6 +106,7 @@ class TreeClient:
             yield
         except (wire.ChannelClosed, TimeoutError):
             self._line.close()
+            self.lost = True
 
     def close(self) -> None:
         """Follow nobody any more; when it is done, nobody but those with probes is traced."""
