@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gilk.session.base import BaseSession
@@ -97,3 +97,14 @@ def numbers(parts: Sequence[SessionOutcome], tactics: Mapping[str, int], refusal
         "refused": sum(refusals.values()),
         "activation_ms": 1000 * sum(part.numbers["activation"] for part in parts),
     }
+
+
+def restored_of(parts: Sequence[SessionOutcome], note: Callable[[str], object]) -> bool | None:
+    """Whether all code is what it was; None where nobody knows yet. ``note`` is told why it is not True."""
+    if not all(part.goes_on or part.restored is True for part in parts):
+        note("the code of a process could not be compared with, or is not, what it was")
+        return False
+    shared = [part.who for part in parts if part.goes_on]
+    for who in shared:
+        note(f"{who} has probes of other sessions: its code is compared when the last ends")
+    return None if shared else True

@@ -18,7 +18,7 @@ from gilk.errors import GilkError, MachineGone, StoreError, TargetError
 from gilk.runs.elsewhere import Elsewhere
 from gilk.runs.experiment.samples import schema_of
 from gilk.runs.kept import Recorder
-from gilk.runs.outcome import Result, SessionOutcome, added, numbers, outcome_of, refused_by_point
+from gilk.runs.outcome import Result, SessionOutcome, added, numbers, outcome_of, refused_by_point, restored_of
 from gilk.session.base import BaseSession, Probe
 from gilk.session.broker.client_session import ClientSession
 from gilk.session.inlined import NamedFunctions
@@ -27,6 +27,7 @@ from gilk.session.request import Request, Wanted, expand
 from gilk.targets.alive import lets_memory_go
 from gilk.targets.kernel.target import KernelTarget
 from gilk.targets.process import Process
+from gilk.targets.unseen import Unseen
 from gilk.trace.about import About, Tally
 from gilk.trace.calls import CallTable, pair
 from gilk.trace.clock import Clock, realtime_offset
@@ -72,6 +73,8 @@ class Run:
     lost: MachineGone | None = None  # why the other machine cannot be asked any more
     _ended: set[int] = field(default_factory=set)
     _kept: Recorder = field(default_factory=Recorder)
+    _unseen: list[Unseen] = field(default_factory=list)
+    tells_of_unseen: bool = True  # programs that processes begin, and that have no instruments, are named
     asked: NamedFunctions = field(default_factory=NamedFunctions)
     _zero: int = 0  # time 0 of all samples, in ns of our CLOCK_MONOTONIC
     _began: float = 0.0
@@ -90,6 +93,7 @@ class Run:
         except BaseException:
             self.abort()
             raise
+        self._unseen = [Unseen(process.pid) for process in self.processes if self.tells_of_unseen]
         for process in self.processes:
             process.release()
         if self.elsewhere is not None and self.command:
@@ -204,7 +208,9 @@ class Run:
         return _TICK * _CALM / fullest / 4
 
     def _look(self) -> None:
-        """Notice processes that have ended or become another program."""
+        """Notice processes that have ended or become another program, and programs that they have begun."""
+        for unseen in self._unseen:
+            unseen.look()
         present = time.monotonic() - self._looked > _PRESENT_EVERY
         if present:
             self._looked = time.monotonic()
@@ -233,6 +239,7 @@ class Run:
     def finish(self) -> Result:
         """Take everything out, and say what there was. Notes what went wrong instead of raising."""
         duration = int((time.monotonic() - self._began) * 1e9)
+        self.notes += [f"{remark}; gilk run --follow sees such" for one in self._unseen if (remark := one.remark)]
         self._hurry()
         for session in self.sessions:
             try:
@@ -264,7 +271,7 @@ class Run:
         parts = self._outcomes()
         counts, tactics = added([part.counts for part in parts]), added([part.tactics for part in parts])
         refusals = added([part.refusals for part in parts])
-        restored = self._restored(parts)
+        restored = None if self.lost else restored_of(parts, self.notes.append)
         told = self._numbers(tactics, refusals)
         for part in parts:
             doubts = "; ".join(part.doubts)
@@ -279,17 +286,6 @@ class Run:
             counts, self._calls(), told, tactics, refusals, restored, self.partial, self.notes, "", refused,
             self.asked.inlined(),
         )  # fmt: skip
-
-    def _restored(self, parts: list[SessionOutcome]) -> bool | None:
-        """Whether all code is what it was; None where nobody knows yet."""
-        if self.lost:
-            return None
-        if not all(part.goes_on or part.restored is True for part in parts):
-            self.notes.append("the code of a process could not be compared with, or is not, what it was")
-            return False
-        shared = [part.who for part in parts if part.goes_on]
-        self.notes += (f"{who} has probes of other sessions: its code is compared when the last ends" for who in shared)
-        return None if shared else True
 
     def _numbers(self, tactics: dict[str, int], refusals: dict[str, int]) -> dict[str, Any]:
         return numbers(self._outcomes(), tactics, refusals)

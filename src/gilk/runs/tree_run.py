@@ -62,6 +62,7 @@ class TreeRun(Run):
 
     def _follow_all(self) -> None:
         """From now on; the programs of the processes themselves are the first. Raises TargetError."""
+        self.tells_of_unseen = False
         for process in self.processes:
             self._trees[process.pid] = TreeClient(process)
             self._programs[process.pid, 0] = FollowedProgram(process.pid, program_of(process.pid), process)

@@ -66,7 +66,7 @@ class Staged(run.Run):
     _left: set[int] = field(default_factory=set)
 
     def begin(self, planning: AbstractContextManager[None] | None = None) -> None:
-        self._zero = time.monotonic_ns()
+        self._zero, self.tells_of_unseen = time.monotonic_ns(), False  # a workload may begin what it likes
         super().begin(planning)
         self._began = time.monotonic()
         self._released = time.monotonic_ns() - self._zero
