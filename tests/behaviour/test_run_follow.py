@@ -207,6 +207,30 @@ def test_all_are_clean_when_the_client_is_killed(tmp_path: Path) -> None:
             assert wait_for(lambda pid=pid, ticks=ticks: cpu(pid) > ticks)
 
 
+def test_all_go_on_when_the_keeper_is_killed(tmp_path: Path) -> None:
+    """They keep their probes, which `gilk restore` takes out."""
+    with two_loops(tmp_path) as (client, pids):
+        keeper = tracer(pids[0])
+        assert keeper and {tracer(pid) for pid in pids} == {keeper}
+        os.kill(keeper, signal.SIGKILL)
+        client.wait()
+        for pid in pids[1:]:
+            ticks = cpu(pid)
+            assert wait_for(lambda pid=pid, ticks=ticks: cpu(pid) > ticks) and tracer(pid) == 0
+            assert run_gilk("restore", str(pid)).returncode == 0
+            assert not differences(pid)
+
+
+def test_a_script_and_a_static_program(tmp_path: Path) -> None:
+    source = '__attribute__((noipa)) void tick(void) { __asm__ volatile(""); }\nint main(void) { tick(); return 0; }'
+    program = compile_text(tmp_path, "fixed", source, "-O1", "-static")
+    script = tmp_path / "script"
+    script.write_text(f"#!/bin/sh\n{program}\n{program}; true\n")
+    script.chmod(0o755)
+    report = followed("fixed:tick:entry=count", script)
+    assert report["counts"] == {"fixed:tick:entry": 2} and len(report["programs"]) == 3
+
+
 def test_a_stopped_job_stays_stopped(tmp_path: Path) -> None:
     """Nobody runs whom somebody else has stopped, though its threads are traced; and SIGCONT wakes it."""
     with two_loops(tmp_path) as (_, pids):

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from gilk.targets.maps import program_of
 from gilk.targets.selecting import is_instrumented
 
-_EVERY = 0.05  # seconds between looks
+_EVERY = 0.05  # seconds between looks, at the least
+_REST = 20  # times as long as a look has taken, before the next: where there are many threads, it takes long
 _YOUNG = 1.0  # seconds in which a new process is looked at each time; then it is every so long
 _NAMED = 5
 
@@ -34,12 +35,13 @@ class Unseen:
         now = self._now()
         if not self._active or now < self._due:
             return
-        self._due = now + _EVERY
+        began = time.perf_counter()
         program = program_of(self._pid)
         if program and program != self._program:
             self._executed[self._pid] = program
         for pid in self._begun():
             self._look_at(pid, now)
+        self._due = now + max(_EVERY, _REST * (time.perf_counter() - began))
 
     def _begun(self) -> set[int]:
         """All processes that were begun, directly or not; those seen once also when their parents have gone."""
