@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterable
 
 from gilk.errors import UsageError
-from gilk.runs.experiment.samples import schema_of
 from gilk.runs.outcome import Result
 from gilk.runs.run import RING
+from gilk.runs.sample_columns import schema_of
 from gilk.runs.tree_run import FollowedProgram, TreeRun
 from gilk.session.base import BaseSession, Probe
 from gilk.session.broker.client_session import ClientSession

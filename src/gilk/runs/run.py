@@ -16,17 +16,17 @@ import pyarrow as pa
 
 from gilk.errors import GilkError, MachineGone, StoreError, TargetError
 from gilk.runs.elsewhere import Elsewhere
-from gilk.runs.experiment.samples import schema_of
 from gilk.runs.kept import Recorder
 from gilk.runs.outcome import Result, SessionOutcome, added, numbers, outcome_of, refused_by_point, restored_of
+from gilk.runs.sample_columns import schema_of
 from gilk.session.base import BaseSession, Probe
 from gilk.session.broker.client_session import ClientSession
 from gilk.session.inlined import NamedFunctions
 from gilk.session.kernel_session import KernelSession
 from gilk.session.request import Request, Wanted, expand
-from gilk.targets.alive import lets_memory_go
 from gilk.targets.kernel.target import KernelTarget
 from gilk.targets.process import Process
+from gilk.targets.program import has_let_go
 from gilk.targets.unseen import Unseen
 from gilk.trace.about import About, Tally
 from gilk.trace.calls import CallTable, pair
@@ -219,7 +219,7 @@ class Run:
                 continue
             if not process.alive or (process.launched and process.wait() is not None):
                 self._ended.add(process.pid)
-            elif present and not process.keeper.is_present() and not lets_memory_go(process.pid):
+            elif present and not process.keeper.is_present() and not has_let_go(process.pid):
                 self._ended.add(process.pid)
                 self.partial = True
                 self.notes.append(f"process {process.pid} executed another program; its probes went with the old one")

@@ -65,14 +65,3 @@ def turns(pid: int, tid: int) -> int:
             return int(file.read().split()[2])
     except OSError:
         return 0
-
-
-def lets_memory_go(pid: int) -> bool:
-    """Whether it has let its memory go, and its program with it (proc(5)): it has ended, or is about to."""
-    try:
-        os.readlink(f"/proc/{pid}/exe")
-    except FileNotFoundError:
-        return True
-    except OSError:
-        pass
-    return False

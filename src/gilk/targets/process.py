@@ -42,12 +42,15 @@ _AS_LONG_AS_IT_TAKES = frozenset(("launch", "run_until_linked", "run_to", "wait"
 
 
 class KeeperClient(Requests):
-    """Requests to the keeper's process, ``pid``; each raises what the keeper raised."""
+    """Requests to the keeper's process, ``pid``; each raises what the keeper raised. ``is_shared``: others may have a
+    part in its process, too."""
+
+    is_shared = False
 
     def __init__(self, made: Spawned | None = None) -> None:
         """``made``: one that answers for other processes, too."""
         super().__init__()
-        self._shared = made is not None
+        self._of_many = made is not None
         made = made or spawned()
         self.pid, self._reap, self._channel, self._ended = made.pid, made.reap, made.channel, made.ended
         self._channel.settimeout(_PATIENCE)  # also what is sent is taken, or it has gone
@@ -99,11 +102,11 @@ class KeeperClient(Requests):
     def follow(self, line: int) -> None:
         """Have the keeper follow what the process begins, and tell of it on this line (tree_client.py)."""
         self.ask("follow", fds=(line,))
-        self._shared = True
+        self._of_many = True
 
     def leave(self) -> None:
         """Let the keeper go; it undoes what is left, and has gone then, unless it answers for other processes, too."""
-        if self._shared and self._channel.fileno() >= 0:
+        if self._of_many and self._channel.fileno() >= 0:
             self._part()
             self.hand_over()
         else:

@@ -100,6 +100,9 @@ class Requests(ABC):
         """Make the change that was expected."""
         return cast(Outcome, self.ask("begin"))
 
+    def stay(self, word: int) -> None:
+        self.ask("stay", word)
+
     def close(self) -> bool:
         return bool(self.ask("close"))
 

@@ -20,6 +20,7 @@ from gilk.targets.exchanged import exchanged
 from gilk.targets.maps import CODE_NAME, DATA_NAME, Mapping, read_maps
 from gilk.targets.ours import led_to, written_by_us
 from gilk.targets.process import Process, attach
+from gilk.targets.program import name_of
 from gilk.targets.sharing import parent
 from gilk.values import dataclass
 
@@ -48,7 +49,7 @@ def restore(pid: int) -> Restored:
         maps = process.maps()
         if not any(mapping.path.startswith(CODE_NAME) for mapping in maps):
             raise TargetError("nothing-to-restore", f"there is no trace of gilk in process {pid}")
-        _check_abandoned(pid, {_session(mapping) for mapping in maps if mapping.path.startswith(CODE_NAME)})
+        _check_abandoned(pid, {session_of(mapping) for mapping in maps if mapping.path.startswith(CODE_NAME)})
         copies = tuple(exchanged(read_maps(pid), process.files.extents))
         if copies:
             process.keeper.ask("put_back", copies)
@@ -65,7 +66,12 @@ def restore(pid: int) -> Restored:
         return Restored(counts, tuple(stretch for _, others in found for stretch in others))
 
 
-def _session(mapping: Mapping) -> str:
+def is_kept(session: str) -> bool:
+    """Whether the session of that name has a keeper."""
+    return any(_keeps(int(entry.name), session) for entry in Path("/proc").iterdir() if entry.name.isdecimal())
+
+
+def session_of(mapping: Mapping) -> str:
     """Its name; it begins with the number of its first client (workspace.py)."""
     return mapping.path.removeprefix(CODE_NAME).split()[0]
 
@@ -73,7 +79,7 @@ def _session(mapping: Mapping) -> str:
 def _check_abandoned(pid: int, sessions: set[str]) -> None:
     """Raises TargetError `in-session` when one of them has a keeper."""
     for name in sessions:
-        if any(_keeps(int(entry.name), name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()):
+        if is_kept(name):
             raise TargetError(
                 "in-session",
                 f"process {pid} is in a session of gilk, which process {name.partition('-')[0]} began",
@@ -85,7 +91,7 @@ def _keeps(pid: int, name: str) -> bool:
     """Whether a process is the keeper of a session: it has its memory open. One of another user's, into which we may
     not look, is if its parent is who began that."""
     try:
-        if Path(f"/proc/{pid}/comm").read_text() != f"{KEEPER}\n":
+        if name_of(pid) != KEEPER:
             return False
         return any(f"{CODE_NAME}{name} " in f"{_link(fd)} " for fd in Path(f"/proc/{pid}/fd").iterdir())
     except PermissionError:

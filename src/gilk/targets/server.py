@@ -153,6 +153,14 @@ class Server(Answers):
         self._kept += fds
         self.answer(name, arguments, self._send)
 
+    def _stays(self) -> bool:
+        """Leave the target as it is, if that is what the client wanted; whether that is so."""
+        with contextlib.suppress(GilkError, OSError):
+            if self._keeper is not None and self._process is not None and self._keeper.leaves_all():
+                self._process.threads.release()
+                return True
+        return False
+
     def _send(self, answer: Answer, fds: tuple[int, ...]) -> None:
         wire.send(self.channel, answer, fds)
 
@@ -160,7 +168,8 @@ class Server(Answers):
         """The client has gone. Everything is undone before that is seen at the other end."""
         self._end_unstarted()
         with contextlib.suppress(GilkError, OSError, ptrace.Late):
-            self.close()
+            if not self._stays():
+                self.close()
         self.give_up_name()
         self.channel.close()
 

@@ -164,6 +164,11 @@ class MetFunction:
         return tuple(one for one in self.elements if one.moment is moment)
 
     @property
+    def partial(self) -> bool:
+        """Whether every aspect permits that calls of the function go without it."""
+        return not self.tracked and all(one.aspect.checked.partial for one in self.elements)
+
+    @property
     def observes_entries_only(self) -> bool:
         """Whether nothing waits for the function, or stands in its place."""
         return not self.tracked and all(
