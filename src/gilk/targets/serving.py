@@ -71,8 +71,8 @@ class Serving:
             self._hear(server)
 
     def _round(self) -> float | None:
-        """Seconds until one looks around again; None where nothing of ours is in a target."""
-        return _LOOK if any(server.has_something_in_it for server in self._servers) else None
+        """Seconds until one looks around again; None where nothing of ours is in a target, and nobody is followed."""
+        return _LOOK if self._tree.followed or any(server.has_something_in_it for server in self._servers) else None
 
     def _hear(self, server: Server) -> None:
         try:

@@ -170,15 +170,21 @@ class ProcessTree:
 
     def pump(self) -> None:
         """Let the threads go on that have stopped by themselves."""
-        for tid in (*self._running, *self._held):
-            try:
-                status = ptrace.stopped(tid)
-            except ProcessLookupError:
-                self._gone(tid, 0)
-                continue
-            if status is not None and self.note(tid, status) and os.WIFSTOPPED(status):
-                with contextlib.suppress(ProcessLookupError):
-                    _pass_on(tid, status)
+        seen: set[int] = set()
+        while fresh := {*self._running, *self._held} - seen:  # also those met on the way: the kernel has told of them
+            seen |= fresh
+            for tid in fresh:
+                self._go_on_if_stopped(tid)
+
+    def _go_on_if_stopped(self, tid: int) -> None:
+        try:
+            status = ptrace.stopped(tid)
+        except ProcessLookupError:
+            self._gone(tid, 0)
+            return
+        if status is not None and self.note(tid, status) and os.WIFSTOPPED(status):
+            with contextlib.suppress(ProcessLookupError):
+                _pass_on(tid, status)
 
     # The end.
 
