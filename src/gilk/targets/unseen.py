@@ -65,7 +65,7 @@ class Unseen:
 
     @property
     def remark(self) -> str:
-        """What is not seen, in a sentence; '' where that is nothing, as far as one knows."""
+        """A sentence about the programs that are not seen; '' where there are none, as far as one knows."""
         return remark(self._executed.values())
 
 
