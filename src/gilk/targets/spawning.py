@@ -42,7 +42,7 @@ def spawned() -> Spawned:
 
 
 def _forked() -> Spawned:
-    from gilk.targets import server  # it needs what its client does, and more
+    from gilk.targets import serving  # it needs what its client does, and more
 
     mine, theirs = socket.socketpair()
     pid = fork()
@@ -50,7 +50,7 @@ def _forked() -> Spawned:
         try:
             gc.freeze()  # what was the client's is never looked at again
             _let_go_of_files(theirs.fileno())
-            server.serve(theirs)
+            serving.serve(theirs)
         except Exception:
             sys.excepthook(*sys.exc_info())
         finally:
@@ -78,7 +78,7 @@ def _executed() -> Spawned:
 
     mine, theirs = socket.socketpair()
     # -P: nothing is imported from the current directory, which may be anyone's.
-    arguments = [sys.executable, "-P", "-m", "gilk.targets.server", str(theirs.fileno())]
+    arguments = [sys.executable, "-P", "-m", "gilk.targets.serving", str(theirs.fileno())]
     package = str(Path(__file__).resolve().parents[2])
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from gilk.engines.dtrace.machine import OtherMachine
     from gilk.targets.kernel.target import KernelTarget
     from gilk.targets.process import Process
+    from gilk.targets.unseen import Unseen
 
 _SIZES = ("bufsize", "aggsize", "dynvarsize", "specsize")
 _SMALLEST = 4096
@@ -58,6 +59,7 @@ class Consumer:
     tracing: Engine = field(init=False)
     symbols: SymbolNames = field(init=False)
     restored: bool | None = None  # at the end: whether the process is what it was; None without one
+    _unseen: Unseen | None = None
     _lowered: dict[str, int] = field(default_factory=dict)  # options that say more than there was memory for
 
     def compile(self, listing: bool = False) -> None:
@@ -119,6 +121,9 @@ class Consumer:
         self.tracing = self._tracing()
         self.tracing.begin()
         if self.process is not None:
+            from gilk.targets.unseen import Unseen  # here: a program without a process need not wait for it
+
+            self._unseen = Unseen(self.process.pid)
             self.process.release()
         if self.machine is not None:
             self.machine.release()
@@ -159,6 +164,8 @@ class Consumer:
         yield Ended()
         yield from acting.aggregated.left()
         yield from (Noted(note) for note in self.tracing.notes)
+        if self._unseen is not None and self._unseen.remark:
+            yield Noted(self._unseen.remark)
         yield from self.tracing.corruptions()  # once more, when all has been looked at
         self.tracing.close()
         yield Exited(1 if self.restored is False else self.exit_status, self.restored)
@@ -191,6 +198,8 @@ class Consumer:
         while not stop() and tracing.active and not tracing.full and self._goes_on():
             wait = tracing.fire_ticks()
             self._follow()
+            if self._unseen is not None:
+                self._unseen.look()
             now = time.monotonic()
             for n, (duty, rate) in enumerate(duties):
                 if now >= due[n]:
