@@ -114,6 +114,7 @@ class Loop:
         self._said = bytearray()
         self._heard = threading.Condition()
         self._lines = 0  # that line() has returned
+        self._end_of_line = 0  # bytes of its output that these are
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -128,10 +129,12 @@ class Loop:
     def line(self) -> str:
         """The next line that it prints; raises AssertionError when none comes."""
         with self._heard:
-            came = self._heard.wait_for(lambda: self._said.count(b"\n") > self._lines, PATIENCE)
+            begin = self._end_of_line
+            came = self._heard.wait_for(lambda: self._said.find(b"\n", begin) >= 0, PATIENCE)
             assert came, f"line {self._lines + 1} does not come: {ended(self.process)}"
-            self._lines += 1
-            return self._said.split(b"\n")[self._lines - 1].decode()
+            end = self._said.index(b"\n", begin)
+            self._lines, self._end_of_line = self._lines + 1, end + 1
+            return self._said[begin:end].decode()
 
     @property
     def pid(self) -> int:

@@ -4,23 +4,27 @@ whatever becomes of the others."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
 import gilk
-from tests.behaviour.harness import ENVIRONMENT, Loop, wait_for
+from tests.behaviour.harness import ENVIRONMENT, Loop, differences, leftovers, wait_for
 from tests.behaviour.waiting import PATIENCE
 from tests.programs.build import build
-from tests.session.broker.consumers import FUNCTIONS, Worker, consume, count, counting, follow
+from tests.session.broker.consumers import FUNCTIONS, Worker, consume, count, counting, follow, glance
 from tests.session.broker.test_several_consumers import expected, is_clean, play
 
 
@@ -95,6 +99,77 @@ def test_three_front_ends_at_once(traced: bool, tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(2, 5))
 def test_three_front_ends_for_long(seed: int, traced: bool, tmp_path: Path) -> None:
     together(75, tmp_path, seed, traced)
+
+
+class Busy(threading.Thread):
+    """Has a program play rounds one after the other, until it is told that it is over; ``rounds`` are how many."""
+
+    def __init__(self, loop: Loop) -> None:
+        super().__init__()
+        self._loop = loop
+        self.over = threading.Event()
+        self.rounds = 0
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            while not self.over.is_set():
+                play(self._loop, self.rounds + 1, 1)
+                self.rounds += 1
+        except BaseException as error:
+            self.error = error
+
+
+def visit(target: int, chance: random.Random, place: Path) -> None:
+    """Somebody comes to a process that is busy, and is killed at any moment, or leaves."""
+    front = chance.choice((*FRONT_ENDS[:3], lambda pid, _, files: glance(pid, files)))
+    place.mkdir()
+    visitor = front(target, tuple(chance.sample(FUNCTIONS, chance.randint(1, 4))), place)
+    match chance.randrange(4):
+        case 0:
+            threading.Event().wait(chance.uniform(0, 2))  # where it is by then does not matter
+            visitor.kill()
+        case 1:
+            visitor.wait_until_in()
+            visitor.finish()
+        case _:
+            visitor.wait_until_in()
+            visitor.kill()
+    shutil.rmtree(place)
+
+
+def busy(visits: Iterable[int], place: Path, seed: int) -> int:
+    """Three front ends count what a busy process calls, while others come and go; how many rounds it has played."""
+    chance = random.Random(seed)
+    with Loop([build("rounds")]) as loop:
+        chosen = [("one", other) for other in FUNCTIONS[1:]]
+        stay = [front(loop.pid, functions, place) for front, functions in zip(FRONT_ENDS, chosen, strict=False)]
+        for each in stay:
+            each.wait_until_in()
+        program = Busy(loop)
+        program.start()
+        try:
+            for number in visits:
+                visit(loop.pid, chance, place / f"visit-{number}")
+                assert program.is_alive(), program.error
+        finally:
+            program.over.set()
+            program.join(PATIENCE)
+        assert program.error is None, program.error
+        assert [each.finish() for each in stay] == [expected(functions, program.rounds) for functions in chosen]
+        assert wait_for(lambda: is_clean(loop.pid)), (differences(loop.pid), leftovers(loop.pid))
+    return program.rounds
+
+
+def test_a_busy_process(tmp_path: Path) -> None:
+    assert busy(range(3), tmp_path, seed=4) > 0
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("minutes", [10])
+def test_a_busy_process_for_long(minutes: float, tmp_path: Path) -> None:
+    end = time.monotonic() + 60 * minutes
+    assert busy(itertools.takewhile(lambda _: time.monotonic() < end, itertools.count()), tmp_path, seed=5) > 0
 
 
 @pytest.mark.parametrize("first", range(4))

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from gilk.api import machine
 from gilk.cache.place import cache_dir
 from gilk.cli import checks, doctor, trials
 from gilk.cli.checks import Check, Status
@@ -93,13 +94,13 @@ def test_refused_memory_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(_: int) -> int:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(trials, "_code_mapping", refused)
+    monkeypatch.setattr(machine.trials, "_code_mapping", refused)
     assert trials.dual_mapping().status == Status.MISSING
 
 
 def test_wrong_code_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The write trial can fail: a write that does not arrive leaves the child's old code."""
-    monkeypatch.setattr(trials, "_returns", lambda value: bytes([0xB8, 41, 0, 0, 0, 0xC3]))
+    monkeypatch.setattr(machine.trials, "_returns", lambda value: bytes([0xB8, 41, 0, 0, 0, 0xC3]))
     assert trials.write_code().status == Status.MISSING
 
 

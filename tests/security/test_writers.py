@@ -28,7 +28,7 @@ WRITERS = {
     "lab/kernels.py": "in a directory where kernels are kept, or one of a run",
     "targets/apart.py": "its own name, /proc/self/comm",
     "engines/dtrace/outlet.py": "what -o or freopen() names, as a shell's redirection",
-    "cli/trials.py": "memory of a child of its own, to see whether that may be done",
+    "targets/trials.py": "memory of a child of its own, to see whether that may be done",
     "render/output.py": "a device or a pipe that a user names",
     "render/plot_draw.py": "the same",
     "engines/dtrace/provided.py": "the same",

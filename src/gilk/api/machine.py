@@ -6,7 +6,8 @@ from __future__ import annotations
 from gilk.arch.processor import flags as processor_flags
 from gilk.cache.place import intended as cache_place
 from gilk.private import complaints
+from gilk.targets import trials
 from gilk.targets.status import status_of
 from gilk.toolchain.compilers import compiler
 
-__all__ = ["cache_place", "compiler", "complaints", "processor_flags", "status_of"]
+__all__ = ["cache_place", "compiler", "complaints", "processor_flags", "status_of", "trials"]

@@ -8,7 +8,7 @@ from dataclasses import field
 import pyarrow as pa
 
 from gilk.errors import StoreError
-from gilk.runs.experiment.samples import padded
+from gilk.runs.sample_columns import padded
 from gilk.trace.about import About, Tally
 from gilk.trace.store import Writer
 from gilk.values import dataclass

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -17,9 +16,9 @@ import pyarrow as pa
 
 from gilk.errors import GilkError, MachineGone, StoreError, TargetError
 from gilk.runs.elsewhere import Elsewhere
-from gilk.runs.experiment.samples import schema_of
 from gilk.runs.kept import Recorder
 from gilk.runs.outcome import Result, added, numbers, refused_by_point
+from gilk.runs.sample_columns import schema_of
 from gilk.session.base import BaseSession, Probe
 from gilk.session.broker.client_session import ClientSession
 from gilk.session.inlined import NamedFunctions
@@ -27,6 +26,7 @@ from gilk.session.kernel_session import KernelSession
 from gilk.session.request import Request, Wanted, expand
 from gilk.targets.kernel.target import KernelTarget
 from gilk.targets.process import Process
+from gilk.targets.program import has_let_go
 from gilk.trace.about import About, Tally
 from gilk.trace.calls import CallTable, pair
 from gilk.trace.clock import realtime_offset
@@ -205,7 +205,7 @@ class Run:
                 continue
             if not process.alive or (process.launched and process.wait() is not None):
                 self._ended.add(process.pid)
-            elif present and not process.keeper.is_present() and not _ending(process):
+            elif present and not process.keeper.is_present() and not has_let_go(process.pid):
                 self._ended.add(process.pid)
                 self.partial = True
                 self.notes.append(f"process {process.pid} executed another program; its probes went with the old one")
@@ -335,14 +335,3 @@ class Run:
                 continue
             with contextlib.suppress(GilkError):  # a session has told already
                 process.close()
-
-
-def _ending(process: Process) -> bool:
-    """Whether it has let its memory go, and its program with it (proc(5)): it has ended, or is about to."""
-    try:
-        os.readlink(f"/proc/{process.pid}/exe")
-    except FileNotFoundError:
-        return True
-    except OSError:
-        pass
-    return False

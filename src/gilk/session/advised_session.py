@@ -11,7 +11,6 @@ from gilk.lang.c.advice import SHARED
 from gilk.session import advising
 from gilk.session.advising import Advice, AdvisedAccess, AdvisedCalls, AdvisedPlace
 from gilk.session.base import Points, Probe
-from gilk.session.broker.client import RemoteTracer
 from gilk.session.entry import Entry
 from gilk.session.places import Place, places_at
 from gilk.session.session import Session
@@ -36,7 +35,7 @@ class AdvisedSession(Session):
         self, process: Target, points: int = 4096, threads: int = 1024, ring: int = 1 << 16, private: int = 0
     ) -> None:
         """Raises UsageError `advice-alone`, TargetError."""
-        if isinstance(process, Process) and isinstance(process.keeper, RemoteTracer):
+        if isinstance(process, Process) and process.keeper.is_shared:
             raise UsageError("advice-alone", f"another session has {process.who}", "end that first")
         super().__init__(process, points, threads, ring, private=private)
         self._made: dict[Advice, CompiledAdvice] = {}

@@ -22,6 +22,7 @@ from gilk.targets import gates as held_threads
 from gilk.targets.batch import Batch
 from gilk.targets.changing import Changer, Outcome, Task
 from gilk.targets.copies import Copy, Units
+from gilk.targets.frames import hidden_restorers
 from gilk.targets.heirs import Heirs
 from gilk.targets.held import Held
 from gilk.targets.live_code import LiveBatch, LiveCode
@@ -229,7 +230,7 @@ class Keeper:
             for address, original in pieces:
                 self.memory.write(address, original)
 
-        self._changer.repair(undo)
+        self._changer.repair(undo, hidden_restorers(pieces, self.memory))
 
     # The end.
 

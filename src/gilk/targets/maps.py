@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gilk.errors import TargetError
 from gilk.splice.allocator import PAGE, REACH, Occupied
+from gilk.targets.program import name_of
 from gilk.targets.stat import HEAP_START, stat_of
 from gilk.values import dataclass
 
@@ -115,7 +116,7 @@ def link_of(pid: int, path: Path) -> str:
     redis-check-rdb, ls to busybox); '' where it has not. The process may call itself what it likes (prctl(2)): a name
     counts where a link of that name leads to its file."""
     with contextlib.suppress(OSError):
-        name = Path(f"/proc/{pid}/comm").read_text(errors="replace").rstrip("\n")
+        name = name_of(pid)
         if name not in ("", ".", "..", path.name) and "/" not in name and os.path.samefile(path.with_name(name), path):
             return name
     return ""

@@ -41,7 +41,10 @@ _AS_LONG_AS_IT_TAKES = frozenset(("launch", "run_until_linked", "run_to", "wait"
 
 
 class KeeperClient(Requests):
-    """Requests to the keeper's process, ``pid``; each raises what the keeper raised."""
+    """Requests to the keeper's process, ``pid``; each raises what the keeper raised. ``is_shared``: others may have a
+    part in its process, too."""
+
+    is_shared = False
 
     def __init__(self) -> None:
         super().__init__()

@@ -20,6 +20,7 @@ from gilk.targets.exchanged import exchanged
 from gilk.targets.maps import CODE_NAME, DATA_NAME, Mapping, read_maps
 from gilk.targets.ours import led_to, written_by_us
 from gilk.targets.process import Process, attach
+from gilk.targets.program import name_of
 from gilk.targets.sharing import parent
 from gilk.values import dataclass
 
@@ -90,7 +91,7 @@ def _keeps(pid: int, name: str) -> bool:
     """Whether a process is the keeper of a session: it has its memory open. One of another user's, into which we may
     not look, is if its parent is who began that."""
     try:
-        if Path(f"/proc/{pid}/comm").read_text() != f"{KEEPER}\n":
+        if name_of(pid) != KEEPER:
             return False
         return any(f"{CODE_NAME}{name} " in f"{_link(fd)} " for fd in Path(f"/proc/{pid}/fd").iterdir())
     except PermissionError:

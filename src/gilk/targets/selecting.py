@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from gilk.errors import TargetError
 from gilk.targets.apart import KEEPER
 from gilk.targets.maps import CODE_NAME, read_maps
+from gilk.targets.program import name_of, program_file
 from gilk.targets.stat import PARENT, START_TIME, stat_of
 from gilk.values import dataclass
 
@@ -37,9 +38,7 @@ def look_at(pid: int) -> Seen | None:
     try:
         fields = stat_of(pid)
         user = os.stat(f"/proc/{pid}").st_uid
-        program = os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)")
-        with open(f"/proc/{pid}/comm", "rb", buffering=0) as file:
-            name = file.read().rstrip(b"\n").decode(errors="replace")
+        program, name = program_file(pid), name_of(pid)
     except OSError:
         return None
     return Seen(pid, int(fields[START_TIME]), user, int(fields[PARENT]), frozenset((name, os.path.basename(program))))

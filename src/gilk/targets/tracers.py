@@ -7,6 +7,7 @@ import os
 
 from gilk.targets import ptrace
 from gilk.targets.apart import KEEPER
+from gilk.targets.program import name_of
 
 
 def only_keepers(pid: int) -> bool:
@@ -17,7 +18,6 @@ def only_keepers(pid: int) -> bool:
 
 def _is_keeper(pid: int) -> bool:
     try:
-        with open(f"/proc/{pid}/comm") as file:
-            return file.read() == f"{KEEPER}\n"
+        return name_of(pid) == KEEPER
     except OSError:
         return True  # it has gone

@@ -16,11 +16,10 @@ from gilk.errors import StoreError
 from gilk.trace import calls, flow_build, table_file
 from gilk.trace.about import About, Tally, unpack
 from gilk.trace.calls import CallTable
-from gilk.trace.d.events import FILE_KEY
 from gilk.trace.flow import Flow
 from gilk.trace.samples import schema
 from gilk.trace.store import ABOUT_KEY, TALLY_KEY
-from gilk.trace.table_file import Stored
+from gilk.trace.table_file import EVENTS_KEY, Stored
 from gilk.values import dataclass
 
 _MARKS = {"extra": 1, "arg0": 2, "rax": 3}  # a column that tells that records of a class are there
@@ -79,7 +78,7 @@ def _tally(stored: Stored) -> Tally:
 
 
 def _accept(found: pa.Schema) -> None:
-    if FILE_KEY in (found.metadata or {}):
+    if EVENTS_KEY in (found.metadata or {}):
         raise StoreError("bad-trace", "events of a D program, not samples", "gilk query FILE SQL reads them")
     expected = schema({0, *(number for name, number in _MARKS.items() if name in found.names)})
     if not found.equals(expected):

@@ -24,6 +24,7 @@ from gilk.outputs import fresh, replaceable, replacing
 from gilk.values import dataclass
 
 ROW_GROUP = 1 << 20  # rows
+EVENTS_KEY = b"gilk-dtrace"  # of the notes by which a file says that it is one of events
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PARQUET = b"PAR1"
 _STREAM = b"\xff\xff\xff\xff"  # the continuation marker that begins every Arrow IPC message

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from gilk.errors import MachineGone
+from gilk.targets.program import file_of_name
 from gilk.targets.threads import Thread
 from gilk.trace.interrupts import lane_name
 
@@ -22,7 +23,7 @@ class FarThreads:
 
     def name(self, pid: int, tid: int) -> str:
         try:
-            text = lane_name(tid).encode() or (self._read(f"/proc/{tid}/comm") if tid else b"idle")
+            text = lane_name(tid).encode() or (self._read(file_of_name(tid)) if tid else b"idle")
         except (OSError, MachineGone):
             return ""
         return text.decode(errors="replace").rstrip("\n")

@@ -169,7 +169,7 @@ def test_rows_that_were_not_written_leave_no_file_that_lacks_them(
 @pytest.mark.parametrize("notes", [None, b"", b"{", b"[]", b'{"version": 2}', b'{"version": 1}'])
 def test_other_tables_are_refused(tmp_path: Path, notes: bytes | None) -> None:
     path = tmp_path / "x"
-    schema = pa.schema([("type", pa.string())]).with_metadata({} if notes is None else {events.FILE_KEY: notes})
+    schema = pa.schema([("type", pa.string())]).with_metadata({} if notes is None else {table_file.EVENTS_KEY: notes})
     pq.write_table(pa.table({"type": ["a"]}, schema), path)
     with pytest.raises(StoreError) as refused:
         event_file.read(path)
@@ -178,7 +178,7 @@ def test_other_tables_are_refused(tmp_path: Path, notes: bytes | None) -> None:
 
 def test_the_same_columns_with_nothing_in_them_are_a_file_of_events(tmp_path: Path) -> None:
     path = tmp_path / "x"
-    notes = {events.FILE_KEY: json.dumps({"version": 1}).encode()}
+    notes = {table_file.EVENTS_KEY: json.dumps({"version": 1}).encode()}
     pq.write_table(SCHEMA.with_metadata(notes).empty_table(), path)
     assert answer(tables(path), "SELECT count(*) FROM events")["rows"] == [[0]]
 

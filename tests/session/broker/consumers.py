@@ -20,6 +20,8 @@ import pyarrow.parquet as pq
 
 import gilk
 from gilk.engines.dtrace.asked import Asked, let_go, prepare
+from gilk.engines.follow.tracing import Tracing
+from gilk.runs.outcome import Result
 from gilk.runs.run import Progress
 
 CALLS, THREADS = 2000, 8  # of rounds.c, in a round
@@ -79,6 +81,12 @@ def follow(target: int, functions: tuple[str, ...]) -> Worker:
     return _forked(lambda out, hear: _be_trace(target, functions, out, hear))
 
 
+def glance(target: int, place: Path) -> Worker:
+    """A trace whose records are not looked at, of a program that may make any number of calls; its files are in
+    ``place``."""
+    return _forked(lambda out, hear: _be_glance(target, place, out, hear))
+
+
 def _forked(work: Callable[[IO[str], int], None]) -> Worker:
     told, say = os.pipe()
     hear, tell = os.pipe()
@@ -117,7 +125,8 @@ def _be_consumer(target: int, text: str, out: IO[str], hear: int) -> None:
         let_go(consumer)
 
 
-def _be_trace(target: int, functions: tuple[str, ...], out: IO[str], hear: int) -> None:
+def _traced(tracing: Tracing, out: IO[str], hear: int) -> Result:
+    """The result of a trace that begins now, and ends when it is told to."""
     over, told = select.poll(), []
     over.register(hear, select.POLLIN)
 
@@ -125,11 +134,21 @@ def _be_trace(target: int, functions: tuple[str, ...], out: IO[str], hear: int) 
         if progress.what == "following" and not told:
             told.append(out.write("in\n"))
 
+    tracing.begin()
+    tracing.wait(None, lambda: bool(over.poll(0)), show)
+    return tracing.finish()
+
+
+def _be_glance(target: int, place: Path, out: IO[str], hear: int) -> None:
+    result = _traced(gilk.prepare_trace([target], output=place / "trace.parquet"), out, hear)
+    assert result.restored is not False, result.notes
+    out.write("out\n")
+
+
+def _be_trace(target: int, functions: tuple[str, ...], out: IO[str], hear: int) -> None:
     with tempfile.TemporaryDirectory() as place:
         tracing = gilk.prepare_trace([target], output=Path(place) / "trace.parquet", everything=True)
-        tracing.begin()
-        tracing.wait(None, lambda: bool(over.poll(0)), show)
-        result = tracing.finish()
+        result = _traced(tracing, out, hear)
         assert result.restored is not False and not result.partial, result.notes
         assert not any(result.lost.values()), result.lost
         assert not {one.function for one in tracing.unfollowed}.intersection(functions), tracing.unfollowed

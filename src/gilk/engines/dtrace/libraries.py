@@ -17,6 +17,7 @@ from gilk.engines.dtrace import mounts
 from gilk.errors import UsageError
 from gilk.lang.d import literals
 from gilk.lang.syntax.source import Source
+from gilk.targets.program import words_of
 
 if TYPE_CHECKING:
     from gilk.targets.base import Target
@@ -94,7 +95,7 @@ def _facts(pid: int) -> str:
 def _lines(pid: int) -> Iterator[str]:
     words: list[bytes] = []
     with suppress(OSError):
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
+        words = words_of(pid)
     text = b" ".join(words)[:4096].decode("utf-8", "surrogateescape")
     yield f"string process_arguments = {literals.quoted(text)}"
     yield f"int process_argc = {len(words)}"

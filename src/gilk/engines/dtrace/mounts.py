@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from gilk.lang.d import literals
+from gilk.targets.program import mounts_of
 from gilk.values import dataclass
 
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
@@ -26,7 +26,7 @@ def mounts(pid: int) -> list[Mount]:
     """By their numbers; as they are now (proc(5), mountinfo)."""
     rows: list[Mount] = []
     with suppress(OSError):
-        rows = [_mount(line) for line in Path(f"/proc/{pid}/mountinfo").read_bytes().splitlines()]
+        rows = [_mount(line) for line in mounts_of(pid)]
     return sorted(rows, key=lambda mount: mount.number)[:_MOST]
 
 

@@ -19,8 +19,8 @@ from gilk.engines.follow.scope import TraceScope
 from gilk.engines.follow.throttle import Throttle
 from gilk.engines.follow.watch import Watch
 from gilk.errors import GilkError, UsageError
-from gilk.runs.experiment.samples import schema_of
 from gilk.runs.run import Run
+from gilk.runs.sample_columns import schema_of
 from gilk.session.kernel_session import KernelSession
 from gilk.session.request import expand
 from gilk.spec.event import Event, Exit, Now, Reach

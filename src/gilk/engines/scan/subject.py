@@ -27,6 +27,7 @@ from gilk.splice.patch_context import PatchContext
 from gilk.targets.image import pretend_loaded
 from gilk.targets.mapped_file import open_mapped
 from gilk.targets.maps import Mapping, find_room, link_of, occupied, read_maps
+from gilk.targets.program import program_file
 from gilk.values import dataclass
 
 #: The name of this machine's running kernel. A file of that name is ./kernel.
@@ -133,7 +134,7 @@ def _is_meant(pid: int, pattern: str, mapping: Mapping, path: str, main: bool) -
 
 def _main_path(pid: int) -> str:
     try:
-        return os.readlink(f"/proc/{pid}/exe").removesuffix(_DELETED)
+        return program_file(pid)
     except PermissionError:
         raise TargetError("no-permission", f"no permission to look into process {pid}") from None
     except OSError:

@@ -13,8 +13,8 @@ import pyarrow as pa
 from gilk.errors import StoreError
 from gilk.render.d.as_table import SCHEMA, VERSION, Rows
 from gilk.trace import table_file
-from gilk.trace.d.events import FILE_KEY, Event
-from gilk.trace.table_file import Stored, TableFile
+from gilk.trace.d.events import Event
+from gilk.trace.table_file import EVENTS_KEY, Stored, TableFile
 
 _MOST = 8192  # rows that wait to be written
 _LONGEST = 1.0  # seconds that they wait, as long as more come
@@ -25,7 +25,7 @@ class EventFile:
 
     def __init__(self, path: Path, program: str, printsize: int = 1024, strsize: int = 256) -> None:
         """``program``: gilk's version. ``printsize``, ``strsize``: the options. Raises StoreError, OSError."""
-        self._notes = {FILE_KEY: json.dumps({"version": VERSION, "gilk": program}).encode()}
+        self._notes = {EVENTS_KEY: json.dumps({"version": VERSION, "gilk": program}).encode()}
         self._rows = Rows(printsize, strsize)
         self._file = TableFile(path, SCHEMA, self._notes, "events", "gilk query {} 'SELECT * FROM events'")
         self._due = time.monotonic() + _LONGEST
@@ -60,7 +60,7 @@ class EventFile:
 
 def is_one(path: Path) -> bool:
     """Whether a file, or what was left of it, says that it is one."""
-    return FILE_KEY in table_file.first_notes(path)
+    return EVENTS_KEY in table_file.first_notes(path)
 
 
 def read(path: Path) -> dict[str, pa.Table]:
@@ -75,7 +75,7 @@ def read(path: Path) -> dict[str, pa.Table]:
 
 def _accept(found: pa.Schema) -> None:
     try:
-        version = json.loads((found.metadata or {}).get(FILE_KEY, b"{}")).get("version")
+        version = json.loads((found.metadata or {}).get(EVENTS_KEY, b"{}")).get("version")
     except (ValueError, AttributeError, RecursionError) as error:
         raise StoreError("bad-trace", "its description is not JSON") from error
     if version != VERSION:

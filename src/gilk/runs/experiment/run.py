@@ -24,10 +24,10 @@ from gilk.errors import GilkError
 from gilk.runs import run, strategy
 from gilk.runs.elsewhere import Elsewhere
 from gilk.runs.experiment.items import Deployment, Item, ItemState, refused_points, title
-from gilk.runs.experiment.samples import schema_of, writer
 from gilk.runs.experiment.told import edges, take_hit, with_edges
 from gilk.runs.experiment.workload import Workload
 from gilk.runs.outcome import Result
+from gilk.runs.sample_columns import schema_of, writer
 from gilk.runs.strategy import Chosen
 from gilk.session.base import BaseSession
 from gilk.session.broker.client_session import ClientSession

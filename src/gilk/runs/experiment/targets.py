@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 import contextlib
-import fnmatch
 import os
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 
 from gilk.errors import GilkError, TargetError
 from gilk.runs.elsewhere import Elsewhere
@@ -19,6 +17,8 @@ from gilk.runs.experiment.workload import Workload
 from gilk.targets import process
 from gilk.targets.kernel.target import KernelTarget
 from gilk.targets.process import Process
+from gilk.targets.program import program_name
+from gilk.targets.selecting import named, processes
 from gilk.trace import destination
 
 
@@ -43,7 +43,7 @@ def prepare(
         raise
     processes = [*held, *(workload.held if workload else ())]
     command = _command(experiment, elsewhere is not None)
-    names = {each.pid: _name(each.pid) for each in processes}
+    names = {each.pid: program_name(each.pid) for each in processes}
     return Staged(
         processes, [], experiment.output_of(number), command, kernel, elsewhere, experiment.mode == "flight",
         items=list(experiment.items), names=names, workload=workload, unattended=True,
@@ -77,20 +77,4 @@ def _pids(experiment: Experiment) -> Iterator[int]:
 def _called(glob: str) -> list[int]:
     """Processes that may be looked into and whose program, or own name for it, matches; never gilk itself."""
     own = {os.getpid(), os.getppid()}
-    pids = [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) not in own]
-    return sorted(pid for pid in pids if fnmatch.fnmatchcase(_name(pid), glob) or fnmatch.fnmatchcase(_comm(pid), glob))
-
-
-def _name(pid: int) -> str:
-    """The file name of its program; '' for the kernel's threads, and for what may not be looked into."""
-    try:
-        return Path(os.readlink(f"/proc/{pid}/exe")).name
-    except OSError:
-        return ""
-
-
-def _comm(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text(errors="replace").rstrip("\n") if _name(pid) else ""
-    except OSError:
-        return ""
+    return sorted(named(processes(), glob) - own)

@@ -36,6 +36,8 @@ class RemoteTracer(KeeperClient):
     the process.
     """
 
+    is_shared = True
+
     def __init__(
         self,
         pid: int,

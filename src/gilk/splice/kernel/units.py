@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from gilk.arch.asm import INT3
-from gilk.splice.kernel.unit import Read, Unit, UnitKind, Windows
+from gilk.splice.kernel_unit import Read, Unit, UnitKind, Windows
 from gilk.splice.plan import FunctionPlan, Patch
 from gilk.splice.tactics.table import TACTICS
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gilk.arch import decode as x86
 from gilk.arch.asm import JMP8, JMP8_SIZE, JUMP_SIZE
-from gilk.splice.kernel.unit import Unit, UnitKind, Windows, filled
+from gilk.splice.kernel_unit import Unit, UnitKind, Windows, filled
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Site, Splice
 from gilk.splice.policy import Policy

@@ -11,7 +11,7 @@ from gilk.image.model import Image
 from gilk.splice.code import CodeBuilder, PatchCode
 from gilk.splice.emit import RETURN_ADDRESS, emit_instruments
 from gilk.splice.host import Host
-from gilk.splice.kernel.unit import Unit, UnitKind, Windows
+from gilk.splice.kernel_unit import Unit, UnitKind, Windows
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Splice
 from gilk.splice.puns import IDLE_PREFIX

@@ -14,7 +14,7 @@ from gilk.analysis.model import Function
 from gilk.arch import asm
 from gilk.splice.code import CodeBuilder
 from gilk.splice.emit import RETURN_ADDRESS, emit_instruments
-from gilk.splice.kernel.unit import Unit, UnitKind, Windows
+from gilk.splice.kernel_unit import Unit, UnitKind, Windows
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Refusal, Site, Splice, Want
 from gilk.splice.policy import Policy

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from gilk.arch.asm import JUMP_SIZE
-from gilk.splice.kernel.unit import Unit, UnitKind, Windows, filled
+from gilk.splice.kernel_unit import Unit, UnitKind, Windows, filled
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Splice
 from gilk.splice.segments import Segment

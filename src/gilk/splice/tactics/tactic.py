@@ -21,7 +21,7 @@ from gilk.splice.code import PatchCode
 from gilk.splice.emit import emit_patch
 from gilk.splice.function_layout import FunctionLayout
 from gilk.splice.host import Host
-from gilk.splice.kernel.unit import Unit, Windows
+from gilk.splice.kernel_unit import Unit, Windows
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Site, Splice
 from gilk.splice.policy import Policy

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from gilk.arch.asm import INT3
-from gilk.splice.kernel.unit import Unit, UnitKind, Windows
+from gilk.splice.kernel_unit import Unit, UnitKind, Windows
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Splice
 from gilk.splice.policy import Policy

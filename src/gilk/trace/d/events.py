@@ -14,8 +14,6 @@ from gilk.lang.data import Aggregation
 from gilk.trace.d.values import Value
 from gilk.values import dataclass
 
-FILE_KEY = b"gilk-dtrace"  # of the notes by which a file says that it is one of events
-
 # Before and after.
 
 
