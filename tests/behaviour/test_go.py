@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -143,3 +146,19 @@ def test_a_stripped_program_and_one_that_may_lie_anywhere() -> None:
         ran = run(["steady*:main.hot:blocks=count"], [build_go("steady", *flags)])
         assert (ran.status, ran.stdout) == (0, b"ok steady\n")
         assert max(ran.report["counts"].values()) > ENOUGH
+
+
+def test_the_runtimes_handler_has_its_instruments_before_the_runtime_installs_it(program: Path) -> None:
+    """A goroutine may be suspended before gilk looks at handlers, and the address of a bounce's jump ends a program."""
+    lines = [line.split() for line in subprocess.check_output(["nm", program], text=True).splitlines()]
+    places = [int(line[0], 16) for line in lines if re.fullmatch(r"runtime\.sig(tramp|return)(\.abi0)?", line[-1])]
+    assert len(places) == 2
+    with gilk.launch([str(program)]) as target, target.session() as session:
+
+        def code() -> list[bytes]:
+            return [os.pread(memory.fileno(), 5, place) for place in places]
+
+        with open(f"/proc/{target.pid}/mem", "rb", 0) as memory:
+            before = code()
+            session.insert("steady:main.hot:blocks", "count")
+            assert all(now != then for now, then in zip(code(), before, strict=True))

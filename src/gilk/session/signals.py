@@ -3,8 +3,10 @@
 
 A handler installed with SA_SIGINFO gets an instrument at its entry, and the
 restorer it returns to gets one as well (native/runtime/signal.c). Handlers
-installed later are found by looking at /proc/PID/status at every poll. Where
-faults are caught, every register is kept at every point.
+installed later are found by looking at /proc/PID/status at every poll. The Go
+runtime's are known before: an address that it does not expect in a function of
+its own, as that of a bounce's jump, is the program's end (runtime/symtab.go,
+pcvalue). Where faults are caught, every register is kept at every point.
 """
 
 from __future__ import annotations
@@ -24,6 +26,9 @@ from gilk.targets.workspace import Workspace
 
 EntryOf = Callable[[PatchContext, Function], Entry]
 _FAULTS = sum(1 << number - 1 for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL))
+#: What the Go runtime hands to sigaction(2) when it begins (runtime/os_linux.go, setsig); a linker adds .abi0 to some.
+_GO_HANDLERS = ("runtime.sigtramp", "runtime.cgoSigtramp")
+_GO_RESTORERS = ("runtime.sigreturn__sigaction", "runtime.sigreturn")
 _SWITCHES = frozenset(("swapcontext", "setcontext"))
 _FIRST_KEY = 1 << 40  # beyond those of probes
 
@@ -35,15 +40,18 @@ class Signals:
         self._process = process
         self._workspace = workspace
         self._caught = 0
+        self._ahead: list[tuple[int, int]] | None = None
         self._entered: set[int] = set()
         self._left: dict[int, list[tuple[Entry, Want]]] = {}
         self._key = _FIRST_KEY
 
     def changed(self) -> bool:
-        """Handlers may have been installed since the last call."""
-        caught = self._process.caught()
+        """Handlers may have been installed since the last call, or it is known at the first that some will be."""
+        caught, first = self._process.caught(), self._ahead is None
+        if self._ahead is None:
+            self._ahead = _of_go(self._process) if self._process.unstarted else []
         changed, self._caught = caught != self._caught and caught != 0, caught
-        return changed
+        return changed or (first and bool(self._ahead))
 
     def faults(self) -> bool:
         """Handlers of faults may see, at any instruction, registers that the code itself will not read again."""
@@ -52,7 +60,8 @@ class Signals:
     def wants(self, entry_of: EntryOf) -> list[tuple[Entry, Want]]:
         """Instruments for handlers that have none yet."""
         found = []
-        for handler, restorer in self._process.keeper.handlers(_numbers(self._caught)):
+        installed = self._process.keeper.handlers(_numbers(self._caught)) if self._caught else []
+        for handler, restorer in [*(self._ahead or []), *installed]:
             if restorer not in self._left:
                 self._left[restorer] = list(self._want(restorer, "gilk_signal_leave", entry_of))
                 found += self._left[restorer]
@@ -87,6 +96,20 @@ class Signals:
             instrument = CallWithRegisters(self._workspace.runtime_address(ground, name), 0, False, roomy=True)
             self._key += 1
             yield entry_of(ground, function), Want(address - loaded.bias, False, instrument, self._key)
+
+
+def _of_go(process: Target) -> list[tuple[int, int]]:
+    """(handler, restorer) of those that a Go program is about to install, by its symbols; none of another program."""
+    main = next((one for one in process.loaded() if one.main), None)
+    image = process.image(main.path) if main is not None else None
+    if main is None or image is None or not image.is_go:
+        return []
+
+    def found(names: tuple[str, ...]) -> list[int]:
+        symbols = (each for name in names for suffix in ("", ".abi0") for each in image.named(name + suffix))
+        return [each.address + main.bias for each in symbols]
+
+    return [(handler, restorer) for handler in found(_GO_HANDLERS) for restorer in found(_GO_RESTORERS)]
 
 
 def switches_stacks(process: Target) -> bool:
