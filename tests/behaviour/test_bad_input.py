@@ -128,6 +128,7 @@ def test_a_process_killed_while_we_are_in_it() -> None:
     loop = Loop([build("hot8")])
     with gilk.attach(loop.pid) as target, target.session() as session:
         session.insert("hot:entry", gilk.count)
+        assert wait_for(lambda: sum(session.counts().values()) > 0)
         loop.process.kill()
         loop.process.wait()
         with pytest.raises(gilk.GilkError, match="ended|no process"):

@@ -52,8 +52,8 @@ def program(
 def ran(
     kernel: KernelTarget, text: str, command: Sequence[str] = (), arguments: Sequence[str] = (), **options: str
 ) -> Ran:  # fmt: skip
-    """To its end, or that of the command."""
-    consumer, _ = program(kernel, text, command, arguments, **options)
+    """To its end, or that of the command, which does not outlive it."""
+    consumer, target = program(kernel, text, command, arguments, **options)
     assert consumer.machine is not None
     due = time.monotonic() + LIMIT
     try:
@@ -66,3 +66,6 @@ def ran(
         return Ran(lines, pages.errors, consumer.exit_status, consumer.restored)
     finally:
         consumer.machine.close()
+        if target:
+            said = bytearray()
+            kernel.link.spawn(["sh", "-c", f"kill -KILL {target} || true"], said.extend, said.extend).wait(LIMIT)
