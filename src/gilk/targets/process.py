@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from gilk.analysis.analysis import Analysis
 from gilk.errors import TargetError
@@ -86,15 +86,6 @@ class KeeperClient(Requests):
             f"the process that holds the target did not answer within {_PATIENCE:.0f} s, and was ended",
             "gilk restore puts its code right",
         )
-
-    def keep_name(self, fd: int) -> None:
-        self.ask("keep_name", fds=(fd,))
-
-    def give_up_name(self) -> None:
-        self.ask("give_up_name")
-
-    def wait(self, block: bool) -> ProcessEnd | None:
-        return cast("ProcessEnd | None", self.ask("wait", block))
 
     def leave(self) -> None:
         """Let the keeper go; it undoes what is left, and has gone then."""
@@ -200,7 +191,7 @@ class Process:
 
     def copy_code(self, units: Units) -> int:
         """Have copies of the code ready in which these units are in force; in how many mappings that is worth it."""
-        self._copies = tuple(self.keeper.ask("copy_code", units))
+        self._copies = self.keeper.copy_code(units)
         return len(self._copies)
 
     def occupied(self) -> Occupied:
@@ -215,7 +206,7 @@ class Process:
     def release(self) -> None:
         """Let a launched program run."""
         if self._held:
-            self.keeper.ask("release")
+            self.keeper.release()
             self._held = False
 
     def kill_unstarted(self) -> None:
@@ -227,12 +218,12 @@ class Process:
 
     def raise_semaphores(self, counters: list[Semaphore]) -> list[Raised]:
         """Have these say, until the end, that somebody listens; those that do."""
-        return cast("list[Raised]", self.keeper.ask("raise_semaphores", counters))
+        return self.keeper.raise_semaphores(counters)
 
     def sample(self, stack: int = 0) -> list[Sample]:
         """Where the threads are that run just now, and ``stack`` bytes of the stack of each; they stand still only
         to tell. Raises TargetError."""
-        return cast("list[Sample]", self.keeper.ask("sample", stack))
+        return self.keeper.sample(stack)
 
     def wait(self, block: bool = False) -> ProcessEnd | None:
         return self.keeper.wait(block)
@@ -292,7 +283,7 @@ def keeper_of(pid: int) -> KeeperClient:
         raise TargetError("no-such-process", f"there is no process {pid}")
     keeper = KeeperClient()
     try:
-        keeper.ask("attach", pid)
+        keeper.attach(pid)
     except BaseException:
         keeper.leave()
         raise
