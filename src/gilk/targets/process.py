@@ -46,9 +46,9 @@ class KeeperClient(Requests):
 
     is_shared = False
 
-    def __init__(self) -> None:
+    def __init__(self, launches: bool = False) -> None:
         super().__init__()
-        made = spawned()
+        made = spawned(launches)
         self.pid, self._reap, self._channel, self._ended = made.pid, made.reap, made.channel, made.ended
         self._channel.settimeout(_PATIENCE)  # also what is sent is taken, or it has gone
 

@@ -31,7 +31,7 @@ def start(
     command = launch.Command(
         tuple(arguments), dict(environment or os.environ), directory or os.getcwd(), os.getpgrp(), ignored
     )
-    keeper, process = KeeperClient(), None
+    keeper, process = KeeperClient(launches=True), None
     try:
         pid = keeper.launch(command)
         process = Process(keeper, pid, launched=True)
