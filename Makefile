@@ -14,7 +14,7 @@ export HYPOTHESIS_STORAGE_DIRECTORY := $(VENV)/hypothesis
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help venv quick test lint format stress peers conformance bench demo man clean
+.PHONY: help venv quick test lint format stress zoo peers conformance bench demo man clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -43,6 +43,10 @@ format: venv ## let ruff lay out the code
 stress: venv ## hundreds of thousands of cases, real programs under every point: an hour
 	@tools/setup stress
 	$(RUN) -m pytest -n $(JOBS) -q -m stress --timeout 7200
+
+zoo: venv ## sessions come and go for ten minutes at thirty kinds of programs at once, clients are killed at any moment
+	@tools/setup stress
+	GILK_ZOO_MINUTES=10 $(RUN) -m pytest -q -rP -m stress -k thirty --timeout 3600 tests/behaviour/test_zoo.py
 
 peers: venv ## other projects' test programs under gilk: make peers SUITE=uftrace DIR=its sources (docs/peers.md)
 	@tools/setup peers

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import xml.etree.ElementTree
 from pathlib import Path
@@ -78,10 +77,13 @@ def test_dot_has_all_blocks_and_edges(gilk_on_path: Environment, work: str) -> N
 
 def test_svg_is_a_picture_of_all_blocks(gilk_on_path: Environment, work: str) -> None:
     picture = xml.etree.ElementTree.fromstring(run(gilk_on_path, work, "main", "--svg").stdout)
-    nodes = [each for each in picture.iter() if each.get("class") == "node"]
     found = graph(gilk_on_path, work, "main")
-    outside = sum(1 for block in found["blocks"] if block["outside"])
-    assert len(nodes) == len(found["blocks"]) + outside
+    shown = ["".join(each.itertext()) for each in picture.iter() if each.get("class") == "block"]
+    assert len(shown) == len(found["blocks"])
+    for block, text in zip(found["blocks"], shown, strict=True):
+        assert f"@{block['index']}:pre" in text and all(each["text"] in text for each in block["instructions"])
+    lines = [each for each in picture.iter() if each.get("marker-end")]
+    assert len(lines) == len(found["edges"])
 
 
 def test_hostile_names_stay_text(gilk_on_path: Environment, hostile: str) -> None:
@@ -95,26 +97,6 @@ def test_hostile_names_stay_text(gilk_on_path: Environment, hostile: str) -> Non
     blocks = graph(gilk_on_path, hostile, "main")["blocks"]
     symbols = [instruction["symbol"] for block in blocks for instruction in block["instructions"]]
     assert HOSTILE.decode() in symbols
-
-
-def test_without_graphviz_the_error_says_how_to_get_it(gilk_on_path: Environment, work: str, tmp_path: Path) -> None:
-    for tool in ("python3", "sh"):
-        (tmp_path / tool).symlink_to(str(shutil.which(tool)))
-    gilk = shutil.which("gilk", path=gilk_on_path["PATH"])
-    assert gilk is not None
-    environment = {**gilk_on_path, "PATH": str(tmp_path)}
-    done = subprocess.run([gilk, "cfg", work, "main", "--svg"], env=environment, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "(no-graphviz)" in done.stderr
-    assert "graphviz" in done.stderr.splitlines()[1]
-
-
-def test_a_graphviz_that_fails_is_quoted(gilk_on_path: Environment, work: str, tmp_path: Path) -> None:
-    (tmp_path / "dot").write_text("#!/bin/sh\necho no such format >&2\nexit 3\n")
-    (tmp_path / "dot").chmod(0o755)
-    environment = {**gilk_on_path, "PATH": f"{tmp_path}:{gilk_on_path['PATH']}"}
-    done = run(environment, work, "main", "--svg")
-    assert done.stderr.startswith(f"gilk: {tmp_path}/dot ended with 3 (graphviz-failed)\n  no such format\n")
 
 
 def test_one_form_at_a_time(gilk_on_path: Environment, work: str) -> None:

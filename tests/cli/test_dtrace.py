@@ -285,6 +285,13 @@ def test_json_tells_of_a_program_that_does_not_compile(dtrace: Dtrace) -> None:
     assert (last["type"], last["error"]["tag"]) == ("error", "D_IDENT_UNDEF")
 
 
+def test_json_in_a_file_tells_the_terminal_too(dtrace: Dtrace, tmp_path: Path) -> None:
+    done = dtrace("--json", "-o", tmp_path / "out", "-n", "BEGIN { nothing; }")
+    last = json.loads((tmp_path / "out").read_text().splitlines()[-1])
+    assert (done.returncode, done.stdout, last["type"]) == (1, "", "error")
+    assert last["error"]["message"] in done.stderr
+
+
 def test_json_ends_in_order_at_a_signal(gilk_on_path: dict[str, str]) -> None:
     words = ["gilk", "dtrace", "--json", "-n", "tick-1ms { @ = count(); } tick-1ms /!n++/ { trace(n); }"]
     with subprocess.Popen(words, env=gilk_on_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:

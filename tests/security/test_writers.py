@@ -23,6 +23,7 @@ WRITERS = {
     "toolchain/instrument.py": "the same",
     "toolchain/advice.py": "the same",
     "engines/aspect/members.py": "the same",
+    "engines/aspect/program_types.py": "the same",
     "toolchain/kernel_instrument.py": "the same",
     "targets/kernel/instruments.py": "the same",
     "lab/kernels.py": "in a directory where kernels are kept, or one of a run",

@@ -105,10 +105,10 @@ def test_a_system_call_is_not_interrupted_by_a_late_stop() -> None:
 #: A keeper without patience, on the processor of its target: who is asked to stop cannot do so before that is over.
 KEEPER = """
 import os
-from gilk.targets import server, world
+from gilk.targets import serving, world
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 world._GLIMPSE = -1
-server.main()
+serving.main()
 """
 
 

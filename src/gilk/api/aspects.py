@@ -14,11 +14,13 @@ import errno
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from gilk.api.processes import hold
 from gilk.engines.aspect.checked import check as check_aspects
+from gilk.engines.aspect.checked import defined
 from gilk.engines.aspect.explained import explain as explain_aspects
 from gilk.errors import UsageError
 from gilk.outputs import fresh, replaceable
@@ -38,8 +40,9 @@ if TYPE_CHECKING:
 __all__ = ["check_aspects", "explain_aspects", "choices", "held", "read_aspects", "tended", "weave"]
 
 
-def read_aspects(path: str | Path) -> CheckedFile:
-    """Raises UsageError `no-such-file`, `bad-aspects`."""
+def read_aspects(path: str | Path, defines: Sequence[str] = ()) -> CheckedFile:
+    """``defines``: NAME or NAME=VALUE each, macros in front of all C for processes. Raises UsageError `no-such-file`,
+    `bad-aspects`, `bad-define`."""
     try:
         reading = check_aspects(Path(path))
     except OSError as error:
@@ -48,18 +51,22 @@ def read_aspects(path: str | Path) -> CheckedFile:
         first = reading.check.errors[0]
         line = reading.source.line(first.span)
         raise UsageError("bad-aspects", f"{path}, line {line}: [{first.tag}] {first.message}", first.hint)
-    return reading.check.file
+    file = reading.check.file
+    return replace(file, process_c=(*map(defined, defines), *file.process_c)) if defines else file
 
 
-def weave(path: str | Path, *targets: Target, groups: Mapping[int, Sequence[str]] | None = None) -> Weaving:
+def weave(
+    path: str | Path, *targets: Target, groups: Mapping[int, Sequence[str]] | None = None,
+    defines: Sequence[str] = (),
+) -> Weaving:  # fmt: skip
     """A file of aspects in processes, at work until the context that this is ends. ``groups``: by pid, those that the
-    process is a member of; one of which none are said is a member of all.
+    process is a member of; one of which none are said is a member of all. ``defines``: as read_aspects() has them.
 
     Raises UsageError, CompileError, TargetError; then nothing has changed.
     """
     from gilk.engines.aspect.weaving import Weaving  # here: few programs weave
 
-    file = read_aspects(path)
+    file = read_aspects(path, defines)
     every = tuple(group.name for group in file.groups)
     members = {one.pid: (groups or {}).get(one.pid, every) for one in targets}
     woven = Weaving(file, members, [one.process for one in targets])
@@ -76,11 +83,12 @@ def choices(groups: Sequence[str], pids: Sequence[int]) -> list[MemberChoice]:
 
 @contextmanager
 def held(
-    path: Path, chosen: Sequence[MemberChoice], command: Sequence[str], at_least: int | None = None
+    path: Path, chosen: Sequence[MemberChoice], command: Sequence[str], at_least: int | None = None,
+    defines: Sequence[str] = (), persist: bool = False,
 ) -> Iterator[tuple[Weaving, Members]]:
     """A weaving that nothing of is in yet, and its members. Its processes are let go at the end; the command, if there
     is one, is launched, is a member of all groups, and waits for its release. ``at_least``: how many processes are
-    enough.
+    enough. ``persist``: all stays in when we are killed.
 
     Raises as weave(), and UsageError `bad-group`, TargetError `no-such-process`.
     """
@@ -88,13 +96,14 @@ def held(
     from gilk.engines.aspect.weaving import Weaving  # here: few programs weave
     from gilk.targets.selecting import processes as all_processes
 
-    file = read_aspects(path)
+    file = read_aspects(path, defines)
     every = tuple(group.name for group in file.groups)
     members = Members(chosen, every)
     groups = members.first(all_processes())
     processes = hold(list(groups), command)
     try:
-        yield Weaving(file, {one.pid: groups.get(one.pid, every) for one in processes}, processes, at_least), members
+        of = {one.pid: groups.get(one.pid, every) for one in processes}
+        yield Weaving(file, of, processes, at_least, persist), members
     finally:
         for one in processes:
             one.kill_unstarted()

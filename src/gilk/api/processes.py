@@ -24,15 +24,15 @@ from gilk.targets import process
 from gilk.targets.base import Loaded
 from gilk.targets.process import Process
 from gilk.targets.restore import restore
-from gilk.targets.selecting import chosen
+from gilk.targets.selecting import Seen, chosen, look_at, processes
 from gilk.targets.startup import start
 
 if TYPE_CHECKING:
     from gilk.session.advised_session import AdvisedSession
 
 __all__ = [
-    "BlockView", "ClientSession", "FunctionView", "Loaded", "Place", "Probe", "Target", "attach", "chosen", "launch",
-    "restore",
+    "BlockView", "ClientSession", "FunctionView", "Loaded", "Place", "Probe", "Seen", "Target", "attach", "chosen",
+    "launch", "look_at", "processes", "restore",
 ]  # fmt: skip
 
 

@@ -47,12 +47,16 @@ def prepare_run(
     output: str | Path | None = None,
     machine: str = "",
     flight: bool = False,
+    follow: bool = False,
 ) -> Run:
     """Attach and launch, with nothing put in yet. Raises GilkError; then everything is let go.
 
     ``machine``: where the kernel and the command are, if not here (runs/elsewhere.py). ``flight``: the newest
-    records of the kernel are kept, not the oldest.
+    records of the kernel are kept, not the oldest. ``follow``: programs that the processes execute, and those that they
+    begin, have the instruments, too.
     """
+    if follow:
+        _check_followed(requests, machine)
     if flight and not any(request.of_kernel for request in requests):
         raise UsageError("flight-in-kernel", "--flight is about buffers in the kernel, and no point is in the kernel")
     file = None if output is None else Path(output)
@@ -60,6 +64,10 @@ def prepare_run(
     kernel, elsewhere = kernel_of(requests, bool(pids), machine)
     held = hold(pids, command if elsewhere is None else ())
     plain = [request for request in requests if isinstance(request, Request)]
+    if follow:
+        from gilk.runs.followed import FollowedRun  # here: few runs follow
+
+        return FollowedRun(held, plain, file, tuple(command))
     if len(plain) == len(requests):
         return Run(held, plain, file, tuple(command), kernel, elsewhere, flight)
     from gilk.runs.experiment import run as experiment_run  # here: few runs have strategies
@@ -67,8 +75,17 @@ def prepare_run(
     return experiment_run.of_requests(held, requests, file, tuple(command), kernel, elsewhere, flight)
 
 
-def report(result: Result) -> RunReport:
-    """A run's result in the form that is shown."""
+def _check_followed(requests: Sequence[Request | Chosen], machine: str) -> None:
+    """Raises UsageError `cannot-follow`."""
+    hint = "leave out --follow, or ask for that in a run of its own"
+    if machine or any(request.of_kernel for request in requests):
+        raise UsageError("cannot-follow", "--follow is about processes of this machine, not about a kernel", hint)
+    if not all(isinstance(request, Request) for request in requests):
+        raise UsageError("cannot-follow", "--follow takes points, and no strategies", hint)
+
+
+def report(result: Result, by: str = "") -> RunReport:
+    """A run's result in the form that is shown; ``by``: `program` or `process`, by which counts are told."""
     notes = list(result.notes)
     if result.calls is not None:
         lacking = any(each.point.endswith(":post") for each in result.refused_points)
@@ -94,4 +111,6 @@ def report(result: Result) -> RunReport:
         notes=notes,
         latency=by_function(result.calls.table) if result.calls is not None else {},
         file=result.file,
+        programs=result.programs,
+        by=by,
     )

@@ -4,8 +4,13 @@
 from __future__ import annotations
 
 from gilk.engines.scan.graph import cfg
+from gilk.engines.scan.preview import PlannedPoint, preview
 from gilk.engines.scan.scanning import scan, sources
-from gilk.splice.figures import Survey
+from gilk.engines.scan.symbols import FunctionSymbol, TargetImage, images, surveyed, symbols
+from gilk.splice.figures import Survey, SurveyTable
 from gilk.splice.graph import Graph
 
-__all__ = ["Graph", "Survey", "cfg", "scan", "sources"]
+__all__ = [
+    "FunctionSymbol", "Graph", "PlannedPoint", "Survey", "SurveyTable", "TargetImage", "cfg", "images", "preview",
+    "scan", "sources", "surveyed", "symbols",
+]  # fmt: skip

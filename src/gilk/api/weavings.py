@@ -6,8 +6,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from gilk.engines.aspect.control import ask, weavings
-from gilk.errors import GilkError, TargetError
+from gilk.engines.aspect import control
+from gilk.engines.aspect.abandoned import AbandonedWeaving, abandoned
+from gilk.engines.aspect.control import weavings
+from gilk.errors import GilkError, TargetError, UsageError
 
 __all__ = ["ask", "listed", "remove"]
 
@@ -16,23 +18,45 @@ _TICK = 0.02
 
 
 def listed() -> list[dict[str, Any]]:
-    """By number. One that does not answer in time is there without what it would have said."""
-    found = []
+    """By number; those last whose weaver has gone. One that does not answer in time is there without what it would have
+    said."""
+    found: list[dict[str, Any]] = []
     for one in weavings():
         row: dict[str, Any] = {"id": one.pid, "user": one.user}
         try:
-            row |= ask(one.pid, {"ask": "list"})
+            row |= control.ask(one.pid, {"ask": "list"})
         except GilkError as error:
             if error.slug == "no-such-weaving":
                 continue
             row["silent"] = error.message
         found.append(row)
+    found += ({"id": each.number, "user": each.places[0].user} | each.listed() for each in abandoned())
     return found
+
+
+def ask(number: int, words: dict[str, Any]) -> dict[str, Any]:
+    """Raises UsageError `no-such-weaving`, `no-such-aspect`, TargetError."""
+    try:
+        return control.ask(number, words)
+    except UsageError as error:
+        return _abandoned(number, error).answer(words)
+
+
+def _abandoned(number: int, error: UsageError) -> AbandonedWeaving:
+    """The one of that number whose weaver has gone. Raises the error if there is none."""
+    found = [one for one in abandoned() if one.number == number] if error.slug == "no-such-weaving" else []
+    if not found:
+        raise error
+    return found[0]
 
 
 def remove(pid: int) -> None:
     """Raises UsageError `no-such-weaving`, TargetError `busy`."""
-    ask(pid, {"ask": "remove"})
+    try:
+        control.ask(pid, {"ask": "remove"})
+    except UsageError as error:
+        _abandoned(pid, error).remove()
+        return
     until = time.monotonic() + _OUT
     while any(one.pid == pid for one in weavings()):
         if time.monotonic() > until:

@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 
 import click
 
 from gilk.cli.mangled import mangled_option
 from gilk.cli.progress import working
-from gilk.errors import GilkError, UsageError
+from gilk.errors import UsageError
 from gilk.render.graph import to_dot, to_json, to_text
 from gilk.render.names import with_names
 
@@ -20,7 +18,7 @@ from gilk.render.names import with_names
 @click.argument("target")
 @click.argument("function")
 @click.option("--dot", "form", flag_value="dot", help="Print the graph in Graphviz's language.")
-@click.option("--svg", "form", flag_value="svg", help="Print a picture, drawn by Graphviz's dot.")
+@click.option("--svg", "form", flag_value="svg", help="Print a picture, as SVG.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @mangled_option
 def cfg(target: str, function: str, form: str | None, as_json: bool) -> None:
@@ -34,18 +32,8 @@ def cfg(target: str, function: str, form: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(with_names(to_json(graph))))
     elif form:
-        dot = to_dot(graph)
-        click.echo(dot if form == "dot" else draw(dot), nl=False)
+        from gilk.render.graph_picture import to_svg  # here: text and JSON need not wait for it
+
+        click.echo(to_dot(graph) if form == "dot" else to_svg(graph), nl=False)
     else:
         click.echo(to_text(graph), nl=False)
-
-
-def draw(dot: str) -> str:
-    """The picture as SVG. Raises GilkError `no-graphviz`, `graphviz-failed`."""
-    program = shutil.which("dot")
-    if program is None:
-        raise GilkError("no-graphviz", "there is no program `dot` to draw with", "apt install graphviz, or use --dot")
-    done = subprocess.run([program, "-Tsvg"], input=dot, capture_output=True, encoding="utf-8", errors="replace")
-    if done.returncode != 0:
-        raise GilkError("graphviz-failed", f"{program} ended with {done.returncode}", done.stderr.strip())
-    return done.stdout

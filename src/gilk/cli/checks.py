@@ -153,12 +153,6 @@ def names() -> Check:
     return Check("names", verdict(program is not None, Status.WARN), program or "none", means, "apt install binutils")
 
 
-def graphviz() -> Check:
-    dot = shutil.which("dot")
-    means = "draws `gilk cfg --svg`; `--dot` and the text do without"
-    return Check("dot", verdict(dot is not None, Status.WARN), dot or "none", means, "apt install graphviz")
-
-
 def room() -> Check:
     """Free space where gilk keeps analyses and compiled code; looked up without making the directory."""
     means = "analyses and compiled instruments are kept here, and found again by content"
@@ -176,5 +170,5 @@ def room() -> Check:
 
 FACTS: tuple[Callable[[], Check], ...] = (
     machine, python, kernel, fsgsbase, tsc, yama, seccomp,
-    shadow_stack, maps, symbols, names, graphviz, room,
+    shadow_stack, maps, symbols, names, room,
 )  # fmt: skip

@@ -100,9 +100,12 @@ class JsonOutput:
         """Nobody waits, or needs but look at the events."""
 
     def fail(self, text: str, **error: Any) -> None:
+        """Where the lines go to a file, the terminal is told, too."""
         from gilk.render.d import as_json
 
         self._line(as_json.error(**error))
+        if self._manner.output is not None:
+            sys.stderr.write(text)
 
     def end(self) -> bool:
         return True

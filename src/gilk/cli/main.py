@@ -46,6 +46,7 @@ COMMANDS = {
     "lab": "Run a command, or a shell, in a disposable virtual machine with a stock kernel.",
     "driver": "Build, load, unload or show the kernel module that gilk needs to change the kernel.",
     "plot": "Draw a file of samples: steps, scatter, histograms, power spectra.",
+    "web": "Serve the window: see and do in a browser what the other commands do.",
     "restore": "Put a process right after gilk itself was killed.",
 }
 

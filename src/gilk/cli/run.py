@@ -76,6 +76,12 @@ and takes all instruments out.
     help="Whose kernel, and where COMMAND runs: lab (a fresh virtual machine) or ssh:HOST.",
 )  # fmt: skip
 @click.option("--flight", is_flag=True, help="Of the kernel's records keep the newest, where there is no more room.")
+@click.option(
+    "--follow", is_flag=True, help="Instrument also the programs that are executed, in all processes that are begun."
+)
+@click.option(
+    "--by", type=click.Choice(("program", "process")), help="With --follow: tell counts by program, or by process."
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no report.")
 @verbose_option("the tactics by which points are spliced")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -83,7 +89,7 @@ and takes all instruments out.
 def run(
     inserts: tuple[str, ...], pids: tuple[int, ...], line: str | None, lasting: int | None, every: int | None,
     output: Path | None, coverage: Path | None, as_json: bool, quiet: bool, verbose: bool, machine: str, flight: bool,
-    command: tuple[str, ...],
+    follow: bool, by: str | None, command: tuple[str, ...],
 ) -> int:  # fmt: skip
     words = split_command(line, command)
     from gilk.api import runs  # here: --help need not wait for it
@@ -93,11 +99,13 @@ def run(
         raise UsageError(
             "no-target", "there is nothing to instrument", "give -p PID, --name GLOB, -c 'COMMAND' or -- COMMAND"
         )
+    if by is not None and not follow:
+        raise UsageError("usage", "--by is about programs that are followed, and there is no --follow")
     if coverage is not None:
         from gilk.api.coverage import check_coverage
 
         check_coverage(coverage, requests)
-    running = runs.prepare_run(requests, pids, words, output, machine, flight)
+    running = runs.prepare_run(requests, pids, words, output, machine, flight, follow)
     seconds = None if lasting is None else lasting / 1e9
 
     def report(result: runs.Result) -> runs.RunReport:
@@ -105,7 +113,7 @@ def run(
             from gilk.api.coverage import write_coverage
 
             result.notes += write_coverage(coverage, running, result)
-        return runs.report(result)
+        return runs.report(result, by or "")
 
     look = _periods(running, every, bool(words), as_json)
     return carry_out_for_user(running, seconds, bool(words), as_json, quiet, report, verbose, look)

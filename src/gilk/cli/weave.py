@@ -48,15 +48,22 @@ time, or the end of the processes takes everything out. docs/aspect/language.md 
     help="Go on in the background once everything is in, and print the number for `gilk aspect show` and remove.",
 )  # fmt: skip
 @click.option(
+    "--persist", is_flag=True,
+    help="Leave everything in when gilk is killed, and its keeper with it; `gilk aspect remove` takes it out then.",
+)  # fmt: skip
+@click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE",
     help="Write what --json prints to FILE, a line each, as it comes.",
 )  # fmt: skip
+@click.option(
+    "-D", "defines", multiple=True, metavar="NAME[=VALUE]", help="Define a macro for the C of the file; repeatable."
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no counts; reports alone.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def weave(
     file: Path, pids: tuple[int, ...], groups: tuple[str, ...], at_least: int | None, line: str | None,
-    lasting: int | None, dry_run: bool, as_json: bool, detach: bool, output: Path | None, quiet: bool,
-    command: tuple[str, ...],
+    lasting: int | None, dry_run: bool, as_json: bool, detach: bool, persist: bool, output: Path | None,
+    defines: tuple[str, ...], quiet: bool, command: tuple[str, ...],
 ) -> int:  # fmt: skip
     words = split_command(line, command)
     from gilk.api import aspects  # here: --help need not wait for it
@@ -66,7 +73,7 @@ def weave(
         raise UsageError("no-target", "there is nothing to weave into", "give -p PID, -g GROUP=PID, or -c 'COMMAND'")
     if detach and (words or dry_run):
         raise UsageError("usage", "-d is for processes that run already", "leave out -c and --dry-run")
-    asked = _Asked(file, chosen, at_least, tuple(words), None if lasting is None else lasting / 1e9)
+    asked = _Asked(file, chosen, at_least, tuple(words), None if lasting is None else lasting / 1e9, defines, persist)
     if dry_run:
         return _dry(asked, as_json)
     if detach:
@@ -83,6 +90,8 @@ class _Asked:
     at_least: int | None
     words: tuple[str, ...]
     seconds: float | None
+    defines: tuple[str, ...] = ()
+    persist: bool = False
 
 
 def _weave(asked: _Asked, told: WeavingTold, begun: Callable[[], None]) -> int:
@@ -91,7 +100,8 @@ def _weave(asked: _Asked, told: WeavingTold, begun: Callable[[], None]) -> int:
 
     words = asked.words
     stop = Stop(shared=bool(words))
-    with told, aspects.held(asked.file, asked.chosen, words, asked.at_least) as (weaving, members):
+    holding = aspects.held(asked.file, asked.chosen, words, asked.at_least, asked.defines, asked.persist)
+    with told, holding as (weaving, members):
         stop.install()
         launched = weaving.processes[-1].process if words else None
         with working("analysing and planning", told.shows_progress), stop.at_once():
@@ -120,7 +130,7 @@ def _dry(asked: _Asked, as_json: bool) -> int:
     from gilk.api import aspects
     from gilk.render import woven
 
-    holding = aspects.held(asked.file, asked.chosen, asked.words, asked.at_least)
+    holding = aspects.held(asked.file, asked.chosen, asked.words, asked.at_least, asked.defines)
     with holding as (weaving, _), working("compiling", not as_json):
         found = [each for one in weaving.processes for each in one.dry()]
     click.echo(woven.dry_json(found) if as_json else woven.dry_text(found), nl=as_json)

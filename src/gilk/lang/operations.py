@@ -65,6 +65,7 @@ _OTHERS = """
     fdflags         gd_fdflags
     fdmount         gd_fdmount
     progenyof
+    by_processor
     getmajor
     getminor
     htons
@@ -84,6 +85,7 @@ _RECORDED = """
     sym             gd_put_symbol
     func            gd_put_symbol
     mod             gd_put_symbol
+    stack
 """
 #: Without a value.
 _ACTS = """

@@ -8,7 +8,7 @@ with a function ``gd_NAME(struct gd_context *)`` that has its value, which needs
 
 from __future__ import annotations
 
-from gilk.lang.types import ALIASES, INT, STRING, UINT, UINT64, Type
+from gilk.lang.types import ALIASES, INT, STRING, UINT, UINT64, VOID, Pointer, Type
 from gilk.values import dataclass
 
 _ROWS = """
@@ -36,9 +36,13 @@ _ROWS = """
     errno           int     ERROR
     ucaller         u64     gd_ucaller
     ustackdepth     u32     gd_ustackdepth
+    caller          u64
+    stackdepth      u32
+    curthread       void*
 """
 _TYPES: dict[str, Type] = {
     "int": INT, "u32": UINT, "u64": UINT64, "string": STRING, "pid_t": ALIASES["pid_t"], "uid_t": ALIASES["uid_t"],
+    "void*": Pointer(VOID),
 }  # fmt: skip
 
 

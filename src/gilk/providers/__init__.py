@@ -10,4 +10,7 @@ it has a row in lang/d/stability.py.
 #: File: the name of its provider, "" where programs bring the names along. Probes are numbered in this order.
 IN_PROCESS = {"pid": "pid", "usdt": "", "syscall": "syscall", "proc": "proc"}
 #: The same of providers whose probes are in a kernel.
-IN_KERNEL = {"kernel.syscall": "syscall", "kernel.fbt": "fbt"}
+IN_KERNEL = {
+    "kernel.syscall": "syscall", "kernel.fbt": "fbt", "kernel.rawtp": "rawtp", "kernel.sched": "sched",
+    "kernel.proc": "proc", "kernel.io": "io",
+}  # fmt: skip

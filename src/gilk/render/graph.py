@@ -54,34 +54,36 @@ def _other_names(graph: Graph) -> list[str]:
 def _block(graph: Graph, node: GraphNode) -> Iterator[str]:
     pad = "  landing pad" if node.landing_pad else ""
     yield f"@{node.index}  {node.start:#x}-{node.end:#x}{pad}  live: {' '.join(node.live) or 'nothing'}"
-    yield f"    @{node.index}:pre   {_outcome(node.pre)}"
+    yield f"    @{node.index}:pre   {outcome(node.pre)}"
     before = ""
     for line in node.lines:
         if line.address == node.post_address:
-            yield f"    @{node.index}:post  {_outcome(node.post)}"
+            yield f"    @{node.index}:post  {outcome(node.post)}"
         if line.source != before:
             before = line.source
             yield f"      {cell(PurePosixPath(before).name) or 'no line'}"
         yield _instruction(line)
     if node.post_address == node.end:
-        yield f"    @{node.index}:post  {_outcome(node.post)}"
-    yield f"    {_end(node)}"
+        yield f"    @{node.index}:post  {outcome(node.post)}"
+    yield f"    {ending(node)}"
 
 
-def _outcome(outcome: PointOutcome) -> str:
-    return f"refused: {outcome.name}" if outcome.refused else outcome.name
+def outcome(found: PointOutcome) -> str:
+    return f"refused: {found.name}" if found.refused else found.name
 
 
 def _instruction(line: ListingLine) -> str:
     code = line.code.hex(" ").ljust(_CODE_WIDTH - 1)
-    return f"    {line.address:8x}  {code} {_assembly(line)}"
+    return f"    {line.address:8x}  {code} {assembly(line)}"
 
 
-def _assembly(line: ListingLine) -> str:
+def assembly(line: ListingLine) -> str:
+    """An instruction, and the name of that to which it refers."""
     return f"{line.text}  ; {named(line.symbol)}" if line.symbol else line.text
 
 
-def _end(node: GraphNode) -> str:
+def ending(node: GraphNode) -> str:
+    """How a block ends, and where control goes then."""
     ways = [f"@{edge.to} {edge.kind}" if edge.kind.endswith("taken") else f"@{edge.to}" for edge in node.edges]
     if node.outside:
         ways.append(named(node.outside))
@@ -150,8 +152,8 @@ def _style(kind: str) -> str:
 
 
 def _label(node: GraphNode) -> str:
-    rows = [f"@{node.index}  pre: {_outcome(node.pre)}  post: {_outcome(node.post)}"]
-    rows += [f"{line.address:x}  {_assembly(line)}" for line in node.lines]
+    rows = [f"@{node.index}  pre: {outcome(node.pre)}  post: {outcome(node.post)}"]
+    rows += [f"{line.address:x}  {assembly(line)}" for line in node.lines]
     if not node.edges and not node.outside:
         rows.append(_ENDS[node.how])
     return '"' + "".join(_escaped(row) + r"\l" for row in rows) + '"'

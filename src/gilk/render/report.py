@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, field
 from typing import Any
 
+from gilk.render import programs
 from gilk.render.histogram import Histogram
 from gilk.render.names import named, readable_in
 from gilk.render.text import cell, plural, table
 from gilk.trace.probes import Inlined, RefusedPoint
+from gilk.trace.programs import ProgramOutcome
 from gilk.values import dataclass
 
 _TOP = 20  # rows of a table of counts
@@ -23,7 +25,7 @@ class RunReport:
     """`asked`, `spliced` and `refused` count points; `refused_points` are those that are not in `counts` for that.
     `activation_ms` is how long it took to splice them. `restored` is the outcome of comparing the live code with what
     it was, None when it could not be compared (the target ended before). `partial`: something ended before its time.
-    `latency` is per function, times in ns."""
+    `latency` is per function, times in ns. `programs` are those of a tree that was followed."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
     records: int = 0
@@ -44,6 +46,8 @@ class RunReport:
     latency: Mapping[str, Histogram] = field(default_factory=dict)
     file: str = ""
     inlined: Sequence[Inlined] = ()
+    programs: Sequence[ProgramOutcome] = ()
+    by: str = ""  # counts are told by this, too: program or process
 
     def to_json(self) -> dict[str, Any]:
         """The report as one JSON object; nothing in it needs a custom encoder."""
@@ -65,11 +69,19 @@ class RunReport:
             "latency": {name: histogram.to_json() for name, histogram in self.latency.items()},
             "file": self.file,
             "inlined": [asdict(each) for each in self.inlined],
+            **({"programs": [asdict(each) for each in self.programs]} if self.programs else {}),
         }
 
     def render(self, terminal: bool | None = None, verbose: bool = False) -> str:
         """Several lines for a person; ends with a newline. ``verbose``: also by which tactics points were spliced."""
-        parts = [self._points(verbose), top_counts(self.counts, terminal), histograms(self.latency), self._records()]
+        counts = programs.counts(self.programs, self.by, terminal) if self.by else top_counts(self.counts, terminal)
+        parts = [
+            self._points(verbose),
+            programs.summary(self.programs),
+            counts,
+            histograms(self.latency),
+            self._records(),
+        ]
         parts += [f"{named(str(each))}, where it is not instrumented\n" for each in self.inlined]
         parts += [f"note: {named(note)}\n" for note in self.notes]
         return "".join(part for part in parts if part)

@@ -22,8 +22,10 @@ def _line(one: Mapping[str, Any]) -> str:
         return f"{one['id']:>8}  {cell(one['silent'])}"
     matches = sum(sum(aspect["matches"]) for aspect in one["aspects"])
     off = "" if all(aspect["on"] for aspect in one["aspects"]) else ", not all on"
+    gone = ", its weaver has gone" if one.get("abandoned") else ""
     processes = plural(len(one["pids"]), "process")
-    return f"{one['id']:>8}  {cell(one['file'])}  {processes}, {matches} matches{off}  since {_time(one['began'])}"
+    state = f"{processes}, {matches} matches{off}{gone}"
+    return f"{one['id']:>8}  {cell(one['file'])}  {state}  since {_time(one['began'])}"
 
 
 def _time(seconds: float) -> str:

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gilk.session.base import BaseSession
 from gilk.trace.calls import CallTable
-from gilk.trace.probes import Inlined, RefusedPoint
+from gilk.trace.probes import Inlined, ProbeRow, RefusedPoint
+from gilk.trace.programs import ProgramOutcome
 from gilk.values import dataclass
 
 _LOST = ("drops", "lost", "nested", "corrupt")
@@ -17,7 +18,8 @@ _LOST = ("drops", "lost", "nested", "corrupt")
 
 @dataclass
 class Result:
-    """``calls`` is None when nothing was timed; ``restored`` is over all processes, None when that cannot be known."""
+    """``calls`` is None when nothing was timed; ``restored`` is over all processes, None when that cannot be known.
+    ``programs``: those of a tree that was followed, in the order in which they were executed."""
 
     counts: dict[str, int]
     calls: CallTable | None
@@ -30,6 +32,7 @@ class Result:
     file: str
     refused_points: Sequence[RefusedPoint] = ()
     inlined: Sequence[Inlined] = ()
+    programs: Sequence[ProgramOutcome] = ()
 
     @property
     def lost(self) -> dict[str, int]:
@@ -50,16 +53,58 @@ def refused_by_point(result: Result) -> dict[str, str]:
     return {each.point: each.reason for each in reversed(result.refused_points)}
 
 
-def numbers(sessions: Sequence[BaseSession], tactics: Mapping[str, int], refusals: Mapping[str, int]) -> dict[str, Any]:
-    drains = [session.drain for session in sessions]
+@dataclass(frozen=True)
+class SessionOutcome:
+    """The part of one session in the outcome; ``who`` is its target, ``rows`` are its probes."""
+
+    who: str
+    rows: tuple[ProbeRow, ...]
+    counts: dict[str, int]
+    tactics: dict[str, int]
+    refusals: dict[str, int]
+    refused_points: list[RefusedPoint]
+    doubts: list[str]
+    restored: bool | None
+    goes_on: bool
+    numbers: dict[str, float]
+
+
+def outcome_of(session: BaseSession) -> SessionOutcome:
+    """As it is by now."""
+    drain = session.drain
+    figures: dict[str, float] = {
+        "records": session.records,
+        "drops": drain.drops(),
+        "lost": drain.lost(),
+        "nested": drain.nested(),
+        "corrupt": drain.corrupt,
+        "asked": session.totals.asked,
+        "activation": session.totals.activation,
+    }
+    return SessionOutcome(
+        session.code.who, session.rows, session.counts(), session.tactics(), session.refusals(),
+        session.refused_points(), session.doubts(), session.restored, session.goes_on, figures,
+    )  # fmt: skip
+
+
+def numbers(parts: Sequence[SessionOutcome], tactics: Mapping[str, int], refusals: Mapping[str, int]) -> dict[str, Any]:
+    def total(name: str) -> int:
+        return int(sum(part.numbers[name] for part in parts))
+
     return {
-        "records": sum(session.records for session in sessions),
-        "drops": sum(drain.drops() for drain in drains),
-        "lost": sum(drain.lost() for drain in drains),
-        "nested": sum(drain.nested() for drain in drains),
-        "corrupt": sum(drain.corrupt for drain in drains),
-        "asked": sum(session.totals.asked for session in sessions),
+        **{name: total(name) for name in ("records", *_LOST, "asked")},
         "spliced": sum(tactics.values()),
         "refused": sum(refusals.values()),
-        "activation_ms": 1000 * sum(session.totals.activation for session in sessions),
+        "activation_ms": 1000 * sum(part.numbers["activation"] for part in parts),
     }
+
+
+def restored_of(parts: Sequence[SessionOutcome], note: Callable[[str], object]) -> bool | None:
+    """Whether all code is what it was; None where nobody knows yet. ``note`` is told why it is not True."""
+    if not all(part.goes_on or part.restored is True for part in parts):
+        note("the code of a process could not be compared with, or is not, what it was")
+        return False
+    shared = [part.who for part in parts if part.goes_on]
+    for who in shared:
+        note(f"{who} has probes of other sessions: its code is compared when the last ends")
+    return None if shared else True

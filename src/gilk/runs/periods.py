@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gilk.runs.outcome import added
 from gilk.runs.run import Progress, Run
 from gilk.trace.period import Period
 
@@ -23,7 +22,7 @@ class Periods:
         """To be called often, with the run's progress."""
         if state.seconds < self._next:
             return
-        counts = added([session.counts() for session in self._running.sessions])
+        counts = self._running.counts()
         fresh = {point: count - self._before.get(point, 0) for point, count in counts.items()}
         records, drops = state.records - self._state.records, state.drops - self._state.drops
         self._tell(Period(state.seconds, {point: count for point, count in fresh.items() if count > 0}, records, drops))

@@ -17,7 +17,7 @@ import pyarrow as pa
 from gilk.errors import GilkError, MachineGone, StoreError, TargetError
 from gilk.runs.elsewhere import Elsewhere
 from gilk.runs.kept import Recorder
-from gilk.runs.outcome import Result, added, numbers, refused_by_point
+from gilk.runs.outcome import Result, SessionOutcome, added, numbers, outcome_of, refused_by_point, restored_of
 from gilk.runs.sample_columns import schema_of
 from gilk.session.base import BaseSession, Probe
 from gilk.session.broker.client_session import ClientSession
@@ -27,9 +27,10 @@ from gilk.session.request import Request, Wanted, expand
 from gilk.targets.kernel.target import KernelTarget
 from gilk.targets.process import Process
 from gilk.targets.program import has_let_go
+from gilk.targets.unseen import Unseen
 from gilk.trace.about import About, Tally
 from gilk.trace.calls import CallTable, pair
-from gilk.trace.clock import realtime_offset
+from gilk.trace.clock import Clock, realtime_offset
 from gilk.trace.store import Writer
 from gilk.trace.traced import TraceDescription
 from gilk.values import dataclass
@@ -39,7 +40,7 @@ _CALM = 0.2  # how full of 1 a buffer may be found, for there to be time to conv
 _WAITING = 1 << 29  # bytes that may wait to be converted; beyond, records are dropped rather than memory filled
 _PRESENT_EVERY = 0.05
 #: Bytes of each buffer: what a busy thread records in the time that gilk may have to wait for a processor.
-_RING = 16 << 20
+RING = 16 << 20
 _KERNEL_RING = 4 << 20  # bytes of each CPU's buffer of a record class
 _LATE, _LATE_PER_POINT = 60.0, 0.01  # seconds for a machine that may hang to take everything out
 
@@ -72,6 +73,8 @@ class Run:
     lost: MachineGone | None = None  # why the other machine cannot be asked any more
     _ended: set[int] = field(default_factory=set)
     _kept: Recorder = field(default_factory=Recorder)
+    _unseen: list[Unseen] = field(default_factory=list)
+    tells_of_unseen: bool = True  # programs that processes begin, and that have no instruments, are named
     asked: NamedFunctions = field(default_factory=NamedFunctions)
     _zero: int = 0  # time 0 of all samples, in ns of our CLOCK_MONOTONIC
     _began: float = 0.0
@@ -90,6 +93,7 @@ class Run:
         except BaseException:
             self.abort()
             raise
+        self._unseen = [Unseen(process.pid) for process in self.processes if self.tells_of_unseen]
         for process in self.processes:
             process.release()
         if self.elsewhere is not None and self.command:
@@ -102,7 +106,7 @@ class Run:
             with self._unless_ended(process):
                 wanted = list(expand(process, requests))
                 self.asked.note(process, [r.spec.function for r in requests], ((w.loaded, w.function) for w in wanted))
-                self._put(ClientSession(process, points=max(len(wanted), 1), ring=_RING), wanted)
+                self._put(ClientSession(process, points=max(len(wanted), 1), ring=RING), wanted)
         if self.kernel is not None:
             wanted = list(expand(self.kernel, [request for request in self.requests if request.of_kernel]))
             points = max(len(wanted), 1)
@@ -140,8 +144,12 @@ class Run:
     def _about(self) -> About:
         rows = tuple(row for session in self.sessions for row in session.rows)
         pids = tuple(p.pid for p in self.processes)
-        clock = self.sessions[0].clock
-        return About(socket.gethostname(), self.command, pids, self._zero, realtime_offset(), clock, rows)
+        return About(socket.gethostname(), self.command, pids, self._zero, realtime_offset(), self.clock, rows)
+
+    @property
+    def clock(self) -> Clock:
+        """The clock by which samples are timed, once there is a session."""
+        return self.sessions[0].clock
 
     def wait(self, seconds: float | None, stop: Callable[[], bool], show: Callable[[Progress], None]) -> None:
         """Drain until every process has gone, the time is over, or ``stop`` says so; or until the machine elsewhere is
@@ -158,11 +166,15 @@ class Run:
             now = time.monotonic()
             if seconds is not None and now - self._began >= seconds:
                 return
-            time.sleep(self._drain())
+            self._rest(self._drain())
             if now - looked >= _TICK:
                 looked = now
                 self._look()
                 show(self.progress())
+
+    def _rest(self, seconds: float) -> None:
+        """Wait for so long, or until there is something to do."""
+        time.sleep(seconds)
 
     def _lose(self, error: MachineGone) -> None:
         """Go on with the records until now, which are all there will be."""
@@ -187,7 +199,7 @@ class Run:
 
         A buffer that fills up within a tick is emptied more often, as long as memory is left to put records aside.
         """
-        fullest = max(session.take() for session in self.sessions)
+        fullest = max((session.take() for session in self.sessions), default=0.0)
         waiting = sum(session.waiting for session in self.sessions)
         if fullest <= _CALM or waiting > _WAITING:
             for session in self.sessions:
@@ -196,7 +208,9 @@ class Run:
         return _TICK * _CALM / fullest / 4
 
     def _look(self) -> None:
-        """Notice processes that have ended or become another program."""
+        """Notice processes that have ended or become another program, and programs that they have begun."""
+        for unseen in self._unseen:
+            unseen.look()
         present = time.monotonic() - self._looked > _PRESENT_EVERY
         if present:
             self._looked = time.monotonic()
@@ -225,6 +239,7 @@ class Run:
     def finish(self) -> Result:
         """Take everything out, and say what there was. Notes what went wrong instead of raising."""
         duration = int((time.monotonic() - self._began) * 1e9)
+        self.notes += [f"{remark}; gilk run --follow sees such" for one in self._unseen if (remark := one.remark)]
         self._hurry()
         for session in self.sessions:
             try:
@@ -245,39 +260,35 @@ class Run:
         self._close_processes()
         return result
 
+    def _outcomes(self) -> list[SessionOutcome]:
+        return [outcome_of(session) for session in self.sessions]
+
+    def counts(self) -> dict[str, int]:
+        """Hits by the name of the point, until now."""
+        return added([session.counts() for session in self.sessions])
+
     def _result(self) -> Result:
-        counts = added([session.counts() for session in self.sessions])
-        tactics = added([session.tactics() for session in self.sessions])
-        refusals = added([session.refusals() for session in self.sessions])
-        restored = self._restored()
+        parts = self._outcomes()
+        counts, tactics = added([part.counts for part in parts]), added([part.tactics for part in parts])
+        refusals = added([part.refusals for part in parts])
+        restored = None if self.lost else restored_of(parts, self.notes.append)
         told = self._numbers(tactics, refusals)
-        for session in self.sessions:
-            doubts = "; ".join(session.doubts())
+        for part in parts:
+            doubts = "; ".join(part.doubts)
             if doubts:
                 self.partial = True
                 self.notes.append(
                     f"stream-corrupt: the program wrote into gilk's own memory, so it is not known {doubts}"
                 )
         self.notes += self.asked.stripped()
-        refused = [each for session in self.sessions for each in session.refused_points()]
+        refused = [each for part in parts for each in part.refused_points]
         return Result(
             counts, self._calls(), told, tactics, refusals, restored, self.partial, self.notes, "", refused,
             self.asked.inlined(),
         )  # fmt: skip
 
-    def _restored(self) -> bool | None:
-        """Whether all code is what it was; None where nobody knows yet."""
-        if self.lost:
-            return None
-        if not all(session.goes_on or session.restored is True for session in self.sessions):
-            self.notes.append("the code of a process could not be compared with, or is not, what it was")
-            return False
-        shared = [session.code.who for session in self.sessions if session.goes_on]
-        self.notes += (f"{who} has probes of other sessions: its code is compared when the last ends" for who in shared)
-        return None if shared else True
-
     def _numbers(self, tactics: dict[str, int], refusals: dict[str, int]) -> dict[str, Any]:
-        return numbers(self.sessions, tactics, refusals)
+        return numbers(self._outcomes(), tactics, refusals)
 
     def _calls(self) -> CallTable | None:
         if not any(row.kind in ("time-entry", "time-head") for session in self.sessions for row in session.rows):

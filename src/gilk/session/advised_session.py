@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from gilk.errors import GilkError, UsageError
 from gilk.lang.c.advice import SHARED
 from gilk.session import advising
-from gilk.session.advising import Advice, AdvisedAccess, AdvisedPoint
+from gilk.session.advising import Advice, AdvisedAccess, AdvisedCalls, AdvisedPlace
 from gilk.session.base import Points, Probe
 from gilk.session.entry import Entry
 from gilk.session.places import Place, places_at
@@ -23,8 +23,6 @@ from gilk.targets.common_memory import CommonMemory
 from gilk.targets.process import Process
 from gilk.toolchain.advice import CompiledAdvice
 from gilk.trace.drain import Chunk
-
-_Found = list[tuple[Place, list[AdvisedPoint], CompiledAdvice]]
 
 
 class AdvisedSession(Session):
@@ -41,7 +39,9 @@ class AdvisedSession(Session):
             raise UsageError("advice-alone", f"another session has {process.who}", "end that first")
         super().__init__(process, points, threads, ring, private=private)
         self._made: dict[Advice, CompiledAdvice] = {}
-        self.left_out: list[str] = []  # instructions that were to have advice, if that could be, and have none
+        #: Instructions, and functions, that were to have advice, if that could be, and have none, each with the reason.
+        self.left_out: list[str] = []
+        self.calls_left_out: list[str] = []
         self._advised: dict[int, int] = {}  # by number of a probe, the address of the function whose calls have advice
 
     def advise(self, points: Points, advice: Advice) -> tuple[Probe, ...]:
@@ -50,25 +50,28 @@ class AdvisedSession(Session):
         All of that goes in, or nothing: the probes at entries and returns. Raises UsageError, CompileError,
         TargetError; then nothing has changed.
         """
-        return self.advise_all([(points, advice)])
+        return self.advise_all([AdvisedCalls(points, advice)])
 
     def advise_all(
-        self, advised: Iterable[tuple[Points, Advice]], accesses: Iterable[AdvisedAccess] = ()
+        self, advised: Iterable[AdvisedCalls], accesses: Iterable[AdvisedAccess] = ()
     ) -> tuple[Probe, ...]:
         """As advise() does, for several pieces of advice, also on accesses of variables, from one moment on."""
         advising.check_process(self.process)
-        found = [each for points, advice in advised for each in self._found(points, advice)]
-        self._check_new([place for place, _, _ in found])
+        self.calls_left_out = []
+        found = [each for calls in advised for each in self._found(calls)]
+        self._check_new([one.place for one in found])
         accessed = list(accesses)
-        wanted = [one.wanted for _, points, _ in found for one in points] + [one.wanted for one in accessed]
+        wanted = [point.wanted for one in found for point in one.points] + [one.wanted for one in accessed]
         with self._numbered(wanted) as numbers:
             left = iter(numbers)
             wants = [*self._wants(found, left), *(self._want_access(one, next(left)) for one in accessed)]
             last = numbers[len(wanted) - len(accessed) :]
             spared = {number for number, one in zip(last, accessed, strict=True) if one.partial}
-            probes = self._put_in(wants, numbers, spared)
-        owners = (place for place, points, _ in found for _ in points)
-        self._advised |= {number: place.address for number, place in zip(numbers, owners, strict=False)}
+            probes = self._put_in(wants, numbers, spared, _together(found, numbers))
+        owners = (one.place for one in found for _ in one.points)
+        there = {probe.number for probe in probes}
+        of = zip(numbers, owners, strict=False)
+        self._advised |= {number: place.address for number, place in of if number in there}
         return probes
 
     def _advice(self, advice: Advice) -> CompiledAdvice:
@@ -85,12 +88,17 @@ class AdvisedSession(Session):
         made = Accessed(one.instruction, read, write, one.replaces, one.number, thunk, one.bounds)
         return self._ledger.entry(ground, place.function), Want(place.point.address, False, made, number)
 
-    def _found(self, points: Points, advice: Advice) -> _Found:
-        compiled = self._advice(advice)
-        return [
-            (place, list(advising.wanted(self.process, place, advice, compiled.proceeds)), compiled)
-            for place in places_at(self.process, points)
-        ]
+    def _found(self, calls: AdvisedCalls) -> Iterator[AdvisedPlace]:
+        compiled = self._advice(calls.advice)
+        for place in places_at(self.process, calls.points):
+            try:
+                points = tuple(advising.wanted(self.process, place, calls.advice, compiled.proceeds))
+            except UsageError as error:
+                if not calls.partial:
+                    raise
+                self.calls_left_out.append(f"{place.point.label}: {error.message} ({error.slug})")
+                continue
+            yield AdvisedPlace(calls, place, points, compiled)
 
     def stored(self, address: int, size: int) -> bytes:
         """Constants of the session's C, by where the process has them; b"" where there are none."""
@@ -116,27 +124,36 @@ class AdvisedSession(Session):
             seen.add(place.address)
 
     def _put_in(
-        self, wants: list[tuple[Entry, Want]], numbers: range, spared: Collection[int]
+        self, wants: list[tuple[Entry, Want]], numbers: range, spared: Collection[int], together: Mapping[int, range]
     ) -> tuple[Probe, ...]:
-        """Dormant at first: what is refused shows before anything has changed. ``spared`` may be refused."""
+        """Dormant at first: what is refused shows before anything has changed. ``spared`` may be refused, and so may
+        those of ``together``, of which all go with one."""
         self._add(self._handlers())
         made = self._ledger.add(wants, active=False)
         try:
             refused = {key: why for plan in made.plans for key, why in plan.refusals.items()}
             here = [(n, self._everything[n].point, refused[n]) for n in numbers if n in refused]
-            advising.refuse((point, why) for n, point, why in here if n not in spared)
+            advising.refuse((point, why) for n, point, why in here if n not in spared and n not in together)
             self.left_out = [f"{point}: {why}" for n, point, why in here if n in spared]
-            changed = self._ledger.activate(numbers)
+            self.calls_left_out += [f"{point}: {why} (advice-refused)" for n, point, why in here if n in together]
+            gone = {each for n, _, _ in here if n in together for each in together[n]}
+            if gone:
+                self._ledger.remove(gone)
+            kept = [n for n in numbers if n not in gone]
+            changed = self._ledger.activate(kept)
         except BaseException:
             with contextlib.suppress(GilkError):  # the error that is the reason is the one to be told
                 self._ledger.remove(numbers)
             raise
         self._know(changed.outcome.total)
-        self._note(changed.outcome, len(numbers))
-        return self._outcomes([*made.plans, *changed.plans], numbers)
+        self._note(changed.outcome, len(kept))
+        plans = [*made.plans, *changed.plans]
+        tactics = {key: each for plan in plans for key, each in plan.tactics.items() if key not in gone}
+        refusals = {key: each for plan in plans for key, each in plan.refusals.items() if key not in gone}
+        return self._known_outcomes(tactics, refusals, kept)
 
-    def _wants(self, found: _Found, left: Iterator[int]) -> list[tuple[Entry, Want]]:
-        return [pair for place, wanted, compiled in found for pair in self._wants_at(place, wanted, compiled, left)]
+    def _wants(self, found: list[AdvisedPlace], left: Iterator[int]) -> list[tuple[Entry, Want]]:
+        return [pair for one in found for pair in self._wants_at(one, left)]
 
     @property
     def private(self) -> memoryview:
@@ -149,17 +166,27 @@ class AdvisedSession(Session):
         self._workspace.give(SHARED, address)
         return address
 
-    def _wants_at(
-        self, place: Place, wanted: list[AdvisedPoint], compiled: CompiledAdvice, numbers: Iterator[int]
-    ) -> Iterator[tuple[Entry, Want]]:
-        entry = self._workspace.advised(self._ground(place.loaded), compiled)
-        for each in wanted:
-            one, ground = each.wanted, self._ground(each.wanted.loaded)
+    def _wants_at(self, one: AdvisedPlace, numbers: Iterator[int]) -> Iterator[tuple[Entry, Want]]:
+        entry = self._workspace.advised(self._ground(one.place.loaded), one.compiled, one.about)
+        for each in one.points:
+            wanted, ground = each.wanted, self._ground(each.wanted.loaded)
             made = self._workspace.advised_on(ground, entry, each.kind)
             yield (
-                self._ledger.entry(ground, one.function),
-                Want(one.point.address, one.point.after, made, next(numbers)),
+                self._ledger.entry(ground, wanted.function),
+                Want(wanted.point.address, wanted.point.after, made, next(numbers)),
             )
 
     def _ground(self, loaded: Loaded) -> PatchContext:
         return self._workspace.ground(loaded, self.process.analysis(loaded))
+
+
+def _together(found: Iterable[AdvisedPlace], numbers: range) -> dict[int, range]:
+    """By each number of a function's point that may go without advice, the numbers of all its points."""
+    at = 0
+    together: dict[int, range] = {}
+    for one in found:
+        own = numbers[at : at + len(one.points)]
+        at += len(one.points)
+        if one.calls.partial:
+            together |= dict.fromkeys(own, own)
+    return together

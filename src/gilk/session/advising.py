@@ -12,6 +12,7 @@ from gilk.errors import UsageError
 from gilk.lang.c.advice import When
 from gilk.lang.c.signature import CSignature, parse
 from gilk.session import tails
+from gilk.session.base import Points
 from gilk.session.places import Place
 from gilk.session.request import CFunction, Wanted
 from gilk.session.signals import switches_stacks
@@ -22,6 +23,7 @@ from gilk.splice.advice import Advised, AdvisedEntry, AdvisedJump, AdvisedReturn
 from gilk.splice.plan import Refusal
 from gilk.splice.points import Point
 from gilk.splice.segments import is_call
+from gilk.targets.advised_workspace import AboutFunction
 from gilk.targets.base import Loaded, Target
 from gilk.toolchain.advice import CompiledAdvice, compile_advice
 from gilk.values import dataclass
@@ -65,6 +67,18 @@ def advice(
     return Advice(path.read_text(), function, parsed, When(when), path, declarations)
 
 
+@dataclass(frozen=True)
+class AdvisedCalls:
+    """Functions, by their entries, whose calls have advice. ``number`` and ``function``: how C tells one from others
+    that have the same advice; "": by its symbol. ``partial``: those that are refused go without."""
+
+    points: Points
+    advice: Advice
+    number: int = 0
+    function: str = ""
+    partial: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class AdvisedAccess:
     """An instruction with advice on what it reads, and on what it writes: on one of them at least. ``replaces``: some
@@ -100,6 +114,21 @@ class AdvisedPoint:
 
     wanted: Wanted
     kind: type[Advised]
+
+
+@dataclass(frozen=True)
+class AdvisedPlace:
+    """The entry of a function, and all points that the advice on its calls has."""
+
+    calls: AdvisedCalls
+    place: Place
+    points: tuple[AdvisedPoint, ...]
+    compiled: CompiledAdvice
+
+    @property
+    def about(self) -> AboutFunction:
+        place = self.place
+        return AboutFunction(self.calls.number, self.calls.function or place.function.name, place.loaded.name)
 
 
 def wanted(process: Target, place: Place, chosen: Advice, proceeds: bool) -> Iterator[AdvisedPoint]:

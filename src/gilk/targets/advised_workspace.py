@@ -14,28 +14,39 @@ from gilk.targets.arena_site import LINE, ArenaSite
 from gilk.targets.workspace import ARENA_SIZE, Workspace
 from gilk.toolchain.advice import CompiledAdvice
 from gilk.toolchain.runtime import runtime
+from gilk.values import dataclass
 
-_ADVICE = struct.Struct("<QIIIBBBx")  # struct gilk_advice, native/runtime/advice.h
+_ADVICE = struct.Struct("<QIIIBBBxQQQ")  # struct gilk_advice, native/runtime/advice.h
+
+
+@dataclass(frozen=True, slots=True)
+class AboutFunction:
+    """A function that has advice, as C tells functions apart that are declared alike."""
+
+    number: int
+    function: str
+    image: str
 
 
 class AdvisedWorkspace(Workspace):
     """The workspace of an AdvisedSession; raises as a Workspace does."""
 
-    def advised(self, ground: PatchContext, compiled: CompiledAdvice) -> AdvisedEntry:
+    def advised(self, ground: PatchContext, compiled: CompiledAdvice, about: AboutFunction) -> AdvisedEntry:
         """Advice for one function, at its entry. Raises CompileError `undefined-symbol`."""
-        self._parameters.map_stacks(ArenaWord.ADVICE, self._process.keeper.map_advice, self._blocks)
         site = self._site_of(ground)
-        linked = self._link(site, compiled.compiled, 0)
+        plain = self.accessed(ground, compiled).entry
         at = site.arena.allocate(LINE)
         flags = compiled.vectors | compiled.goes_on << 1
         called = compiled.called
-        numbers = (linked.plain, called.stack, flags, compiled.more, called.results, called.integers, called.vectors)
-        self._store(at, _ADVICE.pack(*numbers))
+        numbers = (plain, called.stack, flags, compiled.more, called.results, called.integers, called.vectors)
+        names = (self._text(site, about.function), self._text(site, about.image))
+        self._store(at, _ADVICE.pack(*numbers, about.number, *names))
         thunks = (self.runtime_address(ground, name) for name in ("gilk_advice_enter", "gilk_advice_returned"))
         return AdvisedEntry((self._word(site, at),), at, *thunks)
 
     def accessed(self, ground: PatchContext, compiled: CompiledAdvice) -> AccessAdvice:
-        """Advice on accesses of a variable, by instructions of one image. Raises CompileError `undefined-symbol`."""
+        """Advice as instructions of one image have it: linked once for all of them. Raises CompileError
+        `undefined-symbol`."""
         self._parameters.map_stacks(ArenaWord.ADVICE, self._process.keeper.map_advice, self._blocks)
         site, key = self._site_of(ground), id(compiled)
         if key not in site.accessed:
@@ -49,6 +60,14 @@ class AdvisedWorkspace(Workspace):
             return entry
         words = (self._word(self._site_of(ground), entry.advice),)
         return compared(kind, words, lambda name: self.runtime_address(ground, name))
+
+    def _text(self, site: ArenaSite, text: str) -> int:
+        """The address of a string, which is there once for all who need it."""
+        if text not in site.texts:
+            data = text.encode("utf-8", "surrogateescape") + b"\0"
+            site.texts[text] = site.arena.allocate(len(data))
+            self._store(site.texts[text], data)
+        return site.texts[text]
 
     def stored(self, address: int, size: int) -> bytes:
         """The code or constants that gilk has put at an address, also when the process has ended; b"" where

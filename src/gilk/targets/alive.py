@@ -56,3 +56,12 @@ def is_going(tid: int) -> bool:
             return True
         time.sleep(0.001)
     return False
+
+
+def turns(pid: int, tid: int) -> int:
+    """How often the thread was given a processor (Documentation/scheduler/sched-stats.rst); 0 if that is not known."""
+    try:
+        with open(f"/proc/{pid}/task/{tid}/schedstat", "rb", buffering=0) as file:
+            return int(file.read().split()[2])
+    except OSError:
+        return 0

@@ -59,6 +59,11 @@ class Answers:
         """Undo everything; whether all code is what it was. The process stays ours to set up again."""
         return self._keeper is None or self._keeper.close()
 
+    def stay(self, word: int) -> None:
+        """When the client goes without having asked for the end, leave everything as it is, if there is anything but 0
+        at that address of the target."""
+        self.keeper.stay_word = word
+
     def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]:
         return self.keeper.mapper.set_up(name, code_size, data_size)
 

@@ -24,5 +24,6 @@ class ArenaSite:
     held_next: int
     linked: dict[tuple[str, str], Linked] = field(default_factory=dict)  # by source and function
     words: dict[int, int] = field(default_factory=dict)  # where addresses are written down
+    texts: dict[str, int] = field(default_factory=dict)  # where strings lie
     #: By identity of the advice, which is held for as long as its identity is to mean something.
     accessed: dict[int, tuple[CompiledAdvice, AccessAdvice]] = field(default_factory=dict)

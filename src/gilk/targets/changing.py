@@ -108,14 +108,16 @@ class Changer:
         done = time.perf_counter()
         return Outcome(done - asked, done - began, strangers)
 
-    def repair(self, undo: Callable[[], object]) -> None:
+    def repair(self, undo: Callable[[], object], restorers: frozenset[int] = frozenset()) -> None:
         """Have code put right that an abandoned session has changed. Threads that stand at one of its jumps, and
         handlers that return to one, are led to the patch first: the jump of a bounce lies amid what the original has
-        there. Raises OSError where ``undo`` does."""
-        nothing = Places([])
+        there. So are handlers that wait on any stack, as nobody knows whether the program switches them. Raises OSError
+        where ``undo`` does. ``restorers``: those that are there again then."""
+        self.search_stacks()
+        self._movement.returned_to(restorers)
         with self._threads.stopped() as threads:
             jumps = StandingJumps(self._memory, led_to(self._process.maps()))
-            _, moves = self._movement.stand(threads, nothing, jumps)
+            _, moves = self._movement.stand(threads, jumps, jumps)
             with self._led(threads, {}, moves, jumps):
                 undo()
 

@@ -14,7 +14,7 @@ import socket
 import sys
 from contextlib import suppress
 
-from gilk.targets import server, wire
+from gilk.targets import serving, wire
 from gilk.targets.apart import FORK_SERVER, fork, stand_apart
 
 
@@ -48,7 +48,7 @@ class ForkServer:
         try:
             for fd in (self._channel.fileno(), *self._keepers):
                 os.close(fd)
-            server.serve(channel)
+            serving.serve(channel)
         except Exception:
             sys.excepthook(*sys.exc_info())
         finally:

@@ -26,7 +26,7 @@ _ALTERNATE = 8 + 16  # uc_stack in the frame: the alternate signal stack of the 
 _MOST_STACK = 64 << 20
 _MOST_STACKS = 64  # of one thread; what is written there may lead anywhere
 _NOTE = 8 + 232  # GILK_NOTE in the ucontext, native/abi/gilk_abi.h
-_NOTE_MAGIC = 0x9D1C5A3B6B6C6967
+NOTE_MAGIC: Final = 0x9D1C5A3B6B6C6967
 FRAME_SIZE: Final = _NOTE + 32  # as far as it is looked at; bytes
 _WORD, _NOTE_WORDS, _STACK = struct.Struct("<Q"), struct.Struct("<4Q"), struct.Struct("<QI4xQ")
 _SYSCALL_IN_RESTORER = 7
@@ -44,11 +44,13 @@ class Note:
 @dataclass(frozen=True, slots=True)
 class SignalFrame:
     """``slot`` is where in memory the interrupted ``rip`` is kept; ``note`` what the runtime has noted of it;
-    ``alternate`` the start and the end of the alternate signal stack that it lies on, None of one that does not."""
+    ``alternate`` the start and the end of the alternate signal stack that it lies on, None of one that does not.
+    ``restorer`` is where the handler returns to."""
 
     slot: int
     rip: int
     rsp: int
+    restorer: int
     note: Note | None = None
     alternate: tuple[int, int] | None = None
 
@@ -77,6 +79,24 @@ def find_restorers(maps: tuple[Mapping, ...], memory: Memory) -> frozenset[int]:
             found.add(start + at)
             at = content.find(_RESTORER, at + 1)
     return frozenset(found)
+
+
+def hidden_restorers(pieces: list[tuple[int, bytes]], memory: Memory) -> frozenset[int]:
+    """Addresses of restorers that are there once ``pieces``, (address, original), have been put back."""
+    originals = {address + at: byte for address, original in pieces for at, byte in enumerate(original)}
+    found, reach = set[int](), len(_RESTORER) - 1
+    for address, original in pieces:
+        start, now = address - reach, memory.some(address - reach, len(original) + 2 * reach)
+        content = bytes(originals.get(start + at, byte) for at, byte in enumerate(now))
+        at = content.find(_RESTORER)
+        if at >= 0:
+            found.add(start + at)
+    return frozenset(found)
+
+
+def is_original(restorer: int, memory: Memory) -> bool:
+    """Nothing of gilk's is there that would lead a handler's thread back by a note."""
+    return memory.some(restorer, len(_RESTORER)) == _RESTORER
 
 
 def returning(rip: int, restorers: frozenset[int]) -> bool:
@@ -148,8 +168,8 @@ def _frames_in(start: int, end: int, restorers: frozenset[int], memory: Memory) 
 def frame_at(content: bytes, start: int, at: int) -> SignalFrame:
     """The frame at ``at`` in memory that begins at ``start``."""
     (rip,), (rsp,) = _WORD.unpack_from(content, at + _RIP), _WORD.unpack_from(content, at + _RSP)
-    note = _note_in(content, start, at + _NOTE, rsp)
-    return SignalFrame(start + at + _RIP, rip, rsp, note, _alternate(content, start, at))
+    (restorer,), note = _WORD.unpack_from(content, at), _note_in(content, start, at + _NOTE, rsp)
+    return SignalFrame(start + at + _RIP, rip, rsp, restorer, note, _alternate(content, start, at))
 
 
 def _alternate(content: bytes, start: int, at: int) -> tuple[int, int] | None:
@@ -161,7 +181,7 @@ def _note_in(content: bytes, start: int, at: int, rsp: int) -> Note | None:
     if at + _NOTE_WORDS.size > len(content):
         return None
     magic, actual, shown, noted = _NOTE_WORDS.unpack_from(content, at)
-    return Note(start + at, actual, shown) if magic == _NOTE_MAGIC and noted == rsp else None
+    return Note(start + at, actual, shown) if magic == NOTE_MAGIC and noted == rsp else None
 
 
 def aligned(content: bytes, word: bytes) -> Iterator[int]:

@@ -22,6 +22,7 @@ from gilk.targets import gates as held_threads
 from gilk.targets.batch import Batch
 from gilk.targets.changing import Changer, Outcome, Task
 from gilk.targets.copies import Copy, Units
+from gilk.targets.frames import hidden_restorers
 from gilk.targets.heirs import Heirs
 from gilk.targets.held import Held
 from gilk.targets.live_code import LiveBatch, LiveCode
@@ -67,6 +68,7 @@ class Keeper:
         self._ready: _Prepared | None = None  # for what is expected
         self._warm: list[caches.Range] = []  # to be read right before
         self._made: _Prepared | None = None  # the last change, until it is noted
+        self.stay_word = 0  # where the target says whether everything is to stay; 0: nowhere
         self.notes: list[str] = []  # for the user: what could not be undone in children, who wrote to another's block
 
     # What is put into the target.
@@ -228,7 +230,7 @@ class Keeper:
             for address, original in pieces:
                 self.memory.write(address, original)
 
-        self._changer.repair(undo)
+        self._changer.repair(undo, hidden_restorers(pieces, self.memory))
 
     # The end.
 
@@ -248,6 +250,15 @@ class Keeper:
         restored &= self._heirs.undo(staged, self.notes.append)
         self._let_go()
         return restored
+
+    def leaves_all(self) -> bool:
+        """Whether what is in the target is to stay there without us. No thread waits for a client then any more, and
+        nothing is known of the target afterwards: `gilk restore` needs nothing of that. Raises OSError."""
+        if not (self.stay_word and self.held.name and self.present() and any(self.memory.read(self.stay_word, 8))):
+            return False
+        self._open_gates()
+        self._let_go()
+        return True
 
     def _undo_own(self, staged: list[LiveBatch]) -> bool:
         self._open_gates()
@@ -272,6 +283,7 @@ class Keeper:
         self._unsettled, self.held = [], Held()
         self._exchanged = Exchanged()
         self._expected, self._ready, self._warm, self._made = {}, None, [], None
+        self.stay_word = 0
 
     def _open_gates(self) -> None:
         """No thread waits for a client any more (native/runtime/gate.c)."""

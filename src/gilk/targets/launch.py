@@ -62,6 +62,12 @@ class ProcessEnd:
 
 #: Whether who has asked is still there: what waits for a program's own code to come somewhere has no other end.
 Awaited = Callable[[], bool]
+#: Is told of a wait status that says that a process is not what it was.
+Noted = Callable[[int, int], object]
+
+
+def _nothing(_pid: int, _status: int) -> None:
+    pass
 
 
 class Abandoned(Exception):
@@ -86,7 +92,7 @@ def launch(command: Command) -> int:
         status = ptrace.wait(pid, _LONGEST_EXEC)
         if not os.WIFSTOPPED(status):
             raise _failure(command, failed)
-        _to_user(pid, status)
+        to_user(pid, status)
     except ptrace.Late:
         _end(pid)
         what = f"{command.arguments[0]} has not begun in {_LONGEST_EXEC:.0f} s"
@@ -134,26 +140,40 @@ def _failure(command: Command, failed: int) -> TargetError:
     return TargetError("cannot-launch", f"cannot run {command.arguments[0]}: {why}")
 
 
-def _to_user(pid: int, status: int) -> None:
-    """From the exec event to an event stop on the way back to user mode."""
+def to_user(pid: int, status: int = 0, noted: Noted = _nothing) -> None:
+    """From the exec event to an event stop on the way back to user mode. Raises TargetError `cannot-launch`."""
     while not ptrace.is_event_stop(status):
         ptrace.call(ptrace.INTERRUPT, pid)
         arrived = 0 if status >> 16 or os.WSTOPSIG(status) == ptrace.SIGTRAP else os.WSTOPSIG(status)
         ptrace.call(ptrace.CONT, pid, 0, arrived)
         status = ptrace.wait(pid)
+        noted(pid, status)
         if not os.WIFSTOPPED(status):
             raise TargetError("cannot-launch", "the program ended before its first instruction")
 
 
-def run_until_linked(pid: int, memory: Memory, notify: int, state: int, awaited: Awaited) -> bool:
+def run_until_linked(
+    pid: int, memory: Memory, notify: int, state: int, awaited: Awaited, noted: Noted = _nothing
+) -> bool:
     """Let the dynamic linker work until it reports a consistent state; False when the program ended first.
 
     ``notify`` is the address of ``_dl_debug_state``, ``state`` that of ``_r_debug.r_state``. Raises as run_to().
     """
-    return run_to(pid, memory, notify, awaited, lambda: int.from_bytes(memory.read(state, 4), "little") == 0)
+
+    def linked() -> bool:
+        return int.from_bytes(memory.read(state, 4), "little") == 0
+
+    return run_to(pid, memory, notify, awaited, linked, noted)
 
 
-def run_to(pid: int, memory: Memory, address: int, awaited: Awaited, wanted: Callable[[], bool] = lambda: True) -> bool:
+def run_to(
+    pid: int,
+    memory: Memory,
+    address: int,
+    awaited: Awaited,
+    wanted: Callable[[], bool] = lambda: True,
+    noted: Noted = _nothing,
+) -> bool:
     """Let the program run until it is at ``address`` and ``wanted``; False when it ends, or becomes another, first.
 
     Raises Abandoned.
@@ -164,6 +184,7 @@ def run_to(pid: int, memory: Memory, address: int, awaited: Awaited, wanted: Cal
     while True:
         ptrace.call(ptrace.CONT, pid, 0, arrived)
         status = wait(pid, awaited)
+        noted(pid, status)
         if not os.WIFSTOPPED(status) or status >> 16 == ptrace.EVENT_EXEC:
             return False
         registers = ptrace.get_registers(pid)
@@ -175,7 +196,7 @@ def run_to(pid: int, memory: Memory, address: int, awaited: Awaited, wanted: Cal
         registers.rip = address
         ptrace.set_registers(pid, registers)
         if wanted():
-            _to_user(pid, status)
+            to_user(pid, status, noted)
             return True
         ptrace.call(ptrace.SINGLESTEP, pid, 0, 0)
         ptrace.wait(pid)
@@ -195,8 +216,8 @@ def main_of(pid: int, low: int, high: int) -> int:
             return 0
         registers = ptrace.get_registers(pid)
         if not 0 <= registers.rip - before <= _LONGEST and low <= registers.rdi < high:
-            _to_user(pid, status)
+            to_user(pid, status)
             return int(registers.rdi)
         before = registers.rip
-    _to_user(pid, status)
+    to_user(pid, status)
     return 0

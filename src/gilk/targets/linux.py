@@ -25,17 +25,19 @@ from gilk.targets.shared_memory import Taken
 from gilk.targets.sharing import is_same_memory
 from gilk.targets.shelter import Shelter
 from gilk.targets.system_calls import SystemCalls
+from gilk.targets.tree import ProcessTree
 from gilk.targets.world import PtracedThreads
 
 
 class LinuxProcess:
     """See traced.py. All calls come from one OS thread, as ptrace(2) demands."""
 
-    def __init__(self, pid: int) -> None:
-        """Raises TargetError `no-such-process`, `no-permission`."""
+    def __init__(self, pid: int, tree: ProcessTree | None = None) -> None:
+        """``tree``: those that it belongs to, if they are followed. Raises TargetError `no-such-process`,
+        `no-permission`."""
         self.pid = pid
         self.memory = ProcessMemory(pid)
-        self.threads = PtracedThreads(pid)
+        self.threads = PtracedThreads(pid, tree)
         self.taking = Taken(pid)
         self._late: list[PtracedThreads] = []  # of heirs: threads of theirs were asked to stop, and have not
         self._newcomers: Newcomers | None = None
@@ -65,6 +67,7 @@ class LinuxProcess:
         return time.monotonic()
 
     def pause(self, seconds: float) -> None:
+        self.threads.tree.pump()
         time.sleep(seconds)
 
     def cpu_time(self) -> float:
@@ -116,7 +119,7 @@ class LinuxProcess:
 
     @contextlib.contextmanager
     def heir(self, pid: int) -> Iterator[LinuxProcess]:
-        child = LinuxProcess(pid)
+        child = LinuxProcess(pid, self.threads.tree)
         try:
             yield child
         finally:

@@ -25,7 +25,8 @@ _PART = 8192  # bytes that are read at a time
 #: How the shared data of a session is called in a target's maps.
 DATA_NAME = "/memfd:gilk-data-"
 CODE_NAME = "/memfd:gilk-code-"
-_OURS = (CODE_NAME, DATA_NAME, "/memfd:gilk-memory-", "/memfd:gilk-raised-")
+MEMORY_NAME = "/memfd:gilk-memory-"
+_OURS = (CODE_NAME, DATA_NAME, MEMORY_NAME, "/memfd:gilk-raised-")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,11 @@ handler that it is in will return to.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from gilk.targets import advised, gates
 from gilk.targets.bounds import Bounds
-from gilk.targets.frames import SignalFrame, find_restorers, returning, signal_frames
+from gilk.targets.frames import NOTE_MAGIC, SignalFrame, find_restorers, is_original, returning, signal_frames
 from gilk.targets.held import Held
 from gilk.targets.places import Places
 from gilk.targets.thread import Thread
@@ -55,6 +56,7 @@ class Movement:
         self._held = held
         self._everywhere = everywhere
         self._restorers: frozenset[int] = frozenset()
+        self._hidden: frozenset[int] = frozenset()  # those over which a jump stands
         self.searches = False  # contexts may wait in handlers on stacks on which no thread is
         self.left_behind = False  # one of them waits amid a patch that went: its memory has to stay
 
@@ -67,6 +69,10 @@ class Movement:
         places = self._settle_all(threads, old) if old else {}
         found = {tid: place for tid, place in places.items() if place is not None}
         return found, self._frame_moves(threads, found, old, new)
+
+    def returned_to(self, hidden: frozenset[int]) -> None:
+        """Handlers return to these restorers, too, over which jumps stand."""
+        self._hidden, self._restorers = hidden, self._restorers | hidden
 
     def _settle_all(self, threads: dict[int, Thread], old: Places) -> dict[int, Place | None]:
         """Also those that one of them has made when it went on."""
@@ -148,10 +154,25 @@ class Movement:
     ) -> list[Write]:
         """New return addresses for signal frames. Raises Busy."""
         found = self._frames(threads, places)
-        moves = [move for frame in found.values() for move in self._moves_of(frame, old, new)]
-        for frame in self._parked(found):
-            moves += self._moves_of_parked(frame, old, new)
-        return [*moves, *self._resumptions(threads, old, new)]
+        moves = [move for frame in found.values() for move in self._moves_of(self._as_noted(frame), old, new)]
+        parked = list(self._parked(found))
+        for frame in parked:
+            moves += self._moves_of_parked(self._as_noted(frame), old, new)
+        return [*self._erasures([*found.values(), *parked]), *moves, *self._resumptions(threads, old, new)]
+
+    def _erasures(self, frames: list[SignalFrame]) -> Iterator[Write]:
+        """A note that is left over is taken for a new one once handlers return to gilk's code."""
+        for note in (frame.note for frame in frames if self._is_left_over(frame)):
+            if note is not None:
+                yield Write(note.at, 0, NOTE_MAGIC, False)
+
+    def _as_noted(self, frame: SignalFrame) -> SignalFrame:
+        """With its note only where this is what the handler's thread goes on by."""
+        return replace(frame, note=None) if self._is_left_over(frame) else frame
+
+    def _is_left_over(self, frame: SignalFrame) -> bool:
+        """Its note is of an earlier session, on memory that a handler had which never returned."""
+        return frame.note is not None and is_original(frame.restorer, self._memory)
 
     def _resumptions(self, threads: dict[int, Thread], old: Places, new: Places) -> Iterator[Write]:
         """Where calls with advice go on: behind the entry's instruments, in the patch that is there by then."""
@@ -165,13 +186,13 @@ class Movement:
         """Nobody is in memory of ours, nor waits in a handler to go on there."""
         found, held = self._frames(threads, {}), self._held()
         standing = [thread.registers.rip for thread in threads.values()]
-        waiting = [frame.place for frame in (*found.values(), *self._parked(found))]
+        waiting = [self._as_noted(frame).place for frame in (*found.values(), *self._parked(found))]
         return not any(held.in_arena(place) or held.in_page(place) for place in (*standing, *waiting))
 
     def _frames(self, threads: dict[int, Thread], places: dict[int, Place]) -> dict[int, SignalFrame]:
         """The frames that the stacks of threads lead to, by ``slot``."""
-        if not self._restorers:
-            self._restorers = find_restorers(self._process.maps(), self._memory)
+        if self._restorers <= self._hidden:
+            self._restorers |= find_restorers(self._process.maps(), self._memory)
         with self._process.bounds() as bounds:
             return {frame.slot: frame for one in threads.values() for frame in self._frames_of(one, places, bounds)}
 
@@ -188,10 +209,12 @@ class Movement:
         return signal_frames([start, *self._left(thread)], self._restorers, bounds, self._memory)
 
     def _moves_of(self, frame: SignalFrame, old: Places, new: Places) -> tuple[Write, ...]:
+        """Also where it stays if its handler, which was shown another place, returns by itself from now on."""
         if old and advised.is_on_stack(self._held(), frame.rsp):
             raise Busy
         through = self._through(frame.place, old, new)
-        return self._writes(frame, through, old) if through != frame.place else ()
+        alone = frame.note is not None and old.leads_away(frame.restorer) and not new.stays(frame.restorer)
+        return self._writes(frame, through, old) if through != frame.place or alone else ()
 
     def _writes(self, frame: SignalFrame, address: int, old: Places) -> tuple[Write, ...]:
         late = old.in_patch(frame.place) or old.original(frame.place) is not None

@@ -56,6 +56,14 @@ class Places:
                 return int(b.original[rows[np.argmax(b.patch[rows])]]) if len(rows) else None
         return None
 
+    def leads_away(self, original: int) -> bool:
+        """Whether a patch is executed instead of the instruction there."""
+        return self.patch(original, before=True) is not None
+
+    def stays(self, original: int) -> bool:
+        """Whether it is also when the change has been made that these places are about."""
+        return self.leads_away(original)
+
     def is_displaced(self, address: int) -> bool:
         i = int(np.searchsorted(self.displaced, address))
         return i < len(self.displaced) and int(self.displaced[i]) == address
@@ -63,7 +71,7 @@ class Places:
 
 class StandingJumps(Places):
     """The jumps to gilk's memory that stand in code, of which nobody knows the plans any more: what each displaces goes
-    on where it leads. ``ranges``: that memory."""
+    on where it leads, until they are taken out. ``ranges``: that memory."""
 
     def __init__(self, memory: Memory, ranges: Sequence[tuple[int, int]]) -> None:
         super().__init__([])
@@ -72,6 +80,13 @@ class StandingJumps(Places):
 
     def is_displaced(self, address: int) -> bool:
         return self.patch(address, before=True) is not None
+
+    def leads_away(self, original: int) -> bool:
+        """Always: what stands in place of the original is a jump, and nobody knows which."""
+        return True
+
+    def stays(self, original: int) -> bool:
+        return False
 
     def patch(self, original: int, before: bool) -> int | None:
         jump = self._memory.some(original, len(JMP32) + 4)

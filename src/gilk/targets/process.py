@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,7 +30,7 @@ from gilk.targets.namespaces import own_number
 from gilk.targets.requests import Requests
 from gilk.targets.running import Sample
 from gilk.targets.semaphores import Raised, Semaphore
-from gilk.targets.spawning import spawned
+from gilk.targets.spawning import Spawned, spawned
 from gilk.targets.status import status_of
 from gilk.targets.threads import Gone, Threads
 
@@ -46,9 +47,11 @@ class KeeperClient(Requests):
 
     is_shared = False
 
-    def __init__(self, launches: bool = False) -> None:
+    def __init__(self, launches: bool = False, made: Spawned | None = None) -> None:
+        """``launches``: it is to launch a program. ``made``: one that answers for other processes, too."""
         super().__init__()
-        made = spawned(launches)
+        self._of_many = made is not None
+        made = made or spawned(launches)
         self.pid, self._reap, self._channel, self._ended = made.pid, made.reap, made.channel, made.ended
         self._channel.settimeout(_PATIENCE)  # also what is sent is taken, or it has gone
 
@@ -87,10 +90,25 @@ class KeeperClient(Requests):
             "gilk restore puts its code right",
         )
 
+    def follow(self, line: int) -> None:
+        """Have the keeper follow what the process begins, and tell of it on this line (tree_client.py)."""
+        super().follow(line)
+        self._of_many = True
+
     def leave(self) -> None:
-        """Let the keeper go; it undoes what is left, and has gone then."""
-        self.hand_over(lambda: wire.readable(self._ended, _FAREWELL))  # whosever child it is
+        """Let the keeper go; it undoes what is left, and has gone then, unless it answers for other processes, too."""
+        if self._of_many and self._channel.fileno() >= 0:
+            self._part()
+            self.hand_over()
+        else:
+            self.hand_over(lambda: wire.readable(self._ended, _FAREWELL))  # whosever child it is
         self._reap()
+
+    def _part(self) -> None:
+        """All is undone in our process when the keeper closes its end."""
+        with contextlib.suppress(OSError):
+            self._channel.shutdown(socket.SHUT_WR)
+            wire.readable(self._channel.fileno(), _FAREWELL)
 
     @property
     def there(self) -> bool:

@@ -18,12 +18,13 @@ from gilk.targets.status import status_of
 PEEKUSER, CONT, DETACH, SETREGS, GETREGS = 3, 7, 17, 13, 12
 SYSCALL, SINGLESTEP = 24, 9
 SEIZE, INTERRUPT, LISTEN = 0x4206, 0x4207, 0x4208
-SETOPTIONS = 0x4200
+SETOPTIONS, GETEVENTMSG = 0x4200, 0x4201
 GETSIGINFO, SETSIGINFO, GETSIGMASK, SETSIGMASK = 0x4202, 0x4203, 0x420A, 0x420B
 
 O_TRACESYSGOOD, O_TRACEFORK, O_TRACEVFORK, O_TRACECLONE, O_TRACEEXEC = 1, 2, 4, 8, 16
 O_EXITKILL, O_SUSPEND_SECCOMP = 1 << 20, 1 << 21
-EVENT_STOP, EVENT_EXEC = 128, 4
+O_FOLLOW = O_TRACEFORK | O_TRACEVFORK | O_TRACECLONE | O_TRACEEXEC
+EVENT_FORK, EVENT_VFORK, EVENT_CLONE, EVENT_EXEC, EVENT_STOP = 1, 2, 3, 4, 128
 
 WALL = 0x40000000  # __WALL: also threads, which Python's os module has no name for
 SIGTRAP, SIGSTOP = 5, 19
@@ -124,6 +125,13 @@ def get_mask(tid: int) -> int:
 
 def set_mask(tid: int, mask: int) -> None:
     call(SETSIGMASK, tid, 8, ctypes.c_uint64(mask))
+
+
+def event_message(tid: int) -> int:
+    """The number of the new thread, in the stop of one that has made it."""
+    message = ctypes.c_ulong()
+    call(GETEVENTMSG, tid, 0, message)
+    return message.value
 
 
 class SignalInfo(ctypes.Structure):

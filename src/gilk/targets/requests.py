@@ -68,6 +68,10 @@ class Requests(ABC):
     def give_up_name(self) -> None:
         self.ask("give_up_name")
 
+    def follow(self, line: int) -> None:
+        """Follow what the process begins, and tell of it on this line (tree_client.py)."""
+        self.ask("follow", fds=(line,))
+
     # What is mapped there.
 
     def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]:
@@ -171,6 +175,9 @@ class Requests(ABC):
     def begin(self) -> Outcome:
         """Make the change that was expected."""
         return cast(Outcome, self.ask("begin"))
+
+    def stay(self, word: int) -> None:
+        self.ask("stay", word)
 
     def close(self) -> bool:
         return bool(self.ask("close"))

@@ -49,7 +49,7 @@ def restore(pid: int) -> Restored:
         maps = process.maps()
         if not any(mapping.path.startswith(CODE_NAME) for mapping in maps):
             raise TargetError("nothing-to-restore", f"there is no trace of gilk in process {pid}")
-        _check_abandoned(pid, {_session(mapping) for mapping in maps if mapping.path.startswith(CODE_NAME)})
+        _check_abandoned(pid, {session_of(mapping) for mapping in maps if mapping.path.startswith(CODE_NAME)})
         copies = tuple(exchanged(read_maps(pid), process.files.extents))
         if copies:
             process.keeper.put_back(copies)
@@ -66,7 +66,12 @@ def restore(pid: int) -> Restored:
         return Restored(counts, tuple(stretch for _, others in found for stretch in others))
 
 
-def _session(mapping: Mapping) -> str:
+def is_kept(session: str) -> bool:
+    """Whether the session of that name has a keeper."""
+    return any(_keeps(int(entry.name), session) for entry in Path("/proc").iterdir() if entry.name.isdecimal())
+
+
+def session_of(mapping: Mapping) -> str:
     """Its name; it begins with the number of its first client (workspace.py)."""
     return mapping.path.removeprefix(CODE_NAME).split()[0]
 
@@ -74,7 +79,7 @@ def _session(mapping: Mapping) -> str:
 def _check_abandoned(pid: int, sessions: set[str]) -> None:
     """Raises TargetError `in-session` when one of them has a keeper."""
     for name in sessions:
-        if any(_keeps(int(entry.name), name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()):
+        if is_kept(name):
             raise TargetError(
                 "in-session",
                 f"process {pid} is in a session of gilk, which process {name.partition('-')[0]} began",

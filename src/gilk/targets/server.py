@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The keeper's process: answers one client, and undoes everything when that client is gone.
-
-Run as ``python -m gilk.targets.server FD``, or in a fork of the client. It is in a process group of its own
-and ignores the terminal's signals, so that what kills the client does not
-reach it.
-"""
+"""The keeper's answers about one process of this machine, which it has attached to, has launched, or has claimed from a
+tree that is followed; and its end, which undoes everything when the client has gone."""
 
 from __future__ import annotations
 
@@ -12,31 +8,31 @@ import contextlib
 import os
 import signal
 import socket
-import sys
-from typing import NoReturn
+from collections.abc import Callable
 
 from gilk.errors import GilkError, TargetError
 from gilk.targets import launch, ptrace, wire
 from gilk.targets.answers import Answer, Answers
-from gilk.targets.apart import KEEPER, stand_apart
 from gilk.targets.keeper import Keeper
 from gilk.targets.launch import Command, ProcessEnd
 from gilk.targets.linux import LinuxProcess
+from gilk.targets.tree import ProcessTree
 from gilk.targets.world import PtracedThreads
 
-_TICK = 0.005  # seconds, for threads that were asked to stop and have not
-_LOOK = 0.1  # seconds, for processes that come to share the target's memory
 _FIRST = -20  # nice(2)
 
 
 class Server(Answers):
-    """Answers besides what only a process of this machine can be asked for: to be attached to, launched, awaited."""
+    """Answers besides what only a process of this machine can be asked for: to be attached to, launched, awaited.
 
-    def __init__(self, channel: socket.socket) -> None:
+    ``tree``: what is traced. ``follow``: called with the line on which the client is told of processes that begin.
+    """
+
+    def __init__(self, channel: socket.socket, tree: ProcessTree, follow: Callable[[socket.socket], None]) -> None:
         super().__init__()
-        self._channel = channel
+        self.channel, self._tree, self._follow = channel, tree, follow
         self._process: LinuxProcess | None = None
-        self._child = 0
+        self._child, self._launched = 0, False
         self._status: int | None = None
         self._kept: list[int] = []
 
@@ -49,7 +45,7 @@ class Server(Answers):
     def attach(self, pid: int) -> int:
         _let_go_of_files()
         _go_first()
-        process = LinuxProcess(pid)
+        process = LinuxProcess(pid, self._tree)
         keeper = Keeper(process)
         with process.threads.stopped():
             pass
@@ -57,16 +53,34 @@ class Server(Answers):
         return pid
 
     def launch(self, command: Command) -> int:
-        self._child = launch.launch(command)
+        self._child, self._launched = launch.launch(command), True
         _let_go_of_files()
         _go_first()
-        self._process = LinuxProcess(self._child)
+        self._process = LinuxProcess(self._child, self._tree)
         self._keeper = Keeper(self._process)
         self.threads.hold()
         return self._child
 
+    def claim(self, pid: int) -> None:
+        """Answer for a process of the tree that stands before its program's first instruction. Raises TargetError."""
+        self._tree.claim(pid)
+        self._child = pid
+        self._process = LinuxProcess(pid, self._tree)
+        self._keeper = Keeper(self._process)
+        launch.to_user(pid, noted=self._tree.note)
+        self.threads.hold(lone=False)
+
+    def follow(self) -> None:
+        """Follow what the process begins from now on; the line comes with the request."""
+        line = socket.socket(fileno=self._kept.pop())
+        self._tree.follow(self.threads.pid)
+        self._follow(line)
+        with self.threads.stopped():
+            self.threads.stay()
+
     def run_until_linked(self, notify: int, state: int) -> bool:
-        if not launch.run_until_linked(self._child, self.keeper.memory, notify, state, self._awaited):
+        memory = self.keeper.memory
+        if not launch.run_until_linked(self._child, memory, notify, state, self._awaited, self._tree.note):
             return False
         self.threads.hold()
         return True
@@ -117,6 +131,8 @@ class Server(Answers):
     def wait(self, block: bool) -> ProcessEnd | None:
         """How a launched process ended; None while it runs."""
         if self._status is None and self._child:
+            self._status = self._tree.status_of(self._child)
+        if self._status is None and self._child and not self._tree.followed:
             with contextlib.suppress(ProcessLookupError):
                 self._status = launch.wait(self._child, self._awaited) if block else ptrace.stopped(self._child)
         if self._status is None and self._process is not None:
@@ -128,44 +144,54 @@ class Server(Answers):
     def _awaited(self) -> bool:
         """Whether the client still waits for its answer. It says nothing meanwhile, so anything to be read is
         the end."""
-        return not wire.readable(self._channel.fileno(), 0)
+        self._tree.pump()
+        return not wire.readable(self.channel.fileno(), 0)
 
-    def serve(self) -> None:
-        """Until the client goes. Whatever else may be the end of us, everything is undone first."""
-        try:
-            with contextlib.suppress(wire.ChannelClosed, launch.Abandoned):
-                while True:
-                    self._idle()
-                    (name, arguments), fds = wire.receive(self._channel)
-                    self._kept += fds
-                    self.answer(name, arguments, self._send)
-        finally:
-            self._end_unstarted()
-            with contextlib.suppress(GilkError, OSError, ptrace.Late):
-                self.close()
+    def hear(self) -> None:
+        """Answer a request that has come. Raises wire.ChannelClosed, launch.Abandoned."""
+        (name, arguments), fds = wire.receive(self.channel)
+        self._kept += fds
+        self.answer(name, arguments, self._send)
+
+    def _stays(self) -> bool:
+        """Leave the target as it is, if that is what the client wanted; whether that is so."""
+        with contextlib.suppress(GilkError, OSError):
+            if self._keeper is not None and self._process is not None and self._keeper.leaves_all():
+                self._process.threads.release()
+                return True
+        return False
 
     def _send(self, answer: Answer, fds: tuple[int, ...]) -> None:
-        wire.send(self._channel, answer, fds)
+        wire.send(self.channel, answer, fds)
+
+    def part(self) -> None:
+        """The client has gone. Everything is undone before that is seen at the other end."""
+        self._end_unstarted()
+        with contextlib.suppress(GilkError, OSError, ptrace.Late):
+            if not self._stays():
+                self.close()
+        self.give_up_name()
+        self.channel.close()
 
     def _end_unstarted(self) -> None:
         """End a launched program that has not begun: it does not begin without the client that wanted to see it."""
-        if self._process is not None and self._process.threads.holds:
+        if self._process is not None and self._process.threads.holds and self._launched:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._child, signal.SIGKILL)
 
-    def _idle(self) -> None:
-        """Until there is a request. Also where one follows the other, threads that stop late are not left standing."""
-        while True:
-            awaited = self._keeper is not None and self._keeper.release_late()
-            if wire.readable(self._channel.fileno(), _TICK if awaited else self._round()):
-                return
-            if self._keeper is not None:
-                with contextlib.suppress(GilkError, OSError):
-                    self._keeper.look_for_newcomers()
+    def release_late(self) -> bool:
+        """Let go of threads that stopped too late; whether others may still stop."""
+        return self._keeper is not None and self._keeper.release_late()
 
-    def _round(self) -> float | None:
-        """Seconds until one looks around again; None where nothing of ours is in the target."""
-        return _LOOK if self._keeper is not None and self._keeper.held.data else None
+    def look_around(self) -> None:
+        if self._keeper is not None:
+            with contextlib.suppress(GilkError, OSError):
+                self._keeper.look_for_newcomers()
+
+    @property
+    def has_something_in_it(self) -> bool:
+        """There is something of ours in the process."""
+        return self._keeper is not None and bool(self._keeper.held.data)
 
 
 def _go_first() -> None:
@@ -194,21 +220,3 @@ def _let_go_of_files() -> None:
 
 def _shell_code(status: int) -> int:
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-
-
-def serve(channel: socket.socket) -> NoReturn:
-    """In a process that is for this alone."""
-    stand_apart(KEEPER)
-    ptrace.be_told()
-    Server(channel).serve()
-    os._exit(0)  # at once: whoever let go of us waits, and there is nothing left to be tidied
-
-
-def main() -> None:
-    channel = socket.socket(fileno=int(sys.argv[1]))
-    channel.set_inheritable(False)  # it was handed down to us; what we launch is not to have it
-    serve(channel)
-
-
-if __name__ == "__main__":
-    main()

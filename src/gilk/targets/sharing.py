@@ -12,6 +12,7 @@ import errno
 import os
 from collections.abc import Iterable
 
+from gilk.errors import TargetError
 from gilk.targets.alive import is_alive
 from gilk.targets.ptrace import thread_ids
 from gilk.targets.stat import PARENT, stat_of
@@ -121,3 +122,11 @@ def parent(pid: int) -> int:
         return int(stat_of(pid)[PARENT])
     except OSError:
         return 0
+
+
+def shared_memory(pid: int, other: int) -> TargetError:
+    return TargetError(
+        "shared-memory",
+        f"process {other} executes the memory of process {pid}, and may not be stopped",
+        "be the owner of both, or have CAP_SYS_PTRACE",
+    )

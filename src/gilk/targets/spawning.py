@@ -103,7 +103,7 @@ def spawned(launches: bool) -> Spawned:
 
 
 def _forked() -> Spawned:
-    from gilk.targets import server  # it needs what its client does, and more
+    from gilk.targets import serving  # it needs what its client does, and more
 
     mine, theirs = socket.socketpair()
     pid = fork()
@@ -111,7 +111,7 @@ def _forked() -> Spawned:
         try:
             gc.freeze()  # what was the client's is never looked at again
             _let_go_of_files(theirs.fileno())
-            server.serve(theirs)
+            serving.serve(theirs)
         except Exception:
             sys.excepthook(*sys.exc_info())
         finally:
@@ -136,7 +136,7 @@ def _reap(pid: int) -> None:
 
 def _executed() -> Spawned:
     # A program launched from there is to have every file that we were given.
-    mine, process = _started("gilk.targets.server", files=True)
+    mine, process = _started("gilk.targets.serving", files=True)
     return Spawned(process.pid, mine, os.pidfd_open(process.pid), process.poll)
 
 

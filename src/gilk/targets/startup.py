@@ -36,7 +36,7 @@ def start(
         pid = keeper.launch(command)
         process = Process(keeper, pid, launched=True)
         if until is not Until.EXEC:
-            _link(process)
+            link(process)
         if until is Until.MAIN:
             _run_to_main(process)
     except BaseException:
@@ -48,7 +48,7 @@ def start(
     return process
 
 
-def _link(process: Process) -> None:
+def link(process: Process) -> None:
     """Run a dynamic program up to where its libraries are mapped and relocated. Raises TargetError `cannot-launch`."""
     if not process.files.interpreter(Path(f"/proc/{process.pid}/exe")):
         return

@@ -19,6 +19,7 @@ class Thread:
     dirty: bool = False
     mask: int | None = None  # its own signal mask, where another is in force
     info: ptrace.SignalInfo | None = None
+    group_stop: bool = False  # it stood still with its process, as for job control (ptrace(2), group-stop)
 
     def restarting(self) -> bool:
         """In a system call that the kernel is going to make again: rip will move back by two."""

@@ -17,11 +17,12 @@ from collections.abc import Collection, Iterator
 
 from gilk.errors import TargetError
 from gilk.targets import ptrace
-from gilk.targets.alive import is_alive, is_going
+from gilk.targets.alive import is_alive, is_going, turns
 from gilk.targets.kernel_threads import is_kernels
-from gilk.targets.sharing import MemorySharing
+from gilk.targets.sharing import MemorySharing, shared_memory
 from gilk.targets.thread import Thread
 from gilk.targets.tracers import only_keepers
+from gilk.targets.tree import ProcessTree
 
 _EINTR, _ERESTARTNOHAND = -4 & (1 << 64) - 1, -514 & (1 << 64) - 1
 
@@ -42,14 +43,14 @@ class PtracedThreads:
     The kernel's own among them (kernel_threads.py) are left alone: they execute no code that could be changed.
     """
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
+    def __init__(self, pid: int, tree: ProcessTree | None = None) -> None:
+        """``tree``: the threads stay traced while they run, if it is followed."""
+        self.pid, self.tree = pid, tree or ProcessTree()
         self.threads: dict[int, Thread] = {}
         self.exit_status: int | None = None  # as from wait(2), once the process is seen to have ended
         self._late: set[int] = set()  # ours, asked to stop, and not yet seen to have done so or to have ended
         self._owed: dict[int, int] = {}  # threads that a late stop has cost their turn: how many they had had
-        self._held = False
-        self.options = ptrace.O_TRACESYSGOOD
+        self._held = self._lone = False
         self._lent: dict[int, Thread] = {}  # those of the late that did something for us, as they were before
         self.sharing = MemorySharing(pid)
         self._foreign: set[int] = set()  # threads of others
@@ -121,7 +122,7 @@ class PtracedThreads:
             self._stop_process(pid, deadline)
         except TargetError as error:
             if error.slug == "no-permission":
-                raise _shared(self.pid, pid) from None
+                raise shared_memory(self.pid, pid) from None
             if error.slug != "no-such-process":
                 raise
 
@@ -141,6 +142,7 @@ class PtracedThreads:
                         "it waits in vfork or for a disk; try again",
                     )
                 self.release_late(left)
+                self.tree.pump()
                 for tid in list(self.threads):
                     self._has_come(tid)  # again, if it was killed in its stop
                 _rest(rounds)
@@ -151,11 +153,12 @@ class PtracedThreads:
         if tid in self._late:
             return True
         try:
-            ptrace.seize(tid, self.options)
+            if not self.tree.lend(tid, self.pid):
+                ptrace.seize(tid, self.options)
         except TargetError:
-            if is_going(tid):
-                return False
-            raise
+            if not is_going(tid):
+                raise
+            return False
         self._late.add(tid)
         with contextlib.suppress(ProcessLookupError):
             ptrace.call(ptrace.INTERRUPT, tid)
@@ -167,9 +170,13 @@ class PtracedThreads:
             got, status = os.waitpid(tid, ptrace.WALL | os.WNOHANG)
         except ChildProcessError:
             self._late.discard(tid)
+            self.tree.note(tid, 0)
             return True
         if not got:
             return False
+        if not self.tree.note(tid, status):
+            self._late, self.threads = set(), {}  # all were of the program before
+            return True
         if os.WIFSTOPPED(status) and tid in self._lent and not ptrace.is_event_stop(status):
             with contextlib.suppress(ProcessLookupError):  # any stop takes the place of the one that was asked for
                 ptrace.call(ptrace.INTERRUPT, tid)
@@ -180,9 +187,9 @@ class PtracedThreads:
             self._ended(tid, status)
             return True
         self._arrived(tid, status)
-        if not stays and tid in self.threads:
-            self._owed[tid] = _turns(self.pid, tid)
-            self._let_go(self.threads.pop(tid))
+        if not stays and (thread := self.threads.pop(tid, None)) is not None:
+            self._owed[tid] = turns(self.pid, tid)
+            self._let_go(thread)
         return True
 
     def _arrived(self, tid: int, status: int) -> None:
@@ -197,7 +204,8 @@ class PtracedThreads:
         except ProcessLookupError:  # it was killed meanwhile
             self._late.add(tid)
             return
-        thread = Thread(tid, signal, registers, info=info)
+        stays = event and os.WSTOPSIG(status) != ptrace.SIGTRAP
+        thread = Thread(tid, signal, registers, info=info, group_stop=stays)
         if event and registers.rax == _EINTR and registers.orig_rax in _RESTARTABLE:
             registers.rax = _ERESTARTNOHAND
             with contextlib.suppress(ProcessLookupError):
@@ -223,18 +231,18 @@ class PtracedThreads:
         A thread that does not stop at once is left out, then and until it has had a processor again: where many wait
         for one, the program would not get on otherwise.
         """
-        self._owed = {tid: had for tid, had in self._owed.items() if tid in tids and 0 < had == _turns(self.pid, tid)}
+        self._owed = {tid: had for tid, had in self._owed.items() if tid in tids and 0 < had == turns(self.pid, tid)}
         wanted = [tid for tid in tids if tid not in self.threads and tid not in self._owed]
         with contextlib.suppress(TargetError):
             self._stop_some(wanted, time.monotonic() + _GLIMPSE)
         return {tid: thread for tid, thread in self.threads.items() if tid in tids}
 
-    def hold(self) -> Thread:
-        """Take over a launched process, stopped already, and keep it stopped until release()."""
-        self.options = ptrace.O_TRACESYSGOOD | ptrace.O_EXITKILL  # what has not begun does not begin without us
+    def hold(self, lone: bool = True) -> Thread:
+        """Take over a launched process, stopped already, and keep it stopped until release(). ``lone``: nobody but us
+        waits for it, and what has not begun does not begin without us."""
+        self._held, self._lone = True, lone
         thread = Thread(self.pid, 0, ptrace.get_registers(self.pid))
         self.threads = {self.pid: thread}
-        self._held = True
         return thread
 
     @property
@@ -243,9 +251,20 @@ class PtracedThreads:
         return self._held
 
     def release(self) -> None:
-        self._held = False
-        self.options = ptrace.O_TRACESYSGOOD
+        self._held = self._lone = False
+        self.stay()
         self.resume()
+
+    @property
+    def options(self) -> int:
+        """How threads are traced (PTRACE_SETOPTIONS)."""
+        return self.tree.options | (ptrace.O_EXITKILL if self._lone else 0)
+
+    def stay(self) -> None:
+        """Have the stopped threads traced as the tree says, also once they run."""
+        for tid in self.threads if self.tree.followed else ():
+            with contextlib.suppress(ProcessLookupError):
+                ptrace.call(ptrace.SETOPTIONS, tid, 0, self.options)
 
     def run_on(self, thread: Thread, seconds: float) -> Thread:
         """Let a stopped thread, to which no signal is on its way, go on for a moment while the others stand still: as
@@ -299,7 +318,10 @@ class PtracedThreads:
             self.flush(thread)
             if thread.info is not None:
                 ptrace.set_info(thread.tid, thread.info)
-            ptrace.call(ptrace.DETACH, thread.tid, 0, thread.signal)
+            if self.tree.followed:
+                self.tree.go_on(thread, self.pid)
+            else:
+                ptrace.call(ptrace.DETACH, thread.tid, 0, thread.signal)
         except ProcessLookupError:
             self._late.add(thread.tid)  # it was killed in its stop; whose child it is learns of that behind us
 
@@ -318,26 +340,9 @@ class PtracedThreads:
         return bool(self._late)
 
 
-def _shared(pid: int, other: int) -> TargetError:
-    return TargetError(
-        "shared-memory",
-        f"process {other} executes the memory of process {pid}, and may not be stopped",
-        "be the owner of both, or have CAP_SYS_PTRACE",
-    )
-
-
 def _rest(rounds: int) -> None:
     """A running thread stops within microseconds; the shortest sleep takes longer (prctl(2), PR_SET_TIMERSLACK)."""
     if rounds < _BRISK:
         os.sched_yield()
     else:
         time.sleep(min(0.001, 0.00002 * (rounds - _BRISK)))
-
-
-def _turns(pid: int, tid: int) -> int:
-    """How often the thread was given a processor (Documentation/scheduler/sched-stats.rst); 0 if that is not known."""
-    try:
-        with open(f"/proc/{pid}/task/{tid}/schedstat", "rb", buffering=0) as file:
-            return int(file.read().split()[2])
-    except OSError:
-        return 0

@@ -87,6 +87,11 @@ def _is_gcc() -> bool:
     return "gcc version" in answer.stderr
 
 
+def all_errors() -> list[str]:
+    """Have the compiler say everything that is wrong, however much that is."""
+    return ["-fmax-errors=0"] if _is_gcc() else ["-ferror-limit=0"]
+
+
 def flags() -> list[str]:
     return [flag for flag in FLAGS if _is_gcc() or flag not in _GCC_ONLY]
 

@@ -11,6 +11,7 @@ import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -99,7 +100,11 @@ def written(tmp_path: Path, structs: list[Made], flags: list[str]) -> tuple[Debu
     return DebugTypes("types", Entries(found)), data
 
 
-def value(debug: DebugTypes, type_: Type, path: str, data: bytes) -> int | None:
+class Completes(Protocol):
+    def completed(self, record: Record) -> Record: ...
+
+
+def value(debug: Completes, type_: Type, path: str, data: bytes) -> int | None:
     """The value of the leaf, taken from the bytes as the types say; None where there is no such member."""
     at, member = 0, Member("", type_, 0)
     for step in path.replace("[", ".[").split("."):

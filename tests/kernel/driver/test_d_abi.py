@@ -43,6 +43,7 @@ def test_sizes(tmp_path: Path) -> None:
         "ilk_d_attach": HEAD.size + abi.ATTACH_BODY.size,
         "ilk_d_choice": abi.CHOICE.size,
         "ilk_d_clock": HEAD.size + abi.CLOCK_BODY.size,
+        "ilk_d_point": HEAD.size + abi.POINT_BODY.size,
         "ilk_d_fire": HEAD.size + abi.FIRE_BODY.size,
         "ilk_d_lines": HEAD.size + abi.LINES_BODY.size,
         "ilk_d_line": abi.LINE_BODY.size,
@@ -58,7 +59,7 @@ def test_sizes(tmp_path: Path) -> None:
 def test_numbers(tmp_path: Path) -> None:
     names = (
         *("PROGRAM", "SITES", "ATTACH", "CLOCK", "FIRE", "READ", "LINES", "PUT", "STATUS", "REAP", "FIND", "FORCE"),
-        *("ORIGINALS", "LINE", "EVERY_CPU", "ALWAYS", "DEEP"),
+        *("ORIGINALS", "POINT", "LINE", "EVERY_CPU", "ALWAYS", "DEEP", "POINT_NAME"),
     )
     expected = {f"ILK_D_{name}": int(getattr(abi, name)) for name in names}
     expected |= {"ILK_D_FRAME_MAX": code.LARGEST_FRAME, "ILK_D_HEAD": code.HEAD}

@@ -34,7 +34,9 @@ class Ran:
     restored: bool | None
 
 
-def program(kernel: KernelTarget, text: str, command: Sequence[str] = (), **options: str) -> tuple[Consumer, int]:
+def program(
+    kernel: KernelTarget, text: str, command: Sequence[str] = (), arguments: Sequence[str] = (), **options: str
+) -> tuple[Consumer, int]:  # fmt: skip
     """Compiled, and the process of the command, which waits."""
     machine = OtherMachine(Elsewhere(kernel.link, lambda: None), kernel)
     target = machine.start(command) if command else 0
@@ -42,14 +44,16 @@ def program(kernel: KernelTarget, text: str, command: Sequence[str] = (), **opti
     for name, value in {"quiet": "", **options}.items():
         chosen.set(name, value or None)
     texts = [ProgramText("script", Source("test.d", text))]
-    consumer = Consumer(texts, Macros({"target": target}, ("test.d",)), chosen, None, (), machine)
+    consumer = Consumer(texts, Macros({"target": target}, ("test.d", *arguments)), chosen, None, (), machine)
     consumer.compile()
     return consumer, target
 
 
-def ran(kernel: KernelTarget, text: str, command: Sequence[str] = (), **options: str) -> Ran:
+def ran(
+    kernel: KernelTarget, text: str, command: Sequence[str] = (), arguments: Sequence[str] = (), **options: str
+) -> Ran:  # fmt: skip
     """To its end, or that of the command."""
-    consumer, _ = program(kernel, text, command, **options)
+    consumer, _ = program(kernel, text, command, arguments, **options)
     assert consumer.machine is not None
     due = time.monotonic() + LIMIT
     try:

@@ -23,7 +23,7 @@ typedef int64_t s64;
 /* Instead of task.h: the task is who runs the test. */
 #define ILK_D_TASK_H
 #define ILK_D_NAME 16
-enum { ILK_D_PARENT, ILK_D_UID, ILK_D_GID, ILK_D_EUID, ILK_D_EGID, ILK_D_IDENTITIES };
+enum { ILK_D_PARENT, ILK_D_UID, ILK_D_GID, ILK_D_EUID, ILK_D_EGID, ILK_D_THREAD, ILK_D_PROCESSOR, ILK_D_IDENTITIES };
 
 #include <unistd.h>
 
@@ -45,8 +45,24 @@ static inline u64 ilk_d_task_number(u64 which)
 		return getgid();
 	case ILK_D_EUID:
 		return geteuid();
+	case ILK_D_EGID:
+		return getegid();
+	case ILK_D_THREAD:
+		return (u64)task_name;
 	}
-	return getegid();
+	return 0;
+}
+
+/* A stack of three. */
+static u32 ilk_d_stack(const void *regs, u64 *to, u32 most)
+{
+	u32 n;
+
+	(void)regs;
+	for (n = 0; n < most && n < 3; n++)
+		if (to)
+			to[n] = 0xffffffff81000000ull + n;
+	return n;
 }
 
 #include "ilk/d/helpers.c"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from gilk.engines.aspect.state import ASPECTS, ELEMENTS
 from gilk.errors import UsageError
-from gilk.lang.aspect.checked import CheckedAlias, CheckedFile, CheckedGlobal, CheckedPoint, last_of
+from gilk.lang.aspect.checked import CheckedAlias, CheckedFile
 from gilk.lang.aspect.code.meeting import NumberedAspect
 from gilk.lang.syntax.source import Span
 
@@ -25,8 +25,6 @@ def _reasons(file: CheckedFile, aspects: Sequence[NumberedAspect]) -> Iterator[t
     nowhere = Span(0, 0)
     if len(aspects) >= ASPECTS:
         yield nowhere, f"there are more than {ASPECTS - 1} aspects", "make two files of it"
-    if file.types:
-        yield nowhere, "`types` are not read from debug information", "declare the types in %{ %}"
     for table in file.tables:
         if table.fold not in _FOLDS:
             yield nowhere, f"table {table.name}: tables fold by {', '.join(_FOLDS)}", "add up the parts"
@@ -43,18 +41,12 @@ def _of_aspect(aspect: NumberedAspect) -> Iterator[tuple[Span, str, str]]:
         yield checked.span, f"a sequence has more than {ELEMENTS} elements", "make two aspects of it"
     if checked.verify or checked.walk:
         yield checked.span, "`verify` and `walk` are not there: no stack is walked", "leave them out"
-    if checked.partial and not any(_of_access(each.point) for one in aspect.elements for each in one.alternatives):
-        yield checked.span, "`partial` is for accesses: all calls of an aspect are woven, or none", "leave it out"
     for element in aspect.elements:
         if element.kernel:
             yield element.span, "elements in the kernel are not woven", "leave the element out"
         for alternative in element.alternatives:
             if isinstance(alternative.point, CheckedAlias):
                 yield from _of_alias(aspect, alternative.point)
-
-
-def _of_access(point: CheckedPoint) -> bool:
-    return isinstance(last_of(point), CheckedGlobal | CheckedAlias)
 
 
 def _of_alias(aspect: NumberedAspect, point: CheckedAlias) -> Iterator[tuple[Span, str, str]]:

@@ -7,9 +7,10 @@ The processes may have written anything there: numbers are bounded before they a
 
 from __future__ import annotations
 
+import json
 import os
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -23,6 +24,7 @@ from gilk.lang.aspect.code.regions import has_index
 from gilk.lang.aspect.woven import AspectCounts, TableRow
 from gilk.targets.atomic import set_bit
 from gilk.trace.clock import Clock
+from gilk.values import dataclass
 
 Array = NDArray[Any]
 ASPECTS, ELEMENTS = 64, 32
@@ -37,6 +39,11 @@ _PART = np.dtype(
 _HEAD = 64
 #: Where the bounds of all memory that is watched lie in the common state.
 BOUNDS = 8
+#: Where the words lie by which those who find the common state know what it is.
+STAYS, _TOLD = 24, 32
+_STAYS = int.from_bytes(b"gilkstay", "little")
+_TOLD_SIZE = 1 << 16  # bytes
+_FARTHEST = 1 << 46  # from the start of the state
 _INSTANCE = 608  # bytes
 _HEADS = np.dtype(  # struct gilk_instance
     [
@@ -113,7 +120,8 @@ class WovenLayout:
                 bits = max((4 * aspect.automaton.instances - 1).bit_length(), _LEAST_BITS)
                 self.indexes[aspect.number] = at, bits
                 at = _up(at + _BUCKET * (1 + (1 << bits)))
-        self.size = at
+        self.told = at
+        self.size = at + _TOLD_SIZE
 
     def index(self, number: int) -> int:
         """The word that says both of an aspect's index; 0 where it has none."""
@@ -150,6 +158,43 @@ def _ended(
     return [row for row, who in of.items() if who in gone]
 
 
+def _counted(part: Array, label: str, elements: int, is_sequence: bool) -> AspectCounts:
+    matches = tuple(int(n) for n in part["matches"][:elements])
+    if not is_sequence:
+        once, crowded = matches[0], int(part["crowded"])
+        return AspectCounts(label, matches, once, 0, once, 0, 0, 0, 0, crowded, 0, 0)
+    counted = {name: int(part[name]) for name in _COUNTS}
+    waiting = min(max(int(part["marked"]) - counted["gone"], 0), int(part["open"]))  # until their room is needed
+    counted["gone"] += waiting
+    return AspectCounts(label, matches, open=int(part["open"]) - waiting, **counted)
+
+
+@dataclass(frozen=True, slots=True)
+class StayingState:
+    """A common state that is found in a process. ``told``: JSON of whoever has written there last."""
+
+    on: int
+    told: Mapping[str, Any]
+    parts: Array
+
+    def counts(self, number: int, label: str, elements: int, is_sequence: bool) -> AspectCounts:
+        return _counted(self.parts[number], label, min(max(elements, 1), ELEMENTS), is_sequence)
+
+
+def staying(read: Callable[[int, int], bytes]) -> StayingState | None:
+    """The common state that ``read`` reads, by offset and size; None where it is none, or is not to stay. Raises
+    OSError."""
+    on, _, _, stays, at, size = struct.unpack("<6Q", read(0, 48))
+    if stays != _STAYS or size > _TOLD_SIZE or at > _FARTHEST:
+        return None
+    try:
+        told = json.loads(read(at, size))
+    except ValueError:
+        return None
+    parts = np.frombuffer(read(_HEAD, ASPECTS * _PART.itemsize), _PART)
+    return StayingState(on, told, parts) if isinstance(told, dict) else None
+
+
 class WovenState:
     """The common part. ``view``: the weaver's mapping of it."""
 
@@ -162,6 +207,17 @@ class WovenState:
         """All aspects, from their next match on, in all processes at one moment: by one store."""
         self._on[0] = sum(1 << one.number for one in self._aspects) * on
 
+    def stay(self, on: bool) -> None:
+        """Whether everything stays as it is when the weaver is killed, in all processes at one moment."""
+        struct.pack_into("<Q", self._view, STAYS, _STAYS * on)
+
+    def tell(self, words: Mapping[str, Any]) -> None:
+        """Say what this is, to those who find it when the weaver has gone."""
+        text = json.dumps(words).encode()
+        if len(text) <= _TOLD_SIZE:
+            self._view[self._layout.told : self._layout.told + len(text)] = text
+            struct.pack_into("<2Q", self._view, _TOLD, self._layout.told, len(text))
+
     def turn(self, number: int, on: bool) -> None:
         """One aspect: no other is touched, whatever advice switches meanwhile. Raises OSError."""
         set_bit(self._view, 0, number, on)
@@ -173,15 +229,7 @@ class WovenState:
         return tuple(map(self._counted, self._aspects))
 
     def _counted(self, aspect: NumberedAspect) -> AspectCounts:
-        part = self._parts[aspect.number]
-        matches = tuple(int(n) for n in part["matches"][: len(aspect.checked.elements)])
-        if not aspect.is_sequence:
-            once, crowded = matches[0], int(part["crowded"])
-            return AspectCounts(aspect.label, matches, once, 0, once, 0, 0, 0, 0, crowded, 0, 0)
-        counted = {name: int(part[name]) for name in _COUNTS}
-        waiting = min(max(int(part["marked"]) - counted["gone"], 0), int(part["open"]))  # until their room is needed
-        counted["gone"] += waiting
-        return AspectCounts(aspect.label, matches, open=int(part["open"]) - waiting, **counted)
+        return _counted(self._parts[aspect.number], aspect.label, len(aspect.checked.elements), aspect.is_sequence)
 
     def release(self, has_ended: Callable[[int, int], bool]) -> None:
         """Note which instances nobody can continue any more, and free those whose writers have died amid them.

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Self
 
 from gilk.engines.aspect.possible import check_possible
@@ -33,10 +34,13 @@ class Weaving:
 
     def __init__(
         self, file: CheckedFile, members: Mapping[int, Sequence[str]], held: Sequence[Process],
-        at_least: int | None = None,
+        at_least: int | None = None, persist: bool = False,
     ) -> None:  # fmt: skip
         """``members``: the groups of each process of ``held``. ``at_least``: how many of them are enough, where others
-        refuse; None: all. ``refused`` has those that do. Raises UsageError `cannot-weave`, and as WovenProcess does."""
+        refuse; None: all. ``refused`` has those that do. ``persist``: all stays in when we are killed.
+
+        Raises UsageError `cannot-weave`, and as WovenProcess does.
+        """
         self.file = file
         self._aspects = numbered(file, automata(file))
         check_possible(file, self._aspects)
@@ -48,7 +52,7 @@ class Weaving:
         self._left_over: list[WovenReport] = []
         self._changes: list[GroupChange] = []
         self.refused: dict[int, GilkError] = {}
-        self._at_least = at_least
+        self._at_least, self._persist = at_least, persist
         planned = (self._tried(one, partial(self._planned, one, members[one.pid])) for one in held)
         self.processes: tuple[WovenProcess, ...] = tuple(one for one in planned if one is not None)
         self._check_enough()
@@ -90,11 +94,26 @@ class Weaving:
             self._abandon()
             raise
         self.switch(True)
+        if self._persist:
+            self._have_it_stay()
+
+    def _have_it_stay(self) -> None:
+        """By one store, from which on no keeper takes anything out by itself."""
+        aspects = [
+            {"name": one.label, "elements": len(one.checked.elements), "sequence": one.is_sequence}
+            for one in self._aspects
+        ]
+        functions = {one.process.pid: one.functions for one in self.processes}
+        path = str(Path(self.file.source.name).absolute())
+        self.state.tell({"file": path, "began": time.time(), "aspects": aspects, "functions": functions})
+        self.state.stay(True)
 
     def _woven(self, one: WovenProcess) -> WovenProcess:
         try:
             one.share(self._memory)
             one.weave()
+            if self._persist:
+                one.stay()
         except GilkError:
             if self._at_least is not None:
                 with suppress(GilkError):  # as in _abandon()
@@ -110,6 +129,9 @@ class Weaving:
             if first:
                 self.switch(True)
             one.weave()
+            if self._persist:
+                one.stay()
+                self._have_it_stay()
         except BaseException:
             with suppress(GilkError):  # as in _abandon()
                 one.unweave()
@@ -190,6 +212,8 @@ class Weaving:
     def unweave(self) -> None:
         """Out of all, also where one of them refuses; switched off before, so that threads that have little to do in
         advice are soon outside of it. Raises the first GilkError."""
+        if self._memory.there:
+            self.state.stay(False)
         self.switch(False)
         wrong: list[GilkError] = []
         for one in self.processes:

@@ -10,21 +10,22 @@ from pathlib import Path
 from gilk.engines.aspect.access_shadows import AccessShadows, access_advice
 from gilk.engines.aspect.alias_shadows import AliasShadows
 from gilk.engines.aspect.members import member_parts
+from gilk.engines.aspect.program_types import with_types
 from gilk.engines.aspect.reports import AspectReport, ChangeKind, ReportReader
 from gilk.engines.aspect.shadows import Shadow, Shadows
-from gilk.engines.aspect.state import BOUNDS, CodeRanges, WovenLayout, private_part, private_size
+from gilk.engines.aspect.state import BOUNDS, STAYS, CodeRanges, WovenLayout, private_part, private_size
 from gilk.errors import UsageError
-from gilk.lang.aspect.checked import CheckedFile
+from gilk.lang.aspect.checked import CheckedFile, CheckedFunction
 from gilk.lang.aspect.code.accessing import MetAccess, woven_access
-from gilk.lang.aspect.code.meeting import NumberedAspect
+from gilk.lang.aspect.code.meeting import MetElement, NumberedAspect
 from gilk.lang.aspect.code.unit import WOVEN, woven
 from gilk.lang.aspect.woven import DryShadow, GroupChange, WovenElement, WovenReport, WovenSummary
 from gilk.session.advised_session import AdvisedSession
-from gilk.session.advising import Advice, AdvisedAccess, check_process, wanted
+from gilk.session.advising import Advice, AdvisedAccess, AdvisedCalls, check_process, wanted
 from gilk.targets.common_memory import CommonMemory
 from gilk.targets.process import Process
 
-_POINTS = 4096  # at entries and returns of functions
+_POINTS = 1 << 16  # at entries and returns of functions, at the most; memory is taken as they are used
 _RING = 1 << 18  # bytes of reports that a thread may have waiting
 
 
@@ -35,9 +36,10 @@ class WovenProcess:
         self, process: Process, file: CheckedFile, aspects: Sequence[NumberedAspect], layout: WovenLayout,
         groups: Sequence[str],
     ) -> None:  # fmt: skip
-        """Raises UsageError `cannot-weave`, `no-such-function`, `no-such-image`, `ambiguous-function`, TargetError."""
+        """Raises UsageError `cannot-weave`, `no-debug-types`, `no-such-function`, `no-such-image`,
+        `ambiguous-function`, TargetError."""
         self.process, self.groups = process, tuple(groups)
-        self._file = file
+        self._file = file = with_types(file, process)
         self._aspects, self._layout = aspects, layout
         self._ranges = CodeRanges()
         calls = Shadows(process, file, groups, self._ranges)
@@ -48,6 +50,7 @@ class WovenProcess:
         self.accesses = (*named, *aliases.found(self._aspects))
         self._left_out = [*accesses.left_out, *aliases.left_out]
         self._bounds = 0
+        self._alike: dict[tuple[CheckedFunction, tuple[MetElement, ...], bool], Advice] = {}
         self._session: AdvisedSession | None = None
         self._asked: list[AspectReport] = []
 
@@ -55,8 +58,14 @@ class WovenProcess:
         return [(shadow, self._advice(shadow)) for shadow in self.shadows]
 
     def _advice(self, shadow: Shadow) -> Advice:
-        made = woven(self._file, shadow.met, self._layout.tables)
-        return Advice(made.text, WOVEN, made.signature, made.when, Path(self._file.source.name), made.declarations)
+        """The same for all functions that are declared alike and have the same elements."""
+        met = shadow.met
+        alike = met.point, met.elements, met.tracked
+        if alike not in self._alike:
+            made = woven(self._file, met, self._layout.tables)
+            path = Path(self._file.source.name)
+            self._alike[alike] = Advice(made.text, WOVEN, made.signature, made.when, path, made.declarations)
+        return self._alike[alike]
 
     def accessed(self) -> list[AdvisedAccess]:
         made: dict[int, Advice] = {}
@@ -82,6 +91,9 @@ class WovenProcess:
             met = shadow.met
             elements = tuple(WovenElement(one.aspect.label, one.number + 1, str(one.moment)) for one in met.elements)
             why = self._refusal(shadow, advice)
+            if why and met.partial:
+                yield DryShadow(self.process.pid, met.image, met.function, (), "", left_out=f"{met.function}: {why}")
+                continue
             yield DryShadow(self.process.pid, met.image, met.function, elements, why)
         yield from self._dry_accesses()
 
@@ -126,7 +138,15 @@ class WovenProcess:
     def weave(self) -> None:
         """Everything in, in one change; the common state says what is on. Raises UsageError, CompileError, TargetError;
         then unweave() has to be called."""
-        self.session.advise_all([(shadow.view.entry, advice) for shadow, advice in self.advice()], self.accessed())
+        calls = [
+            AdvisedCalls(one.view.entry, advice, one.met.number, one.met.function, one.met.partial)
+            for one, advice in self.advice()
+        ]
+        self.session.advise_all(calls, self.accessed())
+
+    def stay(self) -> None:
+        """Have everything stay when we are killed, for as long as the common state says so. Raises TargetError."""
+        self.process.keeper.stay(self._bounds - BOUNDS + STAYS)
 
     def reports(self, final: bool = False) -> list[WovenReport]:
         """The reports since the last call."""
@@ -162,14 +182,20 @@ class WovenProcess:
         drain = session.drain
         accesses = len(self.accesses) - len(session.left_out)
         return WovenSummary(
-            self.process.pid, len(self.shadows), session.restored, drain.nested(), drain.drops(), drain.lost(),
+            self.process.pid, self.functions, session.restored, drain.nested(), drain.drops(), drain.lost(),
             (*session.notes, *(f"left out: {one}" for one in self.left_out)), accesses,
         )  # fmt: skip
 
     @property
+    def functions(self) -> int:
+        """How many functions have advice."""
+        return len(self.shadows) - (len(self._session.calls_left_out) if self._session is not None else 0)
+
+    @property
     def left_out(self) -> tuple[str, ...]:
-        """Accesses that have no advice, in words, where aspects permit that."""
-        return (*self._left_out, *(self._session.left_out if self._session is not None else ()))
+        """Accesses and functions that have no advice, in words, where aspects permit that."""
+        session = self._session
+        return (*self._left_out, *((*session.left_out, *session.calls_left_out) if session is not None else ()))
 
     @property
     def session(self) -> AdvisedSession:

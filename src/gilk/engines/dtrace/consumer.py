@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from gilk.engines.dtrace import libraries, verbose
@@ -14,6 +14,7 @@ from gilk.engines.dtrace.acting import Acting, Formatted
 from gilk.engines.dtrace.aggregated import Aggregated
 from gilk.engines.dtrace.compiled import Compiled, ProgramText, compile_programs
 from gilk.engines.dtrace.enabling import Enabled, enable
+from gilk.engines.dtrace.kernel_names import KernelNames
 from gilk.engines.dtrace.names import Names
 from gilk.engines.dtrace.outlet import Outlet
 from gilk.engines.dtrace.symbols import SymbolNames
@@ -21,6 +22,7 @@ from gilk.engines.dtrace.tracing import Engine, Happening
 from gilk.engines.dtrace.world import SymbolContext
 from gilk.errors import OutOfMemory, UsageError
 from gilk.lang.d.macros import Macros
+from gilk.lang.d.meaning.world import World
 from gilk.lang.d.options import Options
 from gilk.lang.d.probes import DProbe
 from gilk.lang.d.reliance import ProbeStability, ProgramStability
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from gilk.engines.dtrace.machine import OtherMachine
     from gilk.targets.kernel.target import KernelTarget
     from gilk.targets.process import Process
+    from gilk.targets.unseen import Unseen
 
 _SIZES = ("bufsize", "aggsize", "dynvarsize", "specsize")
 _SMALLEST = 4096
@@ -56,14 +59,21 @@ class Consumer:
     tracing: Engine = field(init=False)
     symbols: SymbolNames = field(init=False)
     restored: bool | None = None  # at the end: whether the process is what it was; None without one
+    _unseen: Unseen | None = None
     _lowered: dict[str, int] = field(default_factory=dict)  # options that say more than there was memory for
 
     def compile(self, listing: bool = False) -> None:
         """``listing``: descriptions may match nothing. Raises DoesNotCompile, NoSuchProbe."""
-        self.compiled = compile_programs(
-            self.texts, self.macros, self.options, SymbolContext(self.process), self._libraries()
-        )
+        self.compiled = compile_programs(self.texts, self.macros, self.options, self._world, self._libraries())
         self.enabled = enable(self.compiled.program, self.process, listing or self.options.flag("zdefs"), self._kernel)
+
+    @cached_property
+    def _world(self) -> World:
+        if self._kernel is None:
+            return SymbolContext(self.process)
+        from gilk.engines.dtrace.kernel_world import KernelWorld  # here: few programs are about a kernel
+
+        return KernelWorld(self._kernel)
 
     @property
     def _kernel(self) -> KernelTarget | None:
@@ -73,9 +83,10 @@ class Consumer:
         """Raises UsageError."""
         if self.options.flag("nolibs"):
             return []
+        own = libraries.OWN if self._kernel is None else libraries.OF_KERNELS
         directory = self.options.text("libdir")
         directories = (*self.library_directories, *([directory] if directory else []))
-        return libraries.wanted([text.source.text for text in self.texts], directories, self.process)
+        return libraries.wanted([text.source.text for text in self.texts], directories, self.process, own)
 
     @property
     def has_room(self) -> bool:
@@ -110,6 +121,9 @@ class Consumer:
         self.tracing = self._tracing()
         self.tracing.begin()
         if self.process is not None:
+            from gilk.targets.unseen import Unseen  # here: a program without a process need not wait for it
+
+            self._unseen = Unseen(self.process.pid)
             self.process.release()
         if self.machine is not None:
             self.machine.release()
@@ -135,7 +149,7 @@ class Consumer:
     def _engine_there(self, target: KernelTarget) -> Engine:
         from gilk.engines.dtrace.kernel_engine import KernelEngine  # here: few programs are about a kernel
 
-        return KernelEngine(self.compiled.program, self.enabled, self.options, target)
+        return KernelEngine(self.compiled.program, self.enabled, self.options, target, self._world)
 
     def events(self, stop: Callable[[], bool], outlet: Outlet, formatted: Formatted) -> Iterator[Event]:
         """All that comes after `start`, as it is asked for: what actions want done is done as their turn comes.
@@ -150,12 +164,14 @@ class Consumer:
         yield Ended()
         yield from acting.aggregated.left()
         yield from (Noted(note) for note in self.tracing.notes)
+        if self._unseen is not None and self._unseen.remark:
+            yield Noted(self._unseen.remark)
         yield from self.tracing.corruptions()  # once more, when all has been looked at
         self.tracing.close()
         yield Exited(1 if self.restored is False else self.exit_status, self.restored)
 
     def _acting(self, outlet: Outlet, formatted: Formatted) -> Acting:
-        names = Names(self.symbols, self.options)
+        names = Names(self.symbols, self.options, KernelNames(self._kernel))
         known, live = self.tracing.known, self.tracing.aggregations
         return Acting(self.options, names, Aggregated(known, live, self.options, names), outlet, formatted)
 
@@ -182,6 +198,8 @@ class Consumer:
         while not stop() and tracing.active and not tracing.full and self._goes_on():
             wait = tracing.fire_ticks()
             self._follow()
+            if self._unseen is not None:
+                self._unseen.look()
             now = time.monotonic()
             for n, (duty, rate) in enumerate(duties):
                 if now >= due[n]:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
+from gilk.engines.dtrace.bit_fields import bit_field
+from gilk.engines.dtrace.nesting import DEEPEST, LARGEST, Nesting
 from gilk.errors import ImageError
 from gilk.image.dwarf.entries import DebugEntry, DebugUnit, Entries
 from gilk.image.dwarf.languages import AT_LANGUAGE, foreign
@@ -22,11 +24,10 @@ AT_SPECIFICATION, AT_ORIGIN, AT_LINKAGE_NAME = 0x47, 0x31, 0x6E
 TAG_VARIABLE, TAG_FUNCTION, TAG_PARAMETER, TAG_ENUMERATOR, TAG_SUBRANGE = 0x34, 0x2E, 0x05, 0x28, 0x21
 TAG_MEMBER, TAG_INHERITANCE, TAG_TYPEDEF, TAG_BASE, TAG_ENUM = 0x0D, 0x1C, 0x16, 0x24, 0x04
 KINDS = {0x13: "struct", 0x02: "struct", 0x17: "union"}
-_TAGS = {"struct": frozenset((0x13, 0x02)), "union": frozenset((0x17,)), "enum": frozenset((TAG_ENUM,))}
+_TAGS = {"struct": frozenset((0x13, 0x02)), "union": frozenset((0x17,)), "enum": frozenset((TAG_ENUM,)),
+         "typedef": frozenset((TAG_TYPEDEF,))}
 _NAMED = frozenset((TAG_TYPEDEF, TAG_BASE, 0x13, 0x02, 0x17, TAG_ENUM))
 _FLOAT, _SIGNED = 4, (0x05, 0x06, 0x0D)
-_DEEPEST = 64  # types in types: there are no more, unless the file lies
-_LARGEST = 1 << 47  # bytes: no process has room for more
 _SIZES = (1, 2, 4, 8)
 _ENDLESS = (-1, (1 << 32) - 1, (1 << 64) - 1)  # what compilers write as the last index of an array that has none
 _PLUS_CONSTANT = 0x23
@@ -38,12 +39,10 @@ class DebugTypes:
     def __init__(self, name: str, entries: Entries) -> None:
         self._name = name
         self._entries = entries
-        self._open = 0  # types that are being made, each inside of the one before
-        self._below = 0  # how many types are in each other in what the innermost of them is made of
-        self._made: dict[tuple[Entries, int], tuple[Type, int]] = {}  # with how many are in each other in it
+        self._nesting = Nesting[tuple[Entries, int]](self._malformed)
 
     def named(self, kind: str, name: str) -> Type | None:
-        """``kind``: struct, union, enum, or "" of a typedef and the like. Raises ImageError."""
+        """``kind``: struct, union, enum, typedef, or "" of any type that has a name. Raises ImageError."""
         for entry in find(self._entries, name, _TAGS.get(kind, _NAMED)):
             if AT_DECLARATION not in entry.attributes:
                 found = self._type(entry)
@@ -101,24 +100,8 @@ class DebugTypes:
         return types.VOID if found is None else self._type(found)
 
     def _type(self, entry: DebugEntry) -> Type:
-        key = entry.file, entry.offset
-        if key not in self._made:
-            self._made[key] = self._new(entry)
-        made, height = self._made[key]
-        if self._open + height > _DEEPEST:
-            raise self._malformed("types in types, without an end")
-        self._below = max(self._below, height)
-        return made
-
-    def _new(self, entry: DebugEntry) -> tuple[Type, int]:
-        if self._open >= _DEEPEST:
-            raise self._malformed("a type that contains itself")
-        around, self._below = self._below, 0
-        self._open += 1
-        try:
-            return _MAKERS.get(entry.tag, DebugTypes._through)(self, entry), self._below + 1
-        finally:
-            self._open, self._below = self._open - 1, around
+        make = _MAKERS.get(entry.tag, DebugTypes._through)
+        return self._nesting.of((entry.file, entry.offset), lambda: make(self, entry))
 
     def _malformed(self, what: str) -> ImageError:
         return ImageError("elf-malformed", f"{self._name}: {what}")
@@ -126,7 +109,7 @@ class DebugTypes:
     def _size(self, entry: DebugEntry, usual: int = 0) -> int:
         """In bytes. Raises ImageError for more than there can be."""
         size = entry.number(AT_BYTE_SIZE) or usual
-        if not 0 <= size < _LARGEST:
+        if not 0 <= size < LARGEST:
             raise self._malformed(f"a type of {size} bytes")
         return size
 
@@ -147,7 +130,7 @@ class DebugTypes:
     def _pointer(self, entry: DebugEntry) -> Type:
         """A struct behind it is not looked at yet: it may lead back here."""
         to = entry.referred(AT_TYPE)
-        for _ in range(_DEEPEST):
+        for _ in range(DEEPEST):
             if to is not None and to.tag in _QUALIFIERS:
                 to = to.referred(AT_TYPE)
         if to is not None and (named := self._typedef_of_record(to)) is not None:
@@ -155,7 +138,7 @@ class DebugTypes:
         return Pointer(types.VOID if to is None else self._type(to))
 
     def _typedef_of_record(self, entry: DebugEntry) -> DebugEntry | None:
-        for _ in range(_DEEPEST):
+        for _ in range(DEEPEST):
             if entry.tag in KINDS:
                 return entry
             inner = entry.referred(AT_TYPE) if entry.tag == TAG_TYPEDEF or entry.tag in _QUALIFIERS else None
@@ -178,12 +161,10 @@ class DebugTypes:
     def _array(self, entry: DebugEntry) -> Type:
         found = self._of(entry)
         ranges = [each for each in self._entries_of(entry) if each.tag == TAG_SUBRANGE]
-        self._below += len(ranges)
-        if self._below > _DEEPEST:
-            raise self._malformed(f"an array of {len(ranges)} dimensions")
+        self._nesting.deeper(len(ranges), f"an array of {len(ranges)} dimensions")
         for each in reversed(ranges):
             found = Array(found, _count(each))
-            if not 0 <= found.count * max(types.size_of(found.of, 1), 1) < _LARGEST:
+            if not 0 <= found.count * max(types.size_of(found.of, 1), 1) < LARGEST:
                 raise self._malformed(f"an array of {found.count} elements")
         return found
 
@@ -227,15 +208,7 @@ class DebugTypes:
         if at is None:  # DWARF 2 and 3 count from the high end of the storage unit
             unit = entry.number(AT_BYTE_SIZE) or size
             at = 8 * offset + (8 * unit - bits - old if old is not None else 0)
-        sizes = (size, 1, 2, 4, 8) if isinstance(type_, Integer) else (size,)
-        for size in filter(None, sizes):
-            start = _container(at, bits, size, whole)
-            if start is None:
-                continue
-            shift = at - 8 * start
-            held = replace(type_, size=size) if isinstance(type_, Integer) else type_
-            return Member(entry.name, held, start, bits, shift)
-        return None
+        return bit_field(entry.name, type_, at, bits, whole)
 
     def completed(self, record: Record) -> Record:
         """One that is an origin of ours. Raises ImageError."""
@@ -251,14 +224,6 @@ class DebugTypes:
         elsewhere = find(self._entries, entry.name, frozenset((entry.tag,))) if entry.name else iter(())
         defined = (each for each in elsewhere if AT_DECLARATION not in each.attributes)
         return next((self._record(each) for each in defined), record)
-
-
-def _container(at: int, bits: int, size: int, whole: int) -> int | None:
-    """Where ``size`` bytes of the struct begin that hold these bits of it."""
-    for start in (at // (8 * size) * size, at // 8, whole - size):
-        if 0 <= start <= whole - size and 0 <= at - 8 * start <= 8 * size - bits:
-            return start
-    return None
 
 
 def _count(entry: DebugEntry) -> int:

@@ -133,7 +133,7 @@ def _matching_there(enabled: Enabled, description: Description, kernel: HasKerne
     for file in IN_KERNEL:
         provider: KernelProvider = _module(file).probes
         for found in provider(kernel, description):
-            probe, fresh = enabled.number(found.key)
+            probe, fresh = enabled.number(found.key, found.number)
             if fresh:
                 enabled.in_kernel.append((probe, found))
             yield probe
@@ -143,7 +143,7 @@ def _reason(description: Description, process: Target | None, kernel: HasKernel 
     """Why there are no such probes, of those that DTrace has."""
     provider = description.provider
     if kernel is not None and not description.number:
-        return _reason_there(provider)
+        return _reason_there(description)
     if description.number:
         return "only dtrace's own probes have numbers beforehand, others as they are enabled: say their names"
     if provider in _OF_THE_KERNEL:
@@ -157,10 +157,15 @@ def _reason(description: Description, process: Target | None, kernel: HasKernel 
     return next((getattr(each, "NOT_SEEN", {}).get(description.name, "") for each in files), "")
 
 
-def _reason_there(provider: str) -> str:
+def _reason_there(description: Description) -> str:
+    provider = description.provider
+    files = (_module(file) for file, name in IN_KERNEL.items() if name == provider)
+    reason = next((getattr(each, "NOT_SEEN", {}).get(description.name, "") for each in files), "")
+    if reason:
+        return str(reason)
     if provider in _OF_THE_KERNEL and provider not in IN_KERNEL.values():
         return "this provider is not there yet"
-    if provider.rstrip("0123456789") in _OF_PROCESSES:
+    if provider.rstrip("0123456789") in _OF_PROCESSES and provider not in IN_KERNEL.values():
         return "it is about a process, in which no clause of a kernel's program runs yet"
     return ""
 

@@ -9,14 +9,17 @@ from dataclasses import replace
 
 from gilk.analysis.model import Function
 from gilk.engines.dtrace.enabling import Enabled
+from gilk.engines.dtrace.kernel_given import givens
 from gilk.errors import TargetError, UsageError
+from gilk.lang import ir
 from gilk.lang.d import tree
 from gilk.lang.d.kernel_code import KernelCode, ProgramPrinter
+from gilk.lang.d.meaning.world import World
 from gilk.lang.d.options import Options
 from gilk.lang.d.probes import DProbe
 from gilk.lang.facts import Facts, facts, union
 from gilk.lang.to_kernel.refused import NotInKernel
-from gilk.providers.kernel.probe import KernelProbe
+from gilk.providers.kernel.probe import KernelProbe, ProviderRow
 from gilk.providers.kernel.syscall import WAYS
 from gilk.session.kernel_session import KernelSession, clock_of
 from gilk.session.request import FiresSite, WantedSite
@@ -31,6 +34,7 @@ from gilk.trace.d.layout import LAYOUT_FIELDS, MemoryLayout
 from gilk.values import dataclass
 
 _IN_REGISTERS = 6  # arguments of a function
+_OF_POINTS = 5  # those of a tracepoint
 _EDGES = {"entry": SiteKind.ENTRY, "return": SiteKind.RETURN}
 _CALLS = {"entry": SiteKind.CALL_BEGINS, "return": SiteKind.CALL_ENDS}
 
@@ -45,10 +49,13 @@ class _Place:
     probes: tuple[DProbe, ...]
 
 
-def printed(program: tree.Program, enabled: Enabled, groups: list[tuple[int, ...]], options: Options) -> KernelCode:
+def printed(
+    program: tree.Program, enabled: Enabled, groups: list[tuple[int, ...]], options: Options,
+    givens: Sequence[ir.Given | None] = (),
+) -> KernelCode:  # fmt: skip
     """The program's code. Raises UsageError `not-in-kernel`, before anything is loaded."""
     try:
-        return ProgramPrinter(program, enabled.names(), options.flag("rawbytes")).printed(groups)
+        return ProgramPrinter(program, enabled.names(), options.flag("rawbytes")).printed(groups, givens)
     except NotInKernel as refused:
         what = f"clause {refused.clause} cannot run in a kernel: {refused.what}"
         raise UsageError("not-in-kernel", what, "docs/limits.md lists what there is") from None
@@ -58,11 +65,17 @@ class InKernel:
     """The driver's client of one program. Raises TargetError as Driver does."""
 
     def __init__(
-        self, target: KernelTarget, program: tree.Program, enabled: Enabled, groups: list[tuple[int, ...]],
-        options: Options,
-    ) -> None:  # fmt: skip
-        self._code = printed(program, enabled, groups, options)
-        self._target, self._enabled, self._groups = target, enabled, groups
+        self, target: KernelTarget, program: tree.Program, enabled: Enabled, options: Options, world: World
+    ) -> None:
+        self._target, self._enabled = target, enabled
+        rows = {probe.number: made.row for probe, made in enabled.in_kernel if made.row is not None}
+        self._givens = givens(rows.values(), world)
+        self._of_row: dict[int, ProviderRow] = rows
+        self._groups = list(dict.fromkeys(map(self._key, sorted(enabled.clauses)))) or [((), None)]
+        self._code = printed(
+            program, enabled, [clauses for clauses, _ in self._groups], options,
+            [self._givens.get(row) if row is not None else None for _, row in self._groups],
+        )  # fmt: skip
         self._needs = {clause.number: facts(clause.function) for clause in program.clauses}
         self._driver = Driver(target.link)
         self._program = DriverProgram(self._driver)
@@ -132,7 +145,19 @@ class InKernel:
                     where = f"{probe.refusal} at {place.point.label}"
                     refused.update((one, where) for one in place.probes)
             self._program.force([each for each, probe in enumerate(inserted, first) if probe.refusal is None])
+        self._insert_points(refused)
         return list(refused.items())
+
+    def _insert_points(self, refused: dict[DProbe, str]) -> None:
+        """Have the clauses of tracepoints run."""
+        for probe, made in self._enabled.in_kernel:
+            if not made.point or self._lacks_types(probe):
+                continue
+            deep = any(number >= _OF_POINTS for number in self._used(probe).arguments)
+            try:
+                self._program.point(made.point, self._group(probe), probe.number, deep)
+            except TargetError as error:
+                refused[probe] = f"the driver cannot reach the tracepoint: {error.message}"
 
     def _join(self, place: _Place) -> bool:
         """Attach to a site that is there already, of another program or of this one: whether there is one."""
@@ -164,16 +189,34 @@ class InKernel:
         self._target.link.close_driver()
 
     def _group(self, probe: DProbe) -> int:
-        return self._groups.index(tuple(self._enabled.clauses[probe.number]))
+        return self._groups.index(self._key(probe.number))
+
+    def _key(self, number: int) -> tuple[tuple[int, ...], ProviderRow | None]:
+        """The clauses that a probe runs, and the row of a table that is between them and its place."""
+        return tuple(self._enabled.clauses[number]), self._of_row.get(number)
 
     def _used(self, probe: DProbe) -> Facts:
+        """The facts about what is given the place's own arguments."""
+        row = self._of_row.get(probe.number)
+        if row in self._givens:
+            given = self._givens[row]
+            return union(facts(each) for each in (*given.arguments, given.condition) if each is not None)
         return union(self._needs[clause] for clause in self._enabled.clauses[probe.number])
 
     # Places.
 
+    def _lacks_types(self, probe: DProbe) -> bool:
+        row = self._of_row.get(probe.number)
+        return row is not None and row not in self._givens
+
     def _places(self, refused: dict[DProbe, str]) -> Iterator[_Place]:
         calls: dict[str, list[tuple[DProbe, KernelProbe]]] = defaultdict(list)
         for probe, made in self._enabled.in_kernel:
+            if self._lacks_types(probe):
+                refused[probe] = "the kernel has not the types that it is about"
+                continue
+            if made.point:
+                continue
             if made.call is not None:
                 calls[probe.name].append((probe, made))
                 continue
@@ -187,7 +230,8 @@ class InKernel:
 
     def _of_function(self, probe: DProbe, made: KernelProbe) -> Iterator[_Place]:
         deep = any(number >= _IN_REGISTERS for number in self._used(probe).arguments)
-        fire = KernelFire(0, _EDGES[made.edge], self._group(probe), probe.number, made.function.start, deep)
+        start = made.function.start if made.function is not None else 0
+        fire = KernelFire(0, _EDGES[made.edge], self._group(probe), probe.number, start, deep)
         for part, point in self._points(made):
             yield _Place(part, point, replace(fire, address=point.address), (probe,))
 
@@ -200,6 +244,8 @@ class InKernel:
             yield _Place(part, point, at, tuple(probe for probe, _ in found))
 
     def _points(self, made: KernelProbe) -> Iterator[tuple[Function, Point]]:
+        if made.function is None:
+            return iter(())
         image, analysis = self._target.kernel.image, self._target.analysis()
         function = analysis.function(made.function)
         if not function.blocks:

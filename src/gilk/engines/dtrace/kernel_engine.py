@@ -9,6 +9,7 @@ from gilk.engines.dtrace.in_kernel import InKernel
 from gilk.engines.dtrace.processor import Processor
 from gilk.engines.dtrace.tracing import Engine, sizes
 from gilk.lang.d import tree
+from gilk.lang.d.meaning.world import World
 from gilk.lang.d.options import Options
 from gilk.lang.d.probes import DProbe
 from gilk.lang.d.unit import GLOBALS_START
@@ -23,10 +24,11 @@ _PATIENCE = 0.1  # seconds between looks at whether the program has ended by its
 class KernelEngine(Engine):
     """``target``: the kernel. take_out() takes the probes out of it, and close() lets go of its driver."""
 
-    def __init__(self, program: tree.Program, enabled: Enabled, options: Options, target: KernelTarget) -> None:
+    def __init__(
+        self, program: tree.Program, enabled: Enabled, options: Options, target: KernelTarget, world: World
+    ) -> None:
         self.program, self.enabled, self._options = program, enabled, options
-        self._groups = enabled.groups() or [()]
-        self._here = InKernel(target, program, enabled, self._groups, options)
+        self._here = InKernel(target, program, enabled, options, world)
         try:
             self._load(options)
         except BaseException:

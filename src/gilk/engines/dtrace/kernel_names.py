@@ -4,18 +4,31 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gilk.engines.dtrace.symbols import Named
+from gilk.engines.dtrace.symbols import Named, name_of_return
 from gilk.errors import ImageError
+
+if TYPE_CHECKING:
+    from gilk.image.kernel.kallsyms import KernelSymbols
+    from gilk.targets.kernel.target import KernelTarget
 
 _KERNEL = "vmlinux"  # what DTrace calls what is no module's
 _FARTHEST = 1 << 20  # bytes: no function is that long, so what is farther behind its start is something else
 
 
 class KernelNames:
-    """Read when the first one is asked for."""
+    """Read when the first one is asked for: of ``target``, or of the kernel that this runs on."""
+
+    def __init__(self, target: KernelTarget | None = None) -> None:
+        self._target = target
+
+    def frames(self, addresses: Sequence[int]) -> list[Named]:
+        """The names of a stack's addresses, the innermost first: all others are where calls return to."""
+        return [name_of_return(self.name, each) if at else self.name(each) for at, each in enumerate(addresses)]
 
     def name(self, address: int) -> Named:
         rows = self._rows
@@ -28,10 +41,15 @@ class KernelNames:
     @cached_property
     def _rows(self) -> list[tuple[int, str, str]]:
         """(address, name, module), ascending; none when they are hidden."""
+        found = self._symbols()
+        return [] if found is None else sorted((address, name, owner) for address, _, name, owner in found.text())
+
+    def _symbols(self) -> KernelSymbols | None:
+        if self._target is not None:
+            return self._target.kernel.snapshot.symbols
         from gilk.image.kernel import kallsyms  # here: it takes long to import, and few programs ask
 
         try:
-            found = kallsyms.parse(Path("/proc/kallsyms").read_bytes())
+            return kallsyms.parse(Path("/proc/kallsyms").read_bytes())
         except (OSError, ImageError):
-            return []
-        return sorted((address, name, owner) for address, _, name, owner in found.text())
+            return None

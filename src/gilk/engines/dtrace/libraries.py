@@ -23,22 +23,29 @@ if TYPE_CHECKING:
     from gilk.targets.base import Target
 
 OWN = Path(__file__).parents[2] / "lang" / "d" / "library"
+OF_KERNELS = OWN / "kernel"
 _DEPENDS = re.compile(r"^\s*#\s*pragma\s+D\s+depends_on\s+(\w+)\s+(\S+)\s*$", re.MULTILINE)
-_DEFINING = re.compile(r"^(?:inline|typedef|struct|\})[^=\n]*", re.MULTILINE)
+_DEFINING = re.compile(r"^(?:inline|typedef|struct|provider|\})[^=\n]*", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_COMMON = frozenset(("char", "id_t", "inline", "int", "long", "pid_t", "processorid_t", "string", "struct", "typedef"))
+_COMMON = frozenset(
+    ("char", "id_t", "inline", "int", "long", "pid_t", "processorid_t", "provider", "string", "struct", "typedef")
+)
 
 
-def wanted(programs: Sequence[str], directories: Sequence[str], process: Target | None) -> list[Source]:
-    """``programs``: their texts. Raises UsageError `no-d-library`, `d-library-cycle`."""
+def wanted(
+    programs: Sequence[str], directories: Sequence[str], process: Target | None, own: Path = OWN
+) -> list[Source]:  # fmt: skip
+    """``programs``: their texts. ``own``: the directory of gilk's own libraries. Raises UsageError `no-d-library`,
+    `d-library-cycle`."""
     found = {path.name: _read(path) for directory in directories for path in _files(Path(directory))}
     words = {
         word for program in (*programs, *(each.text for each in found.values())) for word in _WORD.findall(program)
     }
-    for path in _files(OWN):
-        own = _read(path)
-        if path.name not in found and words & _defined(own.text):
-            found[path.name] = own
+    known = {path.name: _read(path) for path in _files(own)}
+    found = {**{name: one for name, one in known.items() if words & _defined(one.text)}, **found}
+    for name in [name for each in found.values() for name in _needs(each.text)]:
+        if name in known:
+            found.setdefault(name, known[name])
     for name, facts in _MADE.items():
         if any(name in _needs(each.text) for each in found.values()):
             found[name] = Source(name, facts(os.getpid() if process is None else process.pid))

@@ -33,6 +33,8 @@ class Names:
             return tuple(encoded(unresolved(at.address, at.module, at.offset)) for at in places)
         if kind is Kind.USTACK:
             return tuple(encoded(frame(*astuple(found))) for found in self.symbols.frames(addresses))
+        if kind is Kind.STACK:
+            return tuple(encoded(frame(*astuple(found))) for found in self.kernel.frames(addresses))
         return tuple(encoded(self._name(kind, address)) for address in addresses)
 
     def stands(self, kind: Kind, address: int) -> int:
@@ -53,7 +55,7 @@ class Names:
         return encoded(frame(address, found.module, found.function, found.offset))
 
     def _name(self, kind: Kind, address: int) -> str:
-        found = (self.kernel if kind in (Kind.STACK, Kind.SYM, Kind.MOD) else self.symbols).name(address)
+        found = (self.kernel if kind in (Kind.SYM, Kind.MOD) else self.symbols).name(address)
         match kind:
             case Kind.UMOD | Kind.MOD:
                 return found.module or f"0x{address:x}"

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gilk.errors import GilkError
@@ -25,6 +25,12 @@ class Named:
     module: str = ""
     function: str = ""
     offset: int = 0
+
+
+def name_of_return(name: Callable[[int], Named], address: int) -> Named:
+    """The name of where a call returns to: that lies behind its function when the call is the last thing there."""
+    found = name(address - 1)
+    return Named(address, found.module, found.function, found.offset + 1 if found.module else 0)
 
 
 class SymbolNames:
@@ -60,14 +66,9 @@ class SymbolNames:
         exact = True
         for address in addresses:
             restorer = not exact and self._is_restorer(address)
-            found.append(self.name(address) if exact or restorer else self._name_of_return(address))
+            found.append(self.name(address) if exact or restorer else name_of_return(self.name, address))
             exact = restorer
         return found
-
-    def _name_of_return(self, address: int) -> Named:
-        """It lies behind its function when the call is the last thing there."""
-        found = self.name(address - 1)
-        return Named(address, found.module, found.function, found.offset + 1 if found.module else 0)
 
     def place(self, address: int) -> Named:
         """Without a function; ``offset`` is where it lies in what is mapped there of the file."""

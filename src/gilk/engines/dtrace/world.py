@@ -32,6 +32,7 @@ class SymbolContext:
     """gilk.lang.d.meaning.world.World for a process or for none. Answers are kept."""
 
     process: Target | None
+    in_kernel = False
     _types: dict[str, DebugTypes | None] = field(default_factory=dict)
     _asked: dict[tuple[str, str, str], Type | None] = field(default_factory=dict)
     _completed: dict[str, Record] = field(default_factory=dict)

@@ -7,7 +7,7 @@ modules change. A choice of functions is planned by the planner itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gilk.analysis.kernel import KernelAnalysis
-from gilk.cache.arrays import load_arrays, store_arrays
+from gilk.cache.arrays import Array, load_arrays, store_arrays
 from gilk.cache.key import sources
 from gilk.engines.scan.count import Planning, Progress, analysed, outcomes, without_collector
 from gilk.engines.scan.table import SOURCES, checked
@@ -117,8 +117,23 @@ def survey(subject: KernelSubject, glob: str, progress: Progress) -> tuple[list[
     return _shares(table, [starts[function.start] for function in functions]), False
 
 
+def recalled(subject: KernelSubject) -> list[Share] | None:
+    """All shares of a survey that was made before; None before there has been one."""
+    kept = load_arrays(_key(subject))
+    table = checked(kept) if kept is not None and "owners" in kept else None
+    return None if table is None or kept is None else _shares(table, _owners(kept))
+
+
+def _key(subject: KernelSubject) -> str:
+    return f"kernel-{VERSION}-{sources(*SOURCES)}-{subject.identity}"
+
+
+def _owners(kept: Mapping[str, Array]) -> list[str]:
+    return kept["owners"].tobytes().decode().split("\0")
+
+
 def _whole(subject: KernelSubject, image: str, progress: Progress) -> tuple[list[Share], bool]:
-    key = f"kernel-{VERSION}-{sources(*SOURCES)}-{subject.identity}"
+    key = _key(subject)
     kept = load_arrays(key)
     table = checked(kept) if kept is not None and "owners" in kept else None
     known = table is not None
@@ -133,7 +148,7 @@ def _whole(subject: KernelSubject, image: str, progress: Progress) -> tuple[list
         packed = np.frombuffer("\0".join(owners).encode(), np.uint8)
         store_arrays(key, {"names": table.names, "about": table.about, "counts": table.counts, "owners": packed})
     else:
-        owners = kept["owners"].tobytes().decode().split("\0")
+        owners = _owners(kept)
     chosen = choose(image, sorted(set(owners)))
     return [share for share in _shares(table, owners) if share.name in chosen], known
 

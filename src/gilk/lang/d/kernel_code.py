@@ -12,7 +12,7 @@ from gilk.lang.data import Aggregation
 from gilk.lang.nulls import Nulls
 from gilk.lang.to_c.functions import RecordPart
 from gilk.lang.to_kernel import data
-from gilk.lang.to_kernel.clauses import ClausePrinter, PrintedClause, frame_of
+from gilk.lang.to_kernel.clauses import ClausePrinter, PrintedClause, frame_of, preamble
 from gilk.lang.to_kernel.forms import EXIT, form_at
 from gilk.lang.to_kernel.printing import Printing, Texts
 from gilk.lang.to_kernel.refused import NotInKernel
@@ -69,21 +69,25 @@ class ProgramPrinter:
         longest = partial(data.longest, self._printing())
         self._program = program if whole_keys else narrowed_keys.narrowed(program, longest)
 
-    def printed(self, groups: Sequence[tuple[int, ...]]) -> KernelCode:
-        """Raises NotInKernel, with the clause."""
+    def printed(self, groups: Sequence[tuple[int, ...]], givens: Sequence[ir.Given | None] = ()) -> KernelCode:
+        """``givens``: of each group, what the place gives to its probes, if that is not the frame's as it is. Raises
+        NotInKernel, with the clause."""
         clauses = self._clauses({number for group in groups for number in group})
         entries: list[int] = []
         places: list[tuple[int, int]] = []
         code = bytearray()
-        for group in groups:
+        before = [self._given(given) for given in givens] or [(b"", 0)] * len(groups)
+        for group, (first, _) in zip(groups, before, strict=True):
             entries.append(len(code))
-            code += self._locals()
+            code += first + self._locals()
             for number in group:
                 places.append((len(code), number))
                 code += clauses[number].code
             code += EXIT
         parts = tuple(part for number in sorted(clauses) for part in clauses[number].parts)
-        frame = max((clause.frame for clause in clauses.values()), default=self._printing().frame.most)
+        frames = (*(clause.frame for clause in clauses.values()), *(most for _, most in before))
+        frame = max(frames, default=self._printing().frame.most)
+        frame = max(frame, self._printing().frame.most)
         return KernelCode(
             bytes(code), frame, tuple(entries), tuple(places), parts, self._program.aggregations,
             bytes(self._texts.data), self._names,
@@ -92,6 +96,14 @@ class ProgramPrinter:
     def _printing(self) -> Printing:
         frame, this = frame_of(self._this_size)
         return Printing(self._strsize, self._nulls, self._texts, self._longest, this, frame)
+
+    def _given(self, given: ir.Given | None) -> tuple[bytes, int]:
+        """Code that leaves where the condition is not met, and else puts the arguments in place; with its frame."""
+        if given is None:
+            return b"", 0
+        printing = self._printing()
+        preamble(printing, given)
+        return bytes(printing.code), printing.frame.most
 
     def _clauses(self, wanted: set[int]) -> dict[int, PrintedClause]:
         found: dict[int, PrintedClause] = {}

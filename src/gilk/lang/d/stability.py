@@ -102,11 +102,12 @@ def _provider(text: str) -> ProviderAttributes:
 ANY = ProviderAttributes(*[_known("Unstable/Unstable/Common")] * len(fields(ProviderAttributes)))
 NOBODYS = ProviderAttributes(*[OWN] * len(fields(ProviderAttributes)))
 _PID = _provider(f"Evolving/Evolving/ISA {OWN} {OWN} Evolving/Evolving/ISA {OWN}")
+_OF_TABLES = _provider(f"Evolving/Evolving/ISA {OWN} {OWN} Evolving/Evolving/ISA Evolving/Evolving/ISA")
 PROVIDERS = {
     "dtrace": _provider(f"{USUAL} {OWN} {OWN} {USUAL} {USUAL}"),
     "profile": _provider(f"{_EVOLVING} Unstable/Unstable/Unknown {OWN} {_EVOLVING} {_EVOLVING}"),
     "syscall": _provider(f"{_EVOLVING} {OWN} Private/Private/ISA {_EVOLVING} Private/Private/ISA"),
-    "proc": _provider(f"Evolving/Evolving/ISA {OWN} {OWN} Evolving/Evolving/ISA Evolving/Evolving/ISA"),
+    **dict.fromkeys(("proc", "sched", "io"), _OF_TABLES),
 }
 
 

@@ -31,6 +31,11 @@ _VARIABLES = {
     "ucaller": "({ gd_u64 caller = gd_ucaller(c); if (c->fault) goto fault; caller; })",
     "ustackdepth": "({ gd_u32 depth = (gd_u32)gd_ustackdepth(c); if (c->fault) goto fault; depth; })",
     "errno": "((gd_s32)c->event->error)",
+    # No clause in C runs in the kernel.
+    "caller": "0UL",
+    "stackdepth": "0U",
+    "curthread": "0UL",
+    "by_processor": "0UL",
 }
 #: Operations that make a string, into a buffer that they are given first.
 _MAKE = frozenset(

@@ -11,11 +11,12 @@ from gilk.lang import ir
 from gilk.lang.data import Function
 from gilk.lang.to_c.functions import RecordPart, record_part
 from gilk.lang.to_kernel import data, values
-from gilk.lang.to_kernel.code import KernelFrame, Label, Slot
+from gilk.lang.to_kernel.code import WORD, KernelFrame, Label, Slot
 from gilk.lang.to_kernel.printing import Printing
 from gilk.lang.to_kernel.refused import NotInKernel
 from gilk.values import dataclass
 
+_ARGUMENTS = 10  # at the start of the frame
 _WEIGHED = (Function.QUANTIZE, Function.LQUANTIZE, Function.LLQUANTIZE)
 
 
@@ -157,6 +158,29 @@ class ClausePrinter:
             added = Slot(numbers) if statement.value is not None else 0
             weight = Slot(numbers + 8) if statement.weight is not None else 1
             p.code.call("aggregate", aggregation.number - 1, key, added, weight)
+
+
+def preamble(p: Printing, given: ir.Given) -> None:
+    """Before the clauses: the end where the condition is not met, or cannot be computed; then the arguments."""
+    meant, behind = Label(), Label()
+    if given.condition is not None:
+        values.test(p, given.condition)
+        p.code.branch("jnz", meant)
+        p.code.emit("exit")
+        p.code.place(meant)
+    with p.frame.room(WORD * _ARGUMENTS) as made:
+        for number in range(_ARGUMENTS):
+            argument = given.arguments[number] if number < len(given.arguments) else None
+            if argument is None:
+                p.code.emit("store immediate", made + WORD * number, 0)
+            else:
+                values.value(p, argument)
+                p.code.keep(made + WORD * number)
+        p.code.call("copy", made, 0, WORD * _ARGUMENTS)
+    p.code.branch("jmp", behind)
+    p.code.place(p.fault)
+    p.code.emit("exit")
+    p.code.place(behind)
 
 
 def frame_of(this_size: int) -> tuple[KernelFrame, int]:

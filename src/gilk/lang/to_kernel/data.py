@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TypeGuard
 
 from gilk.lang import ir
 from gilk.lang.data import Datum, Kind
+from gilk.lang.to_kernel import strings
 from gilk.lang.to_kernel.code import WORD, Label, Slot
-from gilk.lang.to_kernel.printing import GLOBALS_START, Printing
+from gilk.lang.to_kernel.printing import GLOBALS_START, Printing, Room
 from gilk.lang.to_kernel.refused import NotInKernel
 from gilk.lang.types import Array, String
 
@@ -34,6 +37,10 @@ def longest(p: Printing, node: ir.Expression) -> int:
             size = p.longest[_PROBE_TEXTS.index(name)]
         case ir.Conditional(yes=yes, no=no):
             size = max(longest(p, yes), longest(p, no))
+        case ir.Let(body=part) | ir.Comma(right=part):
+            size = longest(p, part)
+        case ir.Bound(number=number) if number in p.bound:
+            size = p.bound[number].size
         case _:
             size = p.strsize
     return min(size + 7 & -8, p.strsize)
@@ -45,12 +52,8 @@ def text(p: Printing, node: ir.Expression, at: int, size: int, value: Emit) -> N
         case ir.Literal(value=literal):
             data = _encoded(literal)[: min(size, p.strsize) - 1]
             p.code.call("constant", p.texts.place(data), len(data), at, size)
-        case ir.Call(name="execname"):
-            p.code.call("execname", at, size)
-        case ir.Call(name=name) if name in _PROBE_TEXTS:
-            p.code.call("probe_text", _PROBE_TEXTS.index(name), at, size)
-        case ir.Call(name="copyinstr", arguments=(address, *most)):
-            _copyin(p, (address, most[0] if most else None), at, size, value)
+        case ir.Call():
+            _called(p, node, at, size, value)
         case ir.Convert(operand=operand) if not isinstance(operand.type, String | Array):
             _copyin(p, (operand, None), at, size, value)
         case ir.Conditional():
@@ -58,13 +61,92 @@ def text(p: Printing, node: ir.Expression, at: int, size: int, value: Emit) -> N
         case ir.Place() if not p.nulls.is_marked(node):
             _variable(p, node, at, size)
         case ir.Keyed():
-            _keyed(p, node, at, size, value)
-        case ir.Call(name=name):
-            raise NotInKernel(f"{name}()")
-        case ir.Bound():
-            raise NotInKernel("a string of an inline or a translator")
+            _some(p, node, at, size, value)
+        case ir.Let():
+            with binding(p, node, value):
+                text(p, node.body, at, size, value)
+        case ir.Bound(number=number):
+            _copy(p, p.bound[number].at, p.bound[number].size, at, size)
+        case ir.Comma(left=left, right=right):
+            value(p, left)
+            text(p, right, at, size, value)
         case _:
             raise NotInKernel("a string of this kind")
+
+
+def _called(p: Printing, node: ir.Call, at: int, size: int, value: Emit) -> None:
+    match node:
+        case ir.Call(name="execname"):
+            p.code.call("execname", at, size)
+        case ir.Call(name=name) if name in _PROBE_TEXTS:
+            p.code.call("probe_text", _PROBE_TEXTS.index(name), at, size)
+        case ir.Call(name="copyinstr", arguments=(address, *most)):
+            _copyin(p, (address, most[0] if most else None), at, size, value)
+        case ir.Call(name=name) if name in strings.FOUND:
+            _some(p, node, at, size, value)
+        case ir.Call(name=name) if name in strings.MADE:
+            with p.frame.room(p.strsize) as made:
+                strings.make(p, node, made, value, text)
+                p.fails()
+                _copy(p, made, p.strsize, at, size)
+        case ir.Call(name=name):
+            raise NotInKernel(f"{name}()")
+
+
+def _copy(p: Printing, source: int, length: int, at: int, size: int) -> None:
+    """A string that the frame has already, with zeroes behind it."""
+    p.code.call("copy", source, at, min(length, size))
+    if length < size:
+        p.code.call("zero", at + length, size - length)
+
+
+@contextmanager
+def binding(p: Printing, node: ir.Let, value: Emit) -> Iterator[None]:
+    """The values that its names stand for are computed, and lie in the frame meanwhile."""
+    outer, found = p.bound, dict[int, Room]()
+    with ExitStack() as rooms:
+        for number, given in node.bindings:
+            is_text = isinstance(given.type, String)
+            if is_text and p.nulls.may_be(given):
+                raise NotInKernel("a string that may be NULL, of an inline or a translator")
+            size = longest(p, given) if is_text else WORD
+            room = found[number] = Room(rooms.enter_context(p.frame.room(size)), size)
+            if is_text:
+                text(p, given, room.at, size, value)
+            else:
+                value(p, given)
+                p.code.keep(room.at)
+        p.bound = {**outer, **found}
+        yield
+        p.bound = outer
+
+
+def _look(p: Printing, node: ir.Keyed | ir.Call, at: int, size: int, value: Emit) -> None:
+    """A string that there may be, in the frame; rax: 1 where there is, else 0."""
+    if isinstance(node, ir.Keyed):
+        load_keyed(p, node, at, size, value)
+    else:
+        strings.make(p, node, at, value, text)
+    p.code.emit("extend u8")
+
+
+def _is_looked_at(node: ir.Expression) -> TypeGuard[ir.Keyed | ir.Call]:
+    return isinstance(node, ir.Keyed) or (isinstance(node, ir.Call) and node.name in strings.FOUND)
+
+
+def present(p: Printing, node: ir.Expression, value: Emit) -> None:
+    """rax: 0 where the string is NULL, else 1. Raises NotInKernel."""
+    if is_null(node):
+        p.code.constant(0)
+        return
+    with p.frame.room(p.strsize) as at:
+        if _is_looked_at(node):
+            _look(p, node, at, p.strsize, value)
+            return
+        if p.nulls.may_be(node):
+            raise NotInKernel("a string that may be NULL")
+        text(p, node, at, p.strsize, value)
+        p.code.constant(1)
 
 
 def _encoded(literal: str) -> bytes:
@@ -99,40 +181,73 @@ def _either(p: Printing, node: ir.Conditional, at: int, size: int, value: Emit) 
 
 
 def _variable(p: Printing, node: ir.Place, at: int, size: int) -> None:
-    taken = min(size, p.strsize)
     if node.scope == "this":
-        p.code.call("copy", p.this + node.offset, at, taken)
-    else:
-        p.code.call("load_global", GLOBALS_START + node.offset, at, taken)
+        _copy(p, p.this + node.offset, p.strsize, at, size)
+        return
+    taken = min(size, p.strsize)
+    p.code.call("load_global", GLOBALS_START + node.offset, at, taken)
     if taken < size:
         p.code.call("zero", at + taken, size - taken)
 
 
-def _keyed(p: Printing, node: ir.Keyed, at: int, size: int, value: Emit) -> None:
+def _some(p: Printing, node: ir.Keyed | ir.Call, at: int, size: int, value: Emit) -> None:
     """One that is not there is NULL, which cannot be read."""
     fine = Label()
     with p.frame.room(p.strsize) as found:
-        load_keyed(p, node, found, p.strsize, value)
+        _look(p, node, found, p.strsize, value)
         p.code.emit("test eax")
         p.code.branch("jnz", fine)
         p.code.call("fail", _FAULT_ADDRESS, 0)
         p.code.branch("jmp", p.fault)
         p.code.place(fine)
-        p.code.call("copy", found, at, min(size, p.strsize))
-    if p.strsize < size:
-        p.code.call("zero", at + p.strsize, size - p.strsize)
+        _copy(p, found, p.strsize, at, size)
 
 
 def compare(p: Printing, node: ir.Binary, value: Emit) -> None:
-    """rax: below, at, or above 0, as the left one is below, like, or above the right one."""
+    """rax: below, at, or above 0, as the left one is below, like, or above the right one. NULL is below all others."""
     sides = (node.left, node.right)
-    if any(map(is_null, sides)) or any(isinstance(side, ir.Keyed) for side in sides):
-        raise NotInKernel("the comparison of a string that may be NULL")
     sizes = [longest(p, side) for side in sides]
     with p.frame.room(sizes[0]) as left, p.frame.room(sizes[1]) as right:
+        if any(map(p.nulls.may_be, sides)):
+            _compare_some(p, node, (left, right), value)
+            return
         text(p, node.left, left, sizes[0], value)
         text(p, node.right, right, sizes[1], value)
         p.code.call("compare", left, sizes[0], right, sizes[1])
+
+
+def _compare_some(p: Printing, node: ir.Binary, at: tuple[int, int], value: Emit) -> None:
+    """The same where either may be NULL."""
+    absent, done = Label(), Label()
+    with p.frame.room() as left, p.frame.room() as right:
+        for side, to, mark in ((node.left, at[0], left), (node.right, at[1], right)):
+            _optional(p, side, to, value)
+            p.code.keep(mark)
+        p.code.emit("mov rcx, rax")
+        p.code.recall(left)
+        p.code.emit("and rax, rcx")
+        p.code.emit("test rax")
+        p.code.branch("jz", absent)
+        p.code.call("compare", at[0], longest(p, node.left), at[1], longest(p, node.right))
+        p.code.branch("jmp", done)
+        p.code.place(absent)
+        p.code.emit("mov rcx, frame", right)
+        p.code.recall(left)
+        p.code.emit("sub rax, rcx")
+        p.code.place(done)
+
+
+def _optional(p: Printing, node: ir.Expression, at: int, value: Emit) -> None:
+    """A string in the frame, if there is one; rax: whether there is."""
+    size = longest(p, node)
+    if _is_looked_at(node):
+        _look(p, node, at, size, value)
+    elif is_null(node) or not p.nulls.may_be(node):
+        if not is_null(node):
+            text(p, node, at, size, value)
+        p.code.constant(not is_null(node))
+    else:
+        raise NotInKernel("the comparison of a string that may be NULL")
 
 
 def load_keyed(p: Printing, node: ir.Keyed, to: int, size: int, value: Emit) -> None:
@@ -177,6 +292,11 @@ def store(p: Printing, at: int, node: ir.Expression, datum: Datum, value: Emit) 
             p.code.keep(address)
             p.code.call("load", at, Slot(address), datum.size)
             p.fails()
+    elif datum.kind is Kind.STACK:
+        p.code.call("stack", at, datum.size)
+    elif datum.kind in (Kind.SYM, Kind.MOD) and isinstance(node, ir.Call):
+        value(p, node.arguments[0])
+        p.code.emit("store 8", at)
     else:
         raise NotInKernel(_CALLED.get(datum.kind, f"{datum.kind}()"))
 

@@ -9,6 +9,7 @@ division, which may trap: a helper divides.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import IntEnum
 
 from gilk.values import dataclass
@@ -17,6 +18,7 @@ from gilk.values import dataclass
 RAX, RCX, RDX, RSI, R8, R9 = 0, 1, 2, 6, 8, 9
 ARGUMENTS = (RSI, RDX, RCX, R8, R9)
 _NAMES = {RAX: "rax", RCX: "rcx", RDX: "rdx", RSI: "rsi", R8: "r8", R9: "r9"}
+_OTHERWISE = 8  # in `writes`
 _FRAME = 3  # rbx, as a base
 EXIT = b"\xe9\xff\xff\xff\xff"  # which the driver makes a jump to its own exit
 
@@ -40,12 +42,14 @@ _SIZES = (0, 4, 8, 4, 8, 4, 4, 4, 0)
 
 @dataclass(frozen=True, slots=True)
 class CheckedForm:
-    """``width``: bytes of memory that it reads or writes in the frame."""
+    """``width``: bytes of memory that it reads or writes in the frame. ``writes``: which of ARGUMENTS it changes, from
+    1, and 8 more unless that becomes its immediate; 0: none."""
 
     name: str
     code: bytes
     operand: Operand = Operand.NONE
     width: int = 0
+    writes: int = 0
 
     @property
     def size(self) -> int:
@@ -62,11 +66,13 @@ def _registers() -> list[CheckedForm]:
     for number, name in _NAMES.items():
         high, low = number >> 3, number & 7
         short = bytes([0x41] if high else [])
-        found.append(CheckedForm(f"mov {name}, imm", short + bytes([0xB8 + low]), Operand.IMMEDIATE))
+        given = ARGUMENTS.index(number) + 1 if number in ARGUMENTS else 0
+        written = given | _OTHERWISE if given else 0
+        found.append(CheckedForm(f"mov {name}, imm", short + bytes([0xB8 + low]), Operand.IMMEDIATE, writes=given))
         load = bytes([0x48 | high << 2, 0x8B, 0x80 | low << 3 | _FRAME])
-        found.append(CheckedForm(f"mov {name}, frame", load, Operand.FRAME, 8))
+        found.append(CheckedForm(f"mov {name}, frame", load, Operand.FRAME, 8, written))
         if number != RAX:
-            found.append(CheckedForm(f"mov {name}, rax", bytes([0x48 | high, 0x89, 0xC0 | low])))
+            found.append(CheckedForm(f"mov {name}, rax", bytes([0x48 | high, 0x89, 0xC0 | low]), writes=written))
     return found
 
 
@@ -122,7 +128,8 @@ def _all() -> list[CheckedForm]:
     found += [
         CheckedForm(f"{name} rax, imm", bytes([0x48, code + 4]), Operand.IMMEDIATE) for name, code in _ALU.items()
     ]
-    found.append(_form("and ecx, imm", "81e1", Operand.IMMEDIATE))
+    masked = _form("and ecx, imm", "81e1", Operand.IMMEDIATE)
+    found.append(replace(masked, writes=ARGUMENTS.index(RCX) + 1 | _OTHERWISE))
     found += [CheckedForm(f"set{name} al", bytes([0x0F, 0x90 | code, 0xC0])) for name, code in _CONDITIONS.items()]
     return found
 

@@ -3,8 +3,9 @@
 
 The row's number is its place. They take at most five numbers, which they check themselves: places in the frame with
 sizes, places in the program's own tables. The first number of a row bounds the instructions that one runs while no
-other processor is at the same entry, the second those for each eight bytes of the frame. ``fault``: it may find that
-its clause cannot go on, and then gives 0.
+other processor is at the same entry, the second those for each eight bytes that it handles. The digits tell which of
+its numbers, from 1, say how many bytes these are, together; ``-``: as many as the frame has. ``fault``: it may find
+that its clause cannot go on, and then gives 0.
 """
 
 from __future__ import annotations
@@ -12,33 +13,45 @@ from __future__ import annotations
 from gilk.values import dataclass
 
 _ROWS = """
-    begin           40      0   clause: 0 where the program is not active
-    end             60      0
-    fail            10      0   fault, address: the clause has this fault
-    fault           200     0   epid, clause: its record goes, and one tells of the fault
-    timestamp       40      0
-    walltimestamp   40      0
-    vtimestamp      20      0
-    identity        20      0   which: a number of the task
-    execname        60      0   to, size
-    probe_text      60      8   which, to, size
-    aggregate       900     16  aggregation, key, value, weight
-    load_dynamic    900     16  variable, key, key size, to, size
-    store_dynamic   3000    24  variable, key, key size, from, size
-    delete_dynamic  900     16  variable, key, key size
-    load_global     20      4   global, to, size
-    store_global    20      4   from, global, size
-    reserve         900     0   epid, size: 0 where there is no room
-    commit          40      4   from, size
-    exit            30      0   status
-    constant        20      8   constant, length, to, size
-    compare         20      24  string, size, string, size: below, at or above 0
-    load            60      8   to, address, size; fault
-    copyin_string   200     24  to, address, size; fault
-    zero            20      4   to, size
-    divide          60      0   by, what, kind: bit 0 the rest, bit 1 signed; fault
-    rand            20      0
-    copy            20      8   from, to, size
+    begin           40      0   -   clause: 0 where the program is not active
+    end             60      0   -
+    fail            10      0   -   fault, address: the clause has this fault
+    fault           200     0   -   epid, clause: its record goes, and one tells of the fault
+    timestamp       40      0   -
+    walltimestamp   40      0   -
+    vtimestamp      20      0   -
+    identity        20      0   -   which: a number of the task
+    execname        60      4   2   to, size
+    probe_text      60      8   3   which, to, size
+    aggregate       900     16  -   aggregation, key, value, weight
+    load_dynamic    900     16  35  variable, key, key size, to, size
+    store_dynamic   3000    24  35  variable, key, key size, from, size
+    delete_dynamic  900     16  3   variable, key, key size
+    load_global     20      4   3   global, to, size
+    store_global    20      4   3   from, global, size
+    reserve         900     0   -   epid, size: 0 where there is no room
+    commit          40      4   2   from, size
+    exit            30      0   -   status
+    constant        20      8   4   constant, length, to, size
+    compare         20      40  24  string, size, string, size: below, at or above 0
+    load            60      8   3   to, address, size; fault
+    copyin_string   200     24  4   to, address, size; fault
+    zero            20      4   2   to, size
+    divide          60      0   -   by, what, kind: bit 0 the rest, bit 1 signed; fault
+    rand            20      0   -
+    copy            20      8   3   from, to, size
+    stack           800     500 2   to, size
+    caller          2000    0   -
+    stackdepth      33000   0   -
+    strlen          60      64  2   string, strsize
+    strjoin         100     280 4   to, string, string, strsize
+    substr          120     240 5   to, string, index, length, strsize
+    path_part       120     480 4   which, to, string, strsize
+    change_case     100     280 4   which, to, string, strsize
+    lltostr         5000    80  4   to, number, base, strsize; fault
+    strtoll         80      240 4   to, string, base, strsize; fault
+    find            80      240 5   which, to, string, character, strsize: 0 where it is not in there
+    swap            20      0   -   number, bytes
 """
 
 
@@ -48,11 +61,16 @@ class Helper:
     name: str
     cost: int
     per_word: int
+    sizes: tuple[int, ...]  # which of its numbers, from 0
 
 
 def _helpers() -> dict[str, Helper]:
-    rows = [line.split(maxsplit=3) for line in _ROWS.strip().splitlines()]
-    return {row[0]: Helper(number, row[0], int(row[1]), int(row[2])) for number, row in enumerate(rows)}
+    rows = [line.split(maxsplit=4) for line in _ROWS.strip().splitlines()]
+    return {row[0]: _helper(number, *row[:4]) for number, row in enumerate(rows)}
+
+
+def _helper(number: int, name: str, cost: str, per_word: str, sizes: str) -> Helper:
+    return Helper(number, name, int(cost), int(per_word), tuple(int(each) - 1 for each in sizes.strip("-")))
 
 
 HELPERS = _helpers()

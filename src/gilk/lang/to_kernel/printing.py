@@ -31,6 +31,14 @@ class Texts:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A place in the frame: ``size`` bytes."""
+
+    at: int
+    size: int
+
+
 @dataclass
 class Printing:
     """``this``: where clause-local variables lie in the frame. ``fault``: where code goes on that has failed.
@@ -45,7 +53,7 @@ class Printing:
     frame: KernelFrame
     code: FormCode = field(default_factory=FormCode)
     fault: Label = field(default_factory=Label)
-    bound: dict[int, int] = field(default_factory=dict)
+    bound: dict[int, Room] = field(default_factory=dict)
 
     def normalise(self, type_: Type) -> None:
         """Make rax a value of the type, of whatever its low bits are."""

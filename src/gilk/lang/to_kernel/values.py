@@ -8,7 +8,7 @@ from typing import Any
 
 from gilk.lang import effects, ir
 from gilk.lang.to_c.expressions import applied
-from gilk.lang.to_kernel import data, places
+from gilk.lang.to_kernel import data, places, strings
 from gilk.lang.to_kernel.code import WORD, Label, Slot
 from gilk.lang.to_kernel.forms import RCX
 from gilk.lang.to_kernel.printing import Printing, immediate, number, width
@@ -26,8 +26,8 @@ EVENT_PLACES = {
     "pid": (80, "load s32"), "tid": (84, "load s32"), "cpu": (88, "load s32"), "id": (92, "load u32"),
     "errno": (96, "load s32"), "ipl": (100, "load u32"),
 }  # fmt: skip
-_IDENTITY = {"ppid": 0, "uid": 1, "gid": 2, "euid": 3, "egid": 4}
-_ASKED = ("timestamp", "walltimestamp", "vtimestamp", "rand")
+_IDENTITY = {"ppid": 0, "uid": 1, "gid": 2, "euid": 3, "egid": 4, "curthread": 5, "by_processor": 6}
+_ASKED = ("timestamp", "walltimestamp", "vtimestamp", "rand", "caller", "stackdepth")
 
 
 def value(p: Printing, node: ir.Expression) -> None:
@@ -75,8 +75,9 @@ def _shift(p: Printing, how: str, by: int) -> None:
 
 def _unary(p: Printing, node: ir.Unary) -> None:
     if isinstance(node.operand.type, String):
-        raise NotInKernel("a string as a condition")
-    value(p, node.operand)
+        data.present(p, node.operand, value)
+    else:
+        value(p, node.operand)
     if node.operator == "!":
         p.code.emit("test rax")
         _truth(p, "e")
@@ -126,10 +127,11 @@ def _short(p: Printing, node: ir.Binary) -> None:
 
 
 def test(p: Printing, node: ir.Expression) -> None:
-    """Set the flags by whether it is 0. Raises NotInKernel."""
+    """Set the flags by whether it is 0, or NULL. Raises NotInKernel."""
     if isinstance(node.type, String):
-        raise NotInKernel("a string as a condition")
-    value(p, node)
+        data.present(p, node, value)
+    else:
+        value(p, node)
     p.code.emit("test rax")
 
 
@@ -247,26 +249,29 @@ def _comma(p: Printing, node: ir.Comma) -> None:
 
 
 def _bound(p: Printing, node: ir.Bound) -> None:
-    p.code.recall(p.bound[node.number])
+    p.code.recall(p.bound[node.number].at)
 
 
 def _let(p: Printing, node: ir.Let) -> None:
-    outer = p.bound
-    with p.frame.room(WORD * len(node.bindings)) as first:
-        found = {}
-        for place, (number, given) in enumerate(node.bindings):
-            value(p, given)
-            found[number] = first + WORD * place
-            p.code.keep(found[number])
-        p.bound = {**outer, **found}
+    with data.binding(p, node, value):
         value(p, node.body)
-        p.bound = outer
 
 
 def _call(p: Printing, node: ir.Call) -> None:
     if node.name in EVENT_PLACES:
         at, form = EVENT_PLACES[node.name]
         p.code.emit(form, at)
+    elif node.name == "is_set":
+        data.present(p, node.arguments[0], value)
+    elif node.name in strings.MADE | strings.FOUND:
+        data.present(p, node, value)  # computed for nothing but its faults
+    elif node.name == "strlen":
+        strings.length(p, node, value, data.text)
+    elif node.name == "strtoll":
+        strings.number(p, node, value, data.text)
+    elif node.name in strings.SWAPS:
+        strings.swap(p, node, value)
+        p.normalise(node.type)
     elif node.name in _IDENTITY:
         p.code.call("identity", _IDENTITY[node.name])
         p.normalise(node.type)

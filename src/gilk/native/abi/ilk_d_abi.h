@@ -31,6 +31,9 @@
  * CLOCK. A group runs each `period` ns: on every CPU (ILK_D_EVERY_CPU), or on one. arg0 is the kernel's pc that was
  * interrupted, or 0, arg1 the user's, or 0.
  *
+ * POINT. A group runs where a tracepoint is come by: of the kernel, or of a module, which then cannot be unloaded. Its
+ * arguments are the tracepoint's own: the first five as registers have them, others as the stack has them.
+ *
  * FIRE. A group runs now, as the task that asks; with ILK_D_ALWAYS also while the program is INACTIVE.
  *
  * READ copies ranges of the memory, one behind the other. LINES copies what is not zero in one range, in lines of
@@ -39,7 +42,7 @@
  *
  * REAP frees the thread-local variables of tasks that have ended.
  *
- * Closing the client, however that comes about, takes its sites, its clocks and its program away.
+ * Closing the client, however that comes about, takes its sites, clocks, points and its program away.
  */
 #ifndef ILK_D_ABI_H
 #define ILK_D_ABI_H
@@ -60,6 +63,7 @@
 #define ILK_D_FIND ILK_REQUEST(22)
 #define ILK_D_FORCE ILK_REQUEST(23)
 #define ILK_D_ORIGINALS ILK_REQUEST(24)
+#define ILK_D_POINT ILK_REQUEST(25)
 
 #define ILK_D_MEMORY_MAX (1ull << 30) /* bytes of a program */
 #define ILK_D_FRAME_MAX 8192u
@@ -168,6 +172,17 @@ struct ilk_d_clock {
 	__u32 probe;
 	__u32 flags;
 	__u32 reserved;
+};
+
+#define ILK_D_POINT_NAME 64
+
+struct ilk_d_point {
+	struct ilk_head head;
+	__u32 group; /* [in] all of it */
+	__u32 probe;
+	__u32 flags; /* ILK_D_DEEP: arguments from the sixth on are wanted */
+	__u32 reserved;
+	char name[ILK_D_POINT_NAME]; /* zero-ended */
 };
 
 #define ILK_D_ALWAYS 1u

@@ -188,6 +188,7 @@ D_HANDLER(d_program, ilk_d_program_create(client, m, size), ilk_d_program)
 D_HANDLER(d_sites, ilk_d_sites_create(client, m), ilk_d_sites)
 D_HANDLER(d_attach, ilk_d_attach(client, m, size), ilk_d_attach)
 D_HANDLER(d_clock, ilk_d_clock(client, m), ilk_d_clock)
+D_HANDLER(d_point, ilk_d_point(client, m), ilk_d_point)
 D_HANDLER(d_fire, ilk_d_fire(client, m), ilk_d_fire)
 D_HANDLER(d_read, ilk_d_read(client, m, size), ilk_d_read)
 D_HANDLER(d_lines, ilk_d_lines(client, m, size), ilk_d_lines)
@@ -226,6 +227,7 @@ static const struct {
 	[ILK_D_FORCE & 0xff] = { d_force, sizeof(struct ilk_d_force) },
 	[ILK_D_ORIGINALS & 0xff] = { d_originals, sizeof(struct ilk_d_originals) },
 	[ILK_D_REAP & 0xff] = { d_reap, sizeof(struct ilk_d_reap) },
+	[ILK_D_POINT & 0xff] = { d_point, sizeof(struct ilk_d_point) },
 };
 
 static int check(u32 request, const struct ilk_head *head)

@@ -46,7 +46,9 @@ struct gilk_aspect_part {
 struct gilk_woven { /* parts are those of aspects, by number */
 	gilk_u64 on; /* a bit for each aspect: one store switches all of them in all processes */
 	gilk_u64 below, above; /* no memory that instances watch lies below ~below, or from above on: patches look there */
-	gilk_u64 unused[5];
+	gilk_u64 stays; /* the weaver's: not 0 where advice is to stay when the weaver is killed */
+	gilk_u64 told, told_size; /* the weaver's: where it says what this is, for those who find it later */
+	gilk_u64 unused[2];
 	struct gilk_aspect_part part[GILK_ASPECTS];
 };
 

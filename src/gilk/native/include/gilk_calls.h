@@ -14,10 +14,17 @@ struct gilk_frame {
 	const void *arguments; /* struct gilk_arguments_NUMBER: those that it runs with */
 };
 
+struct gilk_about { /* struct gilk_advice */
+	gilk_u64 others[3];
+	gilk_u64 number;
+	const char *function, *image;
+};
+
 struct gilk_activation_head { /* struct gilk_activation */
 	const struct gilk_activation_head *previous;
 	const gilk_u64 *rsp; /* there lies the return address */
-	gilk_u64 others[26];
+	const struct gilk_about *about; /* the function: C of one signature serves several */
+	gilk_u64 others[25];
 	const struct gilk_frame *frame;
 };
 

@@ -15,6 +15,7 @@ _Static_assert(__builtin_offsetof(struct gilk_activation, again) == 216, "host/a
 _Static_assert(__builtin_offsetof(struct gilk_activation, frame) == 224, "host/advice.S, include/gilk_aspect.h");
 _Static_assert(sizeof(struct gilk_activation) == 232, "host/advice.S");
 _Static_assert(__builtin_offsetof(struct gilk_advice, vectors) == 22, "host/advice.S");
+_Static_assert(__builtin_offsetof(struct gilk_advice, number) == 24, "include/gilk_calls.h");
 
 static int is_on(const struct host_stack *stack, gilk_u64 address)
 {

@@ -37,6 +37,8 @@ struct gilk_advice {
 	gilk_u8 integers; /* general registers that arguments are in, from rdi on */
 	gilk_u8 vectors;  /* vector registers that arguments are in, from xmm0 on */
 	gilk_u8 unused;
+	gilk_u64 number;  /* of the function, as its C knows it (include/gilk_calls.h) */
+	const char *function, *image; /* their names */
 };
 
 enum gilk_advice_flags {

@@ -12,22 +12,46 @@ from gilk.lang.d.probes import Description, Key
 from gilk.values import dataclass
 
 
+class ReadsFiles(Protocol):
+    """The part of a link that providers use."""
+
+    def read_file(self, path: str) -> bytes: ...
+
+
 class HasKernel(Protocol):
     """A target that is a kernel."""
 
     @property
     def kernel(self) -> KernelImage: ...
+    @property
+    def link(self) -> ReadsFiles: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRow:
+    """A line of a provider's table, in D: ``at`` describes the probe behind it, whose ``arg0`` and ``args[]`` the rest
+    is about. ``condition``: the probe fires where it is not 0; "" is always. ``arguments``: arg0 and on of the probe.
+    """
+
+    name: str
+    at: str
+    condition: str = ""
+    arguments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class KernelProbe:
     """``function``: where ``edge``, "entry" or "return", makes it fire. ``call``: it is about the system call of that
-    number, which all go by that function."""
+    number, which all go by that function. ``point``: instead of a function, a tracepoint. ``row``: the table's, of a
+    probe that another one is behind; several of one name differ by ``number``."""
 
     key: Key
-    function: FunctionSpan
-    edge: str
+    function: FunctionSpan | None
+    edge: str = "entry"
     call: int | None = None
+    point: str = ""
+    row: ProviderRow | None = None
+    number: int = 0
 
 
 #: Makes the probes that a description means: none when it is about something else.

@@ -66,7 +66,7 @@ class Staged(run.Run):
     _left: set[int] = field(default_factory=set)
 
     def begin(self, planning: AbstractContextManager[None] | None = None) -> None:
-        self._zero = time.monotonic_ns()
+        self._zero, self.tells_of_unseen = time.monotonic_ns(), False  # a workload may begin what it likes
         super().begin(planning)
         self._began = time.monotonic()
         self._released = time.monotonic_ns() - self._zero
@@ -81,7 +81,7 @@ class Staged(run.Run):
         """Insert as in a plain run: processes, then the kernel."""
         for process in self.processes if any(not item.of_kernel for item in self.items) else ():
             meant = self._meant(process, process.pid)
-            self._prepare(meant, process.pid, ClientSession(process, _capacity(meant), ring=run._RING))
+            self._prepare(meant, process.pid, ClientSession(process, _capacity(meant), ring=run.RING))
         if self.kernel is not None:
             meant = self._meant(self.kernel, 0)
             self._prepare(meant, 0, KernelSession(self.kernel, _capacity(meant), run._KERNEL_RING, self.flight))

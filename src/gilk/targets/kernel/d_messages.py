@@ -15,8 +15,8 @@ from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.driver_abi import WINDOW
 from gilk.values import dataclass
 
-PROGRAM, SITES, ATTACH, CLOCK, FIRE, READ, LINES, PUT, STATUS, REAP, FIND, FORCE, ORIGINALS = (
-    0xC008E100 | n for n in range(12, 25)
+PROGRAM, SITES, ATTACH, CLOCK, FIRE, READ, LINES, PUT, STATUS, REAP, FIND, FORCE, ORIGINALS, POINT = (
+    0xC008E100 | n for n in range(12, 26)
 )
 LINE: Final = 64
 SYSTEM_CALLS: Final = 512
@@ -28,6 +28,8 @@ AGGREGATION: Final = struct.Struct("<IIIIqqq")
 ATTACH_BODY: Final = struct.Struct("<IIIIIIQQ")
 CHOICE: Final = struct.Struct("<III")
 CLOCK_BODY: Final = struct.Struct("<QIIII")
+POINT_NAME: Final = 64
+POINT_BODY: Final = struct.Struct(f"<IIII{POINT_NAME}s")
 FIRE_BODY: Final = struct.Struct("<IIII10Q")
 LINES_BODY: Final = struct.Struct("<QQQII")
 LINE_BODY: Final = struct.Struct(f"<Q{LINE}s")
@@ -124,6 +126,12 @@ class DriverProgram:
     def clock(self, period: int, group: int, probe: int, everywhere: bool) -> None:
         """``period`` in ns; on one processor, or on every one of them."""
         self._driver.ask(CLOCK, CLOCK_BODY.pack(period, group, probe, EVERY_CPU * everywhere, 0))
+
+    def point(self, name: str, group: int, probe: int, deep: bool) -> None:
+        """Have a group run at a tracepoint. ``deep``: arguments from the sixth on are wanted. Raises TargetError also
+        where there is none of that name."""
+        encoded = name.encode("utf-8", "surrogateescape")[: POINT_NAME - 1]
+        self._driver.ask(POINT, POINT_BODY.pack(group, probe, DEEP * deep, 0, encoded))
 
     def fire(self, group: int, probe: int, arguments: Sequence[int] = (), always: bool = False) -> None:
         given = [value & (1 << 64) - 1 for value in (*arguments, *(0,) * (10 - len(arguments)))]

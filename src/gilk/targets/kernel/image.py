@@ -74,9 +74,10 @@ def _restored(text: TextRegion, originals: Sequence[tuple[int, bytes]]) -> TextR
     return replace(text, data=bytes(data))
 
 
-def types(link: Link, module: str = CORE) -> Btf:
-    """The types of the kernel, or of a module. Raises TargetError `kernel-unreadable`, ImageError `btf-malformed`."""
-    core = Btf(_file(link, _TYPES))
+def types(link: Link, module: str = CORE, core: Btf | None = None) -> Btf:
+    """The types of the kernel, which ``core`` are if they are known, or of a module. Raises TargetError
+    `kernel-unreadable`, ImageError `btf-malformed`."""
+    core = core or Btf(_file(link, _TYPES))
     return Btf(_file(link, f"/sys/kernel/btf/{module}"), core) if module else core
 
 

@@ -14,7 +14,15 @@ from gilk.lang.aspect.checked import (
     CheckedType,
 )
 from gilk.lang.aspect.cnames import renamed
-from gilk.lang.aspect.code.meeting import MetAlternative, MetElement, OuterFunction, Symbols, first_binders, value_of
+from gilk.lang.aspect.code.meeting import (
+    MetAlternative,
+    MetElement,
+    OuterFunction,
+    Symbols,
+    first_binders,
+    uncertain,
+    value_of,
+)
 from gilk.lang.aspect.code.regions import length_of
 from gilk.lang.aspect.code.types import declared, is_array, is_text, kept_symbols, seen_symbols
 from gilk.lang.syntax.source import Source, Span
@@ -44,7 +52,9 @@ static int gilk_match_{met.place}(const struct gilk_arguments *gilk_came, const 
 def _way(met: MetElement, one: MetAlternative, source: Source) -> str:
     names = names_of(met)
     steps = "".join(f"{line}\n" for step in one.checked.steps for line in _step(met, one, step, names, source))
-    return f"do {{\n{_caller(one)}{_around(one)}{_reaching(one, names)}{steps}return 1;\n}} while (0);\n"
+    has = "gilk_kept->gilk_has" if met.number else "0"  # a way that has failed leaves nothing behind
+    begin = f"gilk_bound->gilk_has = {has};\n" if uncertain(met.aspect) else ""
+    return f"do {{\n{begin}{_caller(one)}{_around(one)}{_reaching(one, names)}{steps}return 1;\n}} while (0);\n"
 
 
 def _reaching(one: MetAlternative, names: Symbols) -> str:
@@ -134,15 +144,28 @@ def _of_alias(alias: CheckedAlias, step: CheckedBinding) -> str:
 
 def _bind(met: MetElement, step: CheckedBinding, value: str) -> Iterator[str]:
     """A name that is bound already is a test, in the type in which it was bound first. For ``until``, the position says
-    whether it is."""
+    whether it is, and of names that only some alternatives bind, the instance."""
     to = f"gilk_bound->{step.name}"
     first = first_binders(met.aspect).get(step.name)
+    lacking = uncertain(met.aspect)
+    if not step.test and first is not None and step.name in lacking:
+        bit = f"{1 << lacking.index(step.name)}UL"
+        assign = f"{_assign(to, first[2].type, value)} gilk_bound->gilk_has |= {bit};"
+        yield f"if (!(gilk_bound->gilk_has & {bit})) {{ {assign} }} else"
+        yield from _tested(met, step, to, value)
+        return
     maybe = not step.test and met.is_until and first is not None
     if not step.test and not maybe:
         yield _assign(to, step.type, value)
         return
     if maybe and first is not None:
         yield f"if (gilk_position <= {first[0]}) {_assign(to, first[2].type, value)}\nelse"
+    yield from _tested(met, step, to, value)
+
+
+def _tested(met: MetElement, step: CheckedBinding, to: str, value: str) -> Iterator[str]:
+    """A block that breaks off where the value is another one than that which is bound."""
+    first = first_binders(met.aspect).get(step.name)
     kind = first[2].type if first is not None else step.type
     kept = kept_symbols(met.aspect).get(step.name)
     type_ = f"__typeof__({kept})" if kept is not None else f"__typeof__({to})"

@@ -164,6 +164,11 @@ class MetFunction:
         return tuple(one for one in self.elements if one.moment is moment)
 
     @property
+    def partial(self) -> bool:
+        """Whether every aspect permits that calls of the function go without it."""
+        return not self.tracked and all(one.aspect.checked.partial for one in self.elements)
+
+    @property
     def observes_entries_only(self) -> bool:
         """Whether nothing waits for the function, or stands in its place."""
         return not self.tracked and all(
@@ -200,3 +205,16 @@ def first_binders(aspect: NumberedAspect) -> dict[str, tuple[int, int, CheckedBi
                 if isinstance(step, CheckedBinding) and step.name in kept and not step.test and not element.repeated:
                     found.setdefault(step.name, (number, which, step))
     return found
+
+
+def uncertain(aspect: NumberedAspect) -> tuple[str, ...]:
+    """The names that instances keep, and may lack: only some alternatives bind them. Each has a bit in what is kept."""
+    return tuple(
+        name
+        for name, (number, _, _) in first_binders(aspect).items()
+        if not all(_binds(each, name) for each in aspect.elements[number].alternatives)
+    )
+
+
+def _binds(alternative: CheckedAlternative, name: str) -> bool:
+    return any(isinstance(one, CheckedBinding) and one.name == name for one in alternative.steps)

@@ -9,7 +9,7 @@ from gilk.lang.aspect.automaton import Moment, Sharing
 from gilk.lang.aspect.cnames import renamed
 from gilk.lang.aspect.code.finding import Found, found_by, looks, looks_for_equal
 from gilk.lang.aspect.code.matching import names_of
-from gilk.lang.aspect.code.meeting import Met, MetElement, NumberedAspect, first_binders
+from gilk.lang.aspect.code.meeting import Met, MetElement, NumberedAspect, first_binders, uncertain
 from gilk.lang.aspect.code.regions import note
 from gilk.lang.aspect.code.types import binds, is_text, kept_symbols
 
@@ -134,7 +134,8 @@ gilk_one->serial = gilk_seen->serial;
 def _keep(one: MetElement, record: str) -> str:
     """The instance's record is given the names that the match has bound, and that later elements use."""
     kept = first_binders(one.aspect)
-    return "".join(
+    has = f"{record}->kept.gilk_has = gilk_bound->gilk_has;\n" if uncertain(one.aspect) else ""
+    return has + "".join(
         f"gilk_copy(&{record}->kept.{name}, &gilk_bound->{name}, sizeof gilk_bound->{name});\n"
         for name in binds(one.checked)
         if name in kept

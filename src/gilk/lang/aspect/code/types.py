@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from gilk.lang.aspect.checked import CheckedBinding, CheckedElement, CheckedType
 from gilk.lang.aspect.cnames import renamed
-from gilk.lang.aspect.code.meeting import NumberedAspect, Symbols, first_binders
+from gilk.lang.aspect.code.meeting import NumberedAspect, Symbols, first_binders, uncertain
 
 _ARRAY = re.compile(r"\[[^\]]*\]\s*$")
 _QUALIFIER = re.compile(r"\b(?:const|volatile|restrict)\b")
@@ -102,13 +102,14 @@ def structs(aspect: NumberedAspect) -> Iterator[str]:
     kept = kept_symbols(aspect)
     words = {one.name for one in aspect.checked.words}
     yield _struct(f"gilk_words_{aspect.number}", {name: kept[name] for name in words})
-    yield _struct(f"gilk_kept_{aspect.number}", {name: of for name, of in kept.items() if name not in words})
+    has = "gilk_u64 gilk_has; " if uncertain(aspect) else ""
+    yield _struct(f"gilk_kept_{aspect.number}", {name: of for name, of in kept.items() if name not in words}, has)
     yield f"struct gilk_record_{aspect.number} {{ struct gilk_words_{aspect.number} words;" \
           f" struct gilk_kept_{aspect.number} kept; }};"
     yield f"_Static_assert(sizeof(struct gilk_record_{aspect.number}) <= GILK_RECORD, \"an instance keeps too much\");"
     for number, _ in enumerate(aspect.elements):
-        yield _struct(f"gilk_bound_{aspect.number}_{number}", seen_symbols(aspect, number))
+        yield _struct(f"gilk_bound_{aspect.number}_{number}", seen_symbols(aspect, number), has)
 
 
-def _struct(name: str, fields: Symbols) -> str:
-    return f"struct {name} {{ {''.join(f'__typeof__({of}) {field}; ' for field, of in fields.items())}}};"
+def _struct(name: str, fields: Symbols, more: str = "") -> str:
+    return f"struct {name} {{ {more}{''.join(f'__typeof__({of}) {field}; ' for field, of in fields.items())}}};"

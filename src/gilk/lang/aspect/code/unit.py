@@ -59,7 +59,7 @@ def woven(file: CheckedFile, met: MetFunction, tables: dict[str, int]) -> WovenT
     """``tables``: where each lies, from the start of the state."""
     aspects = list({one.aspect.number: one.aspect for one in met.elements}.values())
     parts = [
-        *head(file, met.elements, tables), *_place(met), *typed(aspects), *_call(met, aspects), *regions(aspects),
+        *head(file, met.elements, tables), *_place(), *typed(aspects), *_call(met, aspects), *regions(aspects),
         OLDEST_FIRST, *_forward(met), *commits(aspects), *(match_function(one, file.source) for one in met.elements),
         *moments(met), *advice_functions(met, file.source), runners(met), *_entered(met),
     ]  # fmt: skip
@@ -71,7 +71,7 @@ def woven(file: CheckedFile, met: MetFunction, tables: dict[str, int]) -> WovenT
 def signature(met: MetFunction) -> CSignature:
     """How the function is called; one whose parameters nobody names is called as if it had none."""
     given = tuple(parameter(one, f"gilk_given_{n}") for n, one in enumerate(met.point.parameters or ()))
-    return CSignature(met.point.result.text, met.function, given, met.point.variadic)
+    return CSignature(met.point.result.text, met.point.name, given, met.point.variadic)
 
 
 def head(file: CheckedFile, elements: Sequence[MetElement], tables: dict[str, int]) -> Iterator[str]:
@@ -90,8 +90,9 @@ def head(file: CheckedFile, elements: Sequence[MetElement], tables: dict[str, in
     yield "extern int *__errno_location(void);"
 
 
-def _place(met: MetFunction) -> Iterator[str]:
-    yield f'#define jp ((struct gilk_join_point){{"{met.function}", "{met.image}"}})'
+def _place() -> Iterator[str]:
+    """The function that a call is of: its C serves all that are declared alike, so the engine says which it is."""
+    yield "#define jp ((struct gilk_join_point){gilk_own_call()->about->function, gilk_own_call()->about->image})"
 
 
 def _table(table: CheckedTable, at: int) -> str:
@@ -182,8 +183,8 @@ def _forward(met: MetFunction) -> Iterator[str]:
             "#define gilk_proceed_with(...) ({ struct gilk_arguments gilk_packed = gilk_pack(__VA_ARGS__); "
             "gilk_inner(gilk_call, gilk_at, &gilk_packed); })"
         )
-    if not met.is_void:
-        yield "#define deny(code) do { *__errno_location() = (code); return (gilk_result_t)-1; } while (0)"
+    answer = "" if met.is_void else " (gilk_result_t)-1"
+    yield f"#define deny(code) do {{ *__errno_location() = (code); return{answer}; }} while (0)"
 
 
 def on(elements: Sequence[MetElement]) -> str:
@@ -244,7 +245,7 @@ gilk_advice_pass();
     if met.tracked:
         call = f"""\
 struct gilk_activation_head *gilk_own = gilk_own_call();
-gilk_call->frame = (struct gilk_frame){{{met.number}, gilk_came}};
+gilk_call->frame = (struct gilk_frame){{gilk_own->about->number, gilk_came}};
 gilk_own->frame = &gilk_call->frame;
 {call}gilk_own->frame = 0;
 """

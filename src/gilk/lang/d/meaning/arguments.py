@@ -161,8 +161,9 @@ class Arguments:
 
     def _known(self, text_: str) -> tuple[Argument, ...] | None:
         description = described(text_)
+        number = r"(\d+|\d*\*)?" if self._scope.world.in_kernel else r"(\d+|\d*\*)"  # of a process
         for provider in self._defined.values():
-            if not re.fullmatch(re.escape(provider.name) + r"(\d+|\d*\*)", description.provider):
+            if not re.fullmatch(re.escape(provider.name) + number, description.provider):
                 continue
             matching = [found for name, found in provider.probes.items() if fnmatch.fnmatchcase(name, description.name)]
             if matching and all(each == matching[0] for each in matching):

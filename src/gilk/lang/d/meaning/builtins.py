@@ -10,7 +10,7 @@ import errno
 import signal
 
 from gilk.lang import ir
-from gilk.lang.types import INT, INT64, UINT, UINT64, VOID, Array, Pointer, Type
+from gilk.lang.types import INT64, UINT64, Array, Type
 from gilk.lang.variables import BUILT_INS
 
 #: In the order of Linux' struct pt_regs, as in DTrace 2.0; then 32-bit registers, which are the whole ones here.
@@ -23,9 +23,6 @@ _NARROW = "EBX ECX EDX ESI EDI EBP EAX EIP=37 EFL=39 ESP=40"
 def _builtins() -> dict[str, Type]:
     rows: list[tuple[str, Type]] = [
         (" ".join(f"arg{n}" for n in range(10)), INT64),
-        ("stackdepth", UINT),
-        ("caller", UINT64),
-        ("curthread", Pointer(VOID)),
         ("uregs", Array(UINT64, 64)),
     ]
     return {name: type_ for names, type_ in rows for name in names.split()} | {
@@ -37,17 +34,13 @@ BUILTINS = _builtins()
 _ARGUMENTS = {f"arg{number}": number for number in range(10)}
 #: Those that the process's stack is walked for.
 OF_STACKS = frozenset(("ucaller", "ustackdepth"))
-#: Those that only a probe in the kernel would have a value for.
-OF_THE_KERNEL = frozenset(["curthread"])
-#: 0 where no clause runs in the kernel.
-_NOTHING = frozenset(["caller", "stackdepth"])
+#: Those that only a clause in the kernel has a value for, with the struct that they lead to there.
+OF_THE_KERNEL = {"curthread": "task_struct"}
 
 
 def builtin(name: str) -> ir.Expression:
     """The expression that computes the variable ``name``, which is no array."""
     type_ = BUILTINS[name]
-    if name in _NOTHING:
-        return ir.Convert(type_, ir.Constant(INT, 0))
     return ir.Argument(type_, _ARGUMENTS[name]) if name in _ARGUMENTS else ir.Call(type_, name)
 
 

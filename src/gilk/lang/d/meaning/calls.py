@@ -131,6 +131,8 @@ class Calls:
         if len(arguments) > 1 and (not isinstance(arguments[1], ir.Constant) or arguments[1].value < 0):
             what = "argument #2 must be a positive integer constant"
             raise Rejected(Tag.D_USTACK_STRSIZE, call.span, f"{call.name}( ) {what}")
+        if call.name == "stack" and self._scope.world.in_kernel:
+            return ir.Call(Special.STACK, call.name, (ir.Constant(INT, frames),))
         if call.name in OF_THE_KERNEL:
             raise Rejected(Tag.D_KERNEL, call.span, f"{call.name}( ) is about the kernel, where no clause runs")
         if call.name in NOT_HERE:
@@ -140,7 +142,8 @@ class Calls:
 
     def _frames(self, call: ast.Call, arguments: tuple[ir.Expression, ...]) -> int:
         if not arguments:
-            return self._scope.frames.limited()
+            frames = self._scope.frames
+            return frames.limited(frames.kernels if call.name == "stack" else None)
         found = arguments[0]
         if not isinstance(found, ir.Constant) or found.value <= 0:
             tag = Tag.D_STACK_SIZE if call.name == "stack" else Tag.D_USTACK_FRAMES

@@ -95,7 +95,7 @@ class Expressions:
         if name.name in self._scope.enumerators:
             return constants.integer(self._scope.enumerators[name.name])
         if name.name in OF_THE_KERNEL:
-            raise Rejected(Tag.D_KERNEL, name.span, f"{name.name} is about the kernel, where no clause runs")
+            return self._of_the_kernel(name)
         if isinstance(BUILTINS.get(name.name), Array):
             raise Rejected(Tag.D_OP_DYN, name.span, f"an array is used without an index: {name.name}")
         if name.name in BUILTINS:
@@ -110,12 +110,20 @@ class Expressions:
     def _variable(self, variable: ast.Variable) -> ir.Expression:
         return self._places.named(variable)
 
+    def _of_the_kernel(self, name: ast.Name) -> ir.Expression:
+        world, tag = self._scope.world, OF_THE_KERNEL[name.name]
+        if not world.in_kernel:
+            raise Rejected(Tag.D_KERNEL, name.span, f"{name.name} is about the kernel, where no clause runs")
+        return ir.Call(Pointer(world.type("", "struct", tag) or VOID), name.name)
+
     def _symbol(self, symbol: ast.Symbol) -> ir.Expression:
         name = f"{symbol.module}`{symbol.name}"
         found = self._scope.world.symbol(symbol.module, symbol.name)
         if found is None:
             raise Rejected(Tag.D_IDENT_UNDEF, symbol.span, f"failed to resolve {name}: Unknown symbol name")
-        address = ir.Constant(UINT64, found.address)
+        address: ir.Expression = ir.Constant(UINT64, found.address)
+        if found.by_processor:
+            address = ir.Binary(UINT64, "+", ir.Call(UINT64, "by_processor"), address)
         if found.code:
             return ir.Convert(Pointer(VOID), address)
         if found.type is None:

@@ -38,10 +38,12 @@ class Inline:
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """The options about stacks: ``ustackframes`` is ``usual``, ``maxframes`` is ``most``."""
+    """The options about stacks: ``ustackframes`` is ``usual``, ``stackframes``, of a kernel's, is ``kernels``,
+    ``maxframes`` is ``most``."""
 
     usual: int = 100
     most: int = 1000
+    kernels: int = 20
 
     def limited(self, wanted: int | None = None) -> int:
         """At least one, and not more than a record holds."""

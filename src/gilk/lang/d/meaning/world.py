@@ -12,15 +12,22 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """``type`` is None where nothing is known of it; ``code``: a function, whose value is its address."""
+    """``type`` is None where nothing is known of it; ``code``: a function, whose value is its address.
+    ``by_processor``: every processor of a kernel has one, ``address`` bytes behind where its own begin."""
 
     address: int
     type: Type | None
     code: bool = False
+    by_processor: bool = False
 
 
 class World(Protocol):
     """``module`` is an image's name, with the number of a process and a backquote before it perhaps; "" is any."""
+
+    @property
+    def in_kernel(self) -> bool:
+        """Whether clauses run in a kernel, and can ask for what only a kernel has."""
+        ...
 
     def type(self, module: str, kind: str, name: str) -> Type | None:
         """``kind``: struct, union, enum, or "" of what has a name of its own."""
@@ -53,6 +60,8 @@ class World(Protocol):
 
 class Nothing:
     """No process, and no providers."""
+
+    in_kernel = False
 
     def type(self, module: str, kind: str, name: str) -> Type | None:
         return None

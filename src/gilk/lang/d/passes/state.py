@@ -59,7 +59,7 @@ class SharedNames:
 
 def symbols(options: Options, world: World | None) -> SharedNames:
     """Nothing is declared yet. The options are those of the command line and of all pragmas."""
-    frames = Frames(options.number("ustackframes"), options.number("maxframes"))
+    frames = Frames(options.number("ustackframes"), options.number("maxframes"), options.number("stackframes"))
     scope = Scope(options.number("strsize") + 1, world or Nothing(), frames, by_processor=options.flag("aggpercpu"))
     scope.scratchsize = options.number("scratchsize")
     expressions = Expressions(scope)

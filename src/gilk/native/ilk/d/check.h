@@ -12,7 +12,9 @@
  * Code is made of the forms of ilk_d_forms.h alone. It is read once, from the first byte to the last. As branches lead
  * forward, all that leads to an instruction is known when it is come by: so `ways` tells what the dearest way there
  * costs, and a way into the middle of an instruction is found when that is passed. What a helper does with the numbers
- * that it is given is the helper's business, which looks at them.
+ * that it is given is the helper's business, which looks at them. How many bytes it is to handle decides what it costs:
+ * a number that was moved there since the last call or way in is known, any other may be as large as the frame, and a
+ * helper refuses what is larger.
  */
 #ifndef ILK_D_CHECK_H
 #define ILK_D_CHECK_H
@@ -20,6 +22,8 @@
 #include "../../abi/ilk_d_forms.h"
 
 #define ILK_D_FORM_BYTES 5u
+#define ILK_D_NUMBERS 5u /* that a helper is given */
+#define ILK_D_OTHERWISE 8u /* in `writes`: not its immediate */
 #define ILK_D_NO_WAY 0u /* costs begin at 1 */
 
 enum ilk_d_verdict {
@@ -38,6 +42,7 @@ struct ilk_d_form {
 	u8 size;
 	u8 operand;
 	u8 width;
+	u8 writes;
 	u8 code[ILK_D_FORM_BYTES];
 };
 
@@ -53,8 +58,14 @@ struct ilk_d_code {
 	u32 where; /* the instruction that is to blame; of BAD_ENTRY, the group */
 };
 
+/* Numbers for the next call that are known at an instruction: bits of `known`. */
+struct ilk_d_given {
+	u32 known;
+	u32 number[ILK_D_NUMBERS];
+};
+
 static const struct ilk_d_form ilk_d_forms[] = {
-#define ILK_D_FORM(size, operand, width, ...) { size, operand, width, { __VA_ARGS__ } },
+#define ILK_D_FORM(size, operand, width, writes, ...) { size, operand, width, writes, { __VA_ARGS__ } },
 	ILK_D_FORM_ROWS(ILK_D_FORM)
 #undef ILK_D_FORM
 };
@@ -64,8 +75,9 @@ static const struct ilk_d_form ilk_d_forms[] = {
 static const struct {
 	u32 cost;
 	u32 per_word;
+	u32 sizes; /* bits: of its numbers */
 } ilk_d_costs[ILK_D_CALLS] = {
-#define ILK_D_COST(name, cost, per_word) { cost, per_word },
+#define ILK_D_COST(name, cost, per_word, sizes) { cost, per_word, sizes },
 	ILK_D_CALL_ROWS(ILK_D_COST)
 #undef ILK_D_COST
 };
@@ -120,9 +132,41 @@ static inline u32 ilk_d_target(const struct ilk_d_code *c, u32 next, u32 displac
 	return next + displacement;
 }
 
-static inline u32 ilk_d_cost_of_call(const struct ilk_d_code *c, u32 number)
+/* Words that the numbers in `sizes` tell of. */
+static inline u32 ilk_d_words(const struct ilk_d_code *c, const struct ilk_d_given *given, u32 sizes)
 {
-	return ilk_d_costs[number].cost + ilk_d_costs[number].per_word * (c->frame / 8);
+	u32 words = 0, i;
+
+	if (!sizes)
+		return c->frame / 8;
+	for (i = 0; i < ILK_D_NUMBERS; i++) {
+		if (!(sizes >> i & 1))
+			continue;
+		if (given->known >> i & 1 && given->number[i] < c->frame)
+			words += given->number[i] / 8 + 1;
+		else
+			words += c->frame / 8;
+	}
+	return words;
+}
+
+static inline u32 ilk_d_cost_of_call(const struct ilk_d_code *c, const struct ilk_d_given *given, u32 number)
+{
+	return ilk_d_costs[number].cost + ilk_d_costs[number].per_word * ilk_d_words(c, given, ilk_d_costs[number].sizes);
+}
+
+/* What is known behind an instruction that is no call. */
+static inline void ilk_d_give(struct ilk_d_given *given, const struct ilk_d_form *form, u32 number)
+{
+	u32 which = (form->writes & ~ILK_D_OTHERWISE) - 1;
+
+	if (!form->writes)
+		return;
+	given->known &= ~(1u << which);
+	if (form->writes & ILK_D_OTHERWISE)
+		return;
+	given->known |= 1u << which;
+	given->number[which] = number;
 }
 
 /*
@@ -130,13 +174,14 @@ static inline u32 ilk_d_cost_of_call(const struct ilk_d_code *c, u32 number)
  * ILK_D_NO_WAY where it does not go on.
  */
 static inline enum ilk_d_verdict ilk_d_check_one(struct ilk_d_code *c, u32 at, const struct ilk_d_form *form, u32 cost,
-						 u32 *next)
+						 struct ilk_d_given *given, u32 *next)
 {
 	u32 end = at + form->size + ilk_d_operand_size(form->operand), to;
 	u32 number = form->operand == ILK_D_NONE || form->operand == ILK_D_EXIT ? 0 :
 							 ilk_d_number(c->code + at + form->size);
 
 	*next = cost == ILK_D_NO_WAY ? cost : cost + 1;
+	ilk_d_give(given, form, number);
 	switch (form->operand) {
 	case ILK_D_FRAME:
 	case ILK_D_FRAME_IMMEDIATE:
@@ -154,7 +199,8 @@ static inline enum ilk_d_verdict ilk_d_check_one(struct ilk_d_code *c, u32 at, c
 		if (number >= ILK_D_CALLS)
 			return ILK_D_BAD_CALL;
 		if (cost != ILK_D_NO_WAY)
-			*next += ilk_d_cost_of_call(c, number);
+			*next += ilk_d_cost_of_call(c, given, number);
+		given->known = 0;
 		return ILK_D_SOUND;
 	case ILK_D_EXIT:
 		*next = ILK_D_NO_WAY;
@@ -189,6 +235,7 @@ static inline bool ilk_d_enter_groups(struct ilk_d_code *c)
 
 static inline enum ilk_d_verdict ilk_d_check(struct ilk_d_code *c)
 {
+	struct ilk_d_given given = { 0 };
 	u32 at = 0, end, cost = ILK_D_NO_WAY;
 
 	if (!ilk_d_enter_groups(c))
@@ -203,7 +250,10 @@ static inline enum ilk_d_verdict ilk_d_check(struct ilk_d_code *c)
 		end = at + form->size + ilk_d_operand_size(form->operand);
 		if (ilk_d_is_split(c, at, end))
 			return ILK_D_BAD_TARGET;
-		verdict = ilk_d_check_one(c, at, form, cost > c->ways[at] ? cost : c->ways[at], &cost);
+		if (c->ways[at] != ILK_D_NO_WAY)
+			given.known = 0;
+		verdict = ilk_d_check_one(c, at, form, cost > c->ways[at] ? cost : c->ways[at], &given,
+					  &cost);
 		if (verdict != ILK_D_SOUND)
 			return verdict;
 		if (cost > c->clausetime)

@@ -26,6 +26,7 @@ struct ilk_program {
 	u8 *code; /* executable */
 	u64 __percpu *missed; /* [2]: nested, shallow */
 	struct list_head clocks;
+	struct list_head points;
 };
 
 /* A program that is attached to a site. */
@@ -122,9 +123,14 @@ int ilk_d_fire(struct ilk_client *client, struct ilk_d_fire *message);
 int ilk_d_clock(struct ilk_client *client, struct ilk_d_clock *message);
 void ilk_d_clocks_stop(struct ilk_program *program);
 
+/* points.c */
+int ilk_d_point(struct ilk_client *client, struct ilk_d_point *message);
+void ilk_d_points_stop(struct ilk_program *program);
+void ilk_d_point_hit(struct gilk_regs *regs, const u64 *stack);
 
 /* enter.S */
 void ilk_fire(void);
+void ilk_point(void);
 void ilk_d_enter(const void *code, u64 *frame);
 void ilk_d_leave(void);
 

@@ -17,6 +17,16 @@ SYM_FUNC_START(ilk_fire)
 	RET
 SYM_FUNC_END(ilk_fire)
 
+/* The probe of all tracepoints. rdi: its point; then the arguments, of whatever types. Keeps everything. */
+SYM_FUNC_START(ilk_point)
+	push_registers
+	mov	%rsp, %rdi
+	lea	REGISTERS_SIZE(%rsp), %rsi	/* the return address */
+	call	ilk_d_point_hit
+	pop_registers
+	RET
+SYM_FUNC_END(ilk_point)
+
 /* rdi: checked code, rsi: its frame. It keeps rbx and rsp, and no other register that C does not keep is touched. */
 SYM_FUNC_START(ilk_d_enter)
 	push	%rbx

@@ -7,6 +7,7 @@
  */
 #include "task.h"
 #define GD_PROBES 128 /* costs of helpers count on it */
+#define ILK_D_DEEPEST 63 /* frames that stackdepth counts: the same */
 
 #include "../../abi/ilk_d_forms.h"
 #include "../../runtime/d/deeds.h"
@@ -14,6 +15,7 @@
 #include "helpers.h"
 #include "places.h"
 #include "run.h"
+#include "texts.h"
 
 /* Before any helper is called: code that no clause begins has a context of its own program, too. */
 void ilk_d_prepare(struct ilk_run *run)
@@ -287,6 +289,34 @@ HELPER(copyin_string)
 	return 1;
 }
 
+/* The kernel's stack. */
+
+HELPER(stack)
+{
+	struct ilk_run *run = run_of(frame);
+	u64 *to = at(run, a, b);
+	u64 count;
+
+	if (!to || b < 8 || (a | b) % 8)
+		return 0;
+	to[0] = 0;
+	count = 1 + ilk_d_stack(run->event.regs, to + 1, (u32)(b / 8 - 1));
+	gd_zero(to + count, b - 8 * count);
+	return 1;
+}
+
+HELPER(caller)
+{
+	u64 found[2];
+
+	return ilk_d_stack(run_of(frame)->event.regs, found, 2) == 2 ? found[1] : 0;
+}
+
+HELPER(stackdepth)
+{
+	return ilk_d_stack(run_of(frame)->event.regs, 0, ILK_D_DEEPEST);
+}
+
 /* The rest. */
 
 HELPER(zero)
@@ -329,7 +359,7 @@ HELPER(rand)
 }
 
 void *const ilk_d_helpers[] = {
-#define ILK_D_ENTRY_POINT(name, cost, per_word) d_##name,
+#define ILK_D_ENTRY_POINT(name, cost, per_word, sizes) d_##name,
 	ILK_D_CALL_ROWS(ILK_D_ENTRY_POINT)
 #undef ILK_D_ENTRY_POINT
 };

@@ -99,6 +99,7 @@ static int allocate(struct ilk_program *p, const struct ilk_d_program *m)
 	p->clauses.sizes = *m;
 	p->clauses.layout = m->layout;
 	INIT_LIST_HEAD(&p->clocks);
+	INIT_LIST_HEAD(&p->points);
 	p->clauses.memory = vzalloc(m->layout.size);
 	p->missed = __alloc_percpu(2 * sizeof(u64), sizeof(u64));
 	p->tables = kvmalloc(size_of_tables(m), GFP_KERNEL);
@@ -141,6 +142,7 @@ void ilk_d_program_free(struct ilk_client *client)
 		return;
 	WRITE_ONCE(((struct gd_control *)p->clauses.memory)->state, GD_INACTIVE);
 	ilk_d_clocks_stop(p);
+	ilk_d_points_stop(p);
 	synchronize_rcu();
 	client->program = NULL;
 	free_program(p);

@@ -4,11 +4,18 @@
 #define ILK_D_TASK_H
 
 #include <linux/cred.h>
+#include <linux/percpu.h>
 #include <linux/sched.h>
+
+/*
+ * The addresses on the kernel's stack, the innermost first, at most `most`, into `to` unless that is null: how many. From
+ * `regs` on, of struct gilk_regs; null: from what was interrupted, if that was the kernel. In stack.c.
+ */
+u32 ilk_d_stack(const void *regs, u64 *to, u32 most);
 
 #define ILK_D_NAME sizeof(current->comm)
 
-enum { ILK_D_PARENT, ILK_D_UID, ILK_D_GID, ILK_D_EUID, ILK_D_EGID, ILK_D_IDENTITIES };
+enum { ILK_D_PARENT, ILK_D_UID, ILK_D_GID, ILK_D_EUID, ILK_D_EGID, ILK_D_THREAD, ILK_D_PROCESSOR, ILK_D_IDENTITIES };
 
 static inline const char *ilk_d_task_name(void)
 {
@@ -29,8 +36,12 @@ static inline u64 ilk_d_task_number(u64 which)
 		return cred->gid.val;
 	case ILK_D_EUID:
 		return cred->euid.val;
+	case ILK_D_EGID:
+		return cred->egid.val;
+	case ILK_D_THREAD:
+		return (u64)(unsigned long)current;
 	}
-	return cred->egid.val;
+	return __my_cpu_offset; /* where variables of this CPU are, less where all CPUs have them */
 }
 
 #endif

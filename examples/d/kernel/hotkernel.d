@@ -1,0 +1,28 @@
+#!/usr/bin/env -S gilk-dtrace --on ssh:HOST -s
+/* Where processors are in the kernel, by the clock: functions, modules, and how much of all time that is not.
+ *
+ *     gilk dtrace --on lab -s hotkernel.d -c COMMAND
+ */
+
+#pragma D option quiet
+
+profile-997
+/arg0/
+{
+	@functions[func(arg0)] = count();
+	@modules[mod(arg0)] = count();
+}
+
+profile-997
+/arg1/
+{
+	users++;
+}
+
+END
+{
+	trunc(@functions, 20);
+	printa("%-50a %@8d\n", @functions);
+	printa("%-50a %@8d\n", @modules);
+	printf("%-50s %8d\n", "user mode", users);
+}

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Runs that are watched while they go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gilk.api.processes import hold
+from gilk.errors import UsageError
+from gilk.runs.live import LiveRun
+from gilk.runs.strategy import Chosen
+from gilk.session.request import Builtin, Request
+from gilk.trace.latencies import Latencies
+
+__all__ = ["Latencies", "LiveRun", "prepare_live"]
+
+
+def prepare_live(requests: Sequence[Request | Chosen], pids: Sequence[int]) -> LiveRun:
+    """Attach to processes, with nothing put in yet. Raises GilkError; then everything is let go."""
+    plain = [request for request in requests if isinstance(request, Request)]
+    if len(plain) < len(requests):
+        raise UsageError("strategy-not-live", "a run that is watched takes points, not strategies", "gilk run has them")
+    if any(request.of_kernel for request in plain):
+        raise UsageError("kernel-not-live", "a run that is watched is one of processes", "gilk run takes the kernel")
+    if not all(isinstance(request.instrument, Builtin) for request in plain):
+        raise UsageError("c-not-live", "a run that is watched takes built-in instruments, not C", "gilk run takes C")
+    return LiveRun(hold(pids, ()), plain)

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``gilk web``: the window, a local web application."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gilk.errors import GilkError, UsageError
+
+if TYPE_CHECKING:
+    from gilk.web.grants import Grants
+
+_NEEDED = ("starlette", "uvicorn", "websockets")
+
+
+@click.command()
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Listen at this port of 127.0.0.1, not any.")
+@click.option(
+    "--socket", "path", type=click.Path(path_type=Path), help="Listen at a Unix socket, which only you can reach."
+)
+@click.option("--open", "opening", is_flag=True, help="Open the window in a browser.")
+@click.option("--read-only", is_flag=True, help="Show, and change nothing.")
+@click.option("--pid", "pids", multiple=True, type=click.IntRange(1), help="A process to reach; repeatable.")
+@click.option("--user", "users", multiple=True, metavar="USER", help="Reach the processes of this user; repeatable.")
+@click.option("--kernel", is_flag=True, help="Show the kernel of this machine.")
+@click.option(
+    "--files", "folders", multiple=True, metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Show programs and libraries in this directory; repeatable.",
+)  # fmt: skip
+@click.option("--audit", type=click.Path(dir_okay=False, path_type=Path), help="Write what is done to this file.")
+@click.option("--json", "as_json", is_flag=True, help="Print the address as a JSON object.")
+def web(
+    port: int, path: Path | None, opening: bool, read_only: bool, pids: tuple[int, ...], users: tuple[str, ...],
+    kernel: bool, folders: tuple[Path, ...], audit: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Serve the window on this machine, and print its address, which is good for one browser and for a minute.
+
+    It reaches your own processes; with --pid or --user it reaches these instead. As root it reaches what is named.
+    Ctrl-C ends it, and takes out everything that was put in.
+    """
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise GilkError("web-missing", f"the window needs {', '.join(missing)}", "pip install 'gilk[web]'")
+    if path is not None and (port or opening):
+        raise UsageError("usage", "--socket does without --port and --open", "choose one")
+    from gilk.web.serve import Settings, serve  # here: --help need not wait for it
+
+    granted = _grants(pids, users, kernel, folders, not read_only)
+    serve(Settings(granted, port, path, audit), lambda address: _ready(address, opening, as_json))
+
+
+def _grants(
+    pids: tuple[int, ...], users: tuple[str, ...], kernel: bool, folders: tuple[Path, ...], acts: bool
+) -> Grants:
+    from gilk.web.grants import Grants
+
+    numbers = frozenset(map(_user, users))
+    named = bool(pids or numbers)
+    if os.geteuid() == 0 and not (named or kernel or folders):
+        raise UsageError(
+            "name-what-to-reach", "as root, the window reaches only what is named",
+            "--pid N, --user NAME (root is one), --kernel, --files DIR",
+        )  # fmt: skip
+    own = frozenset() if named or os.geteuid() == 0 else frozenset((os.geteuid(),))
+    return Grants(numbers | own, frozenset(pids), tuple(folder.resolve() for folder in folders), kernel, acts)
+
+
+def _user(name: str) -> int:
+    """Raises UsageError `no-such-user`."""
+    import pwd
+
+    try:
+        return int(name) if name.isdecimal() else pwd.getpwnam(name).pw_uid
+    except KeyError:
+        raise UsageError("no-such-user", f"there is no user {name!r}") from None
+
+
+def _ready(address: str, opening: bool, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"address": address}))
+    else:
+        click.echo(f"{address}\n(for one browser, within a minute; Ctrl-C ends the window)")
+    if opening:
+        _open(address)
+
+
+def _open(address: str) -> None:
+    """By a file of ours: everybody can read the command line of a browser. Raises UsageError `no-browser`."""
+    import shutil
+    import tempfile
+    from html import escape
+
+    program = shutil.which("xdg-open")
+    if program is None:
+        raise UsageError("no-browser", "there is no program xdg-open to open a browser with", "open the address")
+    with tempfile.NamedTemporaryFile("w", suffix=".html", prefix="gilk-", delete=False) as file:  # mode 0600
+        file.write(f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(address)}">')
+    subprocess.Popen([program, file.name], stdin=subprocess.DEVNULL, start_new_session=True)

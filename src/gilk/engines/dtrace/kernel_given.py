@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The conditions and arguments of the tables of a kernel's providers, compiled as a program's clauses are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from gilk.engines.dtrace.compiled import DoesNotCompile, ProgramText, compile_programs
+from gilk.lang import ir
+from gilk.lang.d.macros import Macros
+from gilk.lang.d.meaning.world import World
+from gilk.lang.d.options import Options
+from gilk.lang.syntax.source import Source
+from gilk.providers.kernel.probe import ProviderRow
+
+
+def givens(rows: Iterable[ProviderRow], world: World) -> dict[ProviderRow, ir.Given]:
+    """The condition and arguments of each; none of those rows that are about types that the kernel has not."""
+    known = list(dict.fromkeys(rows))
+    try:
+        return _compiled(known, world)
+    except DoesNotCompile:
+        found: dict[ProviderRow, ir.Given] = {}
+        for row in known:
+            with suppress(DoesNotCompile):
+                found.update(_compiled([row], world))
+        return found
+
+
+def _compiled(rows: Sequence[ProviderRow], world: World) -> dict[ProviderRow, ir.Given]:
+    """Raises DoesNotCompile."""
+    if not rows:
+        return {}
+    text = ProgramText("table", Source("table", "\n".join(map(_clause, rows))))
+    program = compile_programs([text], Macros({}, ("table",)), Options(), world).program
+    return {row: _given(clause.function) for row, clause in zip(rows, program.clauses, strict=True)}
+
+
+def _clause(row: ProviderRow) -> str:
+    condition = f" /{row.condition}/" if row.condition else ""
+    return f"{row.at}{condition} {{ {' '.join(f'trace((int64_t)({each}));' for each in row.arguments)} }}"
+
+
+def _given(function: ir.Function) -> ir.Given:
+    traced = (one.values[0] for one in function.body if isinstance(one, ir.Data) and one.values)
+    return ir.Given(tuple(traced), condition=function.guard)

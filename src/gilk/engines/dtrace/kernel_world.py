@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The compiler's questions to a kernel: types, symbols, parameters. Nothing is read before it is asked for."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator
+from dataclasses import field
+from functools import cached_property
+
+from gilk.engines.dtrace.btf_types import BtfTypes
+from gilk.engines.dtrace.call_types import declared
+from gilk.engines.dtrace.kernel_variables import VARIABLES
+from gilk.engines.dtrace.parameters import placed, returned
+from gilk.errors import ImageError, TargetError
+from gilk.image.kernel.btf import Btf
+from gilk.image.kernel.kallsyms import CORE
+from gilk.lang.d.meaning.world import Symbol
+from gilk.lang.d.probes import described, is_glob
+from gilk.lang.types import ALIASES, INT64, VOID, Array, Pointer, Record, Type, basic, is_scalar
+from gilk.providers import IN_KERNEL
+from gilk.targets.kernel.image import types
+from gilk.targets.kernel.target import KernelTarget
+from gilk.values import dataclass
+
+_OF_FUNCTIONS = ("fbt", "rawfbt")
+_CORE_NAMES = ("", "vmlinux", "kernel")
+_TEXT = frozenset("tTwW")
+_LOWEST = 1 << 63  # addresses below are offsets into what every processor has
+
+
+@dataclass
+class KernelWorld:
+    """gilk.lang.d.meaning.world.World for a kernel. Modules go by their names, what is no module's by ``vmlinux``."""
+
+    target: KernelTarget
+    in_kernel = True
+    _types: dict[str, BtfTypes | None] = field(default_factory=dict)
+    _completed: dict[str, Record] = field(default_factory=dict)
+
+    # What there is.
+
+    def provider(self, name: str) -> bool:
+        return name in ("dtrace", "profile", *filter(None, IN_KERNEL.values()))
+
+    def module(self, name: str) -> bool:
+        return any(self._of(each) is not None for each in self._modules(name))
+
+    def _modules(self, name: str) -> Iterator[str]:
+        """Those that ``name`` means, each by its owner in /proc/kallsyms."""
+        if name in _CORE_NAMES:
+            yield CORE
+        for part in self.target.kernel.snapshot.parts:
+            if part.owner != CORE and name in ("", part.owner):
+                yield part.owner
+
+    def _of(self, owner: str) -> BtfTypes | None:
+        """None where the kernel tells nothing of its types."""
+        if owner not in self._types:
+            try:
+                found = self._core if owner == CORE else types(self.target.link, owner, self._core)
+            except (ImageError, TargetError):
+                found = None
+            self._types[owner] = None if found is None else BtfTypes(owner or "vmlinux", found)
+        return self._types[owner]
+
+    @cached_property
+    def _core(self) -> Btf:
+        return types(self.target.link)
+
+    # Types.
+
+    def type(self, module: str, kind: str, name: str) -> Type | None:
+        for owner in self._modules(module):
+            known = self._of(owner)
+            try:
+                found = known.named(kind, name) if known is not None else None
+            except ImageError:
+                continue
+            if found is not None:
+                return found
+        return None
+
+    def completed(self, record: Record) -> Record:
+        """One of which only a declaration is known may be defined in a module."""
+        if record.origin not in self._completed:
+            self._completed[record.origin] = self._complete(record)
+        return self._completed[record.origin]
+
+    def _complete(self, record: Record) -> Record:
+        name = record.origin.partition(":")[0]
+        known = self._of(CORE if name == "vmlinux" else name)
+        try:
+            found = known.completed(record) if known is not None else record
+        except ImageError:
+            return record
+        if found.complete or not record.tag:
+            return found
+        other = self.type("", record.kind, record.tag)
+        return other if isinstance(other, Record) else record
+
+    # Symbols.
+
+    def symbol(self, module: str, name: str) -> Symbol | None:
+        for owner in self._modules(module):
+            row = self._rows.get((owner, name))
+            if row is not None:
+                address, kind = row
+                return Symbol(address, self._variable(owner, name), kind in _TEXT, address < _LOWEST)
+        return None
+
+    @cached_property
+    def _rows(self) -> dict[tuple[str, str], tuple[int, str]]:
+        """(owner, name) -> address and nm's letter: the first one's, where several go by a name."""
+        symbols = self.target.kernel.snapshot.symbols
+        found: dict[tuple[str, str], tuple[int, str]] = {}
+        rows = zip(symbols.owners, symbols.names, symbols.addresses.tolist(), symbols.kinds, strict=True)
+        for owner, name, address, kind in rows:
+            found.setdefault((owner, name), (address, kind))
+        return found
+
+    def _variable(self, owner: str, name: str) -> Type | None:
+        """BTF has variables of which every processor has one; the rest is what kernels have had for long."""
+        known = self._of(owner)
+        try:
+            found = known.variable(name) if known is not None else None
+        except ImageError:
+            return None
+        row = VARIABLES.get(name) if owner == CORE else None
+        return found if found is not None or row is None else self._declared(row)
+
+    def _declared(self, text: str) -> Type | None:
+        """The type of a row: words of C, stars and at last a number of elements."""
+        words, _, count = text.partition("[")
+        name = words.rstrip(" *")
+        kind, _, tag = name.partition(" ")
+        found = self.type("", kind, tag) if kind in ("struct", "union", "enum") else None
+        found = found or basic(tuple(name.split())) or ALIASES.get(name) or self.type("", "", name)
+        for _ in range(words.count("*")):
+            found = Pointer(found or VOID)  # what is not known is but an address
+        return Array(found, int(count.rstrip("]") or 0)) if found is not None and "[" in text else found
+
+    # Functions.
+
+    def arguments(self, probe: str) -> tuple[tuple[Type, int | None], ...] | None:
+        """Those of fbt that BTF has. Clones such as ``name.isra.0`` have other parameters, and are not there."""
+        description = described(probe)
+        if description.provider == "rawtp":
+            return self._tracepoint(description.name)
+        if description.provider == "syscall" and description.name == "entry":
+            return self._call(description.function)
+        if description.provider not in _OF_FUNCTIONS or description.name not in ("entry", "return"):
+            return None
+        if not description.function or is_glob(description.function):
+            return None
+        for owner in self._modules("" if is_glob(description.module) else description.module):
+            if not fnmatch.fnmatchcase(owner or "vmlinux", description.module or "*"):
+                continue
+            found = self._function(owner, description.function)
+            if found is not None:
+                value, given = found
+                return placed(given) if description.name == "entry" else ((INT64, 0), *returned(value))
+        return None
+
+    def _call(self, name: str) -> tuple[tuple[Type, int | None], ...] | None:
+        """Those of a system call; None where the kernel does not tell, or a type that it tells is not known."""
+        words = declared(self.target.link, name) if name and not is_glob(name) else None
+        found = [self._declared(each) for each in words or ()]
+        given = [(type_, number) for number, type_ in enumerate(found) if type_ is not None and is_scalar(type_)]
+        return None if words is None or len(given) < len(words) else tuple(given)
+
+    def _tracepoint(self, name: str) -> tuple[tuple[Type, int | None], ...] | None:
+        for owner in self._modules(""):
+            known = self._of(owner)
+            try:
+                found = known.tracepoint(name) if known is not None else None
+            except ImageError:
+                return None
+            if found is not None:
+                return tuple((type_, number if is_scalar(type_) else None) for number, type_ in enumerate(found))
+        return None
+
+    def _function(self, owner: str, name: str) -> tuple[Type, tuple[Type, ...]] | None:
+        known = self._of(owner)
+        try:
+            return known.function(name) if known is not None and (owner, name) in self._rows else None
+        except ImageError:
+            return None
+
+    def foreign(self, probe: str) -> str:
+        """Nothing: Rust in the kernel is called as C is, where BTF has it."""
+        return ""

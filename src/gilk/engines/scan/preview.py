@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The outcomes of points that are asked for together, before anything is written.
+
+A plan is made as a session would make it, with a counter at each point: which instrument it is changes how large a
+patch is, but not how control gets there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+
+from gilk.analysis.analysis import Analysis
+from gilk.analysis.model import Function
+from gilk.engines.scan.count import PROCESS, Planning
+from gilk.engines.scan.subject import KERNEL, subjects
+from gilk.errors import UsageError
+from gilk.image import lookup
+from gilk.image.elf import load
+from gilk.image.model import FunctionSpan, Image
+from gilk.spec.functions import FunctionPattern
+from gilk.spec.point import Spec
+from gilk.splice import points
+from gilk.splice.graph import PointOutcome
+from gilk.splice.patch_context import PatchContext
+from gilk.splice.plan import Want
+from gilk.splice.points import Point
+from gilk.targets.image import analyse
+from gilk.values import dataclass
+
+Placed = tuple[Function, Point]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPoint:
+    """A point by the name that a report has for it."""
+
+    point: str
+    outcome: PointOutcome
+
+
+@dataclass(frozen=True)
+class PlannedImage:
+    """An image as a plan is made for it, and the points that are wanted there."""
+
+    image: Image
+    analysis: Analysis
+    ground: Callable[[], PatchContext]
+    planning: Planning
+    placed: list[Placed]
+
+
+def preview(target: str, wanted: Sequence[tuple[Spec, bool]]) -> tuple[PlannedPoint, ...]:
+    """The outcome of every point of an ELF file, of ``pid:N`` or of ``kernel``, in the order asked for, each once.
+
+    The flag says that calls are timed, which takes the returns as well. Raises as scan(), and UsageError
+    `no-such-block`, `not-an-instruction`, `no-preview-of-lines`.
+    """
+    images: dict[str, PlannedImage] = {}
+    for spec, timed in wanted:
+        if spec.line:
+            raise UsageError("no-preview-of-lines", f"{spec} is a line of the source", "name a function instead")
+        for each, spans in _meant(target, spec, images):
+            each.placed.extend(_placed(each, spans, spec.where, timed))
+    return tuple(row for each in images.values() for row in _planned(each))
+
+
+def _meant(
+    target: str, spec: Spec, images: dict[str, PlannedImage]
+) -> Iterator[tuple[PlannedImage, list[FunctionSpan]]]:
+    if target == KERNEL:
+        yield _of_kernel(spec, images)
+        return
+    for subject in subjects(target, str(FunctionPattern(spec.image, spec.function)))[0]:
+        if subject.name not in images:
+            image = load(subject.path)
+            analysis = analyse(image)
+            images[subject.name] = PlannedImage(image, analysis, partial(subject.ground, analysis), PROCESS, [])
+        yield images[subject.name], lookup.spans(images[subject.name].image, spec.function)
+
+
+def _of_kernel(spec: Spec, images: dict[str, PlannedImage]) -> tuple[PlannedImage, list[FunctionSpan]]:
+    """All of a kernel is one image, and ``kernel`` in a point means all of it."""
+    from gilk.engines.scan import kernel as survey_kernel  # here: who looks at programs need not wait for it
+
+    subject = survey_kernel.KernelSubject(survey_kernel.LocalLink())
+    if KERNEL not in images:
+        planning = survey_kernel.PLANNING
+        images[KERNEL] = PlannedImage(subject.kernel.image, subject.analysis, subject.ground, planning, [])
+    return images[KERNEL], lookup.spans(images[KERNEL].image, spec.function)
+
+
+def _placed(target: PlannedImage, spans: Iterable[FunctionSpan], where: str, timed: bool) -> Iterator[Placed]:
+    image, analysis = target.image, target.analysis
+    for span in spans:
+        function = analysis.function(span)
+        if not function.blocks:
+            continue
+        if where == "return":
+            yield from points.returns(image, analysis, function)
+        else:
+            yield from ((function, point) for point in points.points(image, analysis, function, where))
+        if timed:
+            yield from points.returns(image, analysis, function)
+
+
+def _planned(target: PlannedImage) -> Iterator[PlannedPoint]:
+    """One plan for all of them: they may be in each other's way."""
+    chosen = {(point.address, point.after, point.label): (function, point) for function, point in target.placed}
+    numbered = list(enumerate(chosen.values()))
+    functions = {function.start: function for _, (function, _) in numbered}
+    wants: dict[int, list[Want]] = {start: [] for start in functions}
+    for number, (function, point) in numbered:
+        counter = target.planning.counter(number)
+        wants[function.start].append(Want(point.address, point.after, counter, number))
+    made = target.planning.plan(target.ground(), [(functions[start], wants[start]) for start in sorted(wants)])
+    tactics = {key: str(tactic) for plan in made.functions for key, tactic in plan.tactics.items()}
+    refusals = {key: str(why) for plan in made.functions for key, why in plan.refusals.items()}
+    for number, (_, point) in numbered:
+        known = tactics.get(number)
+        yield PlannedPoint(point.label, PointOutcome(known or refusals[number], known is None))

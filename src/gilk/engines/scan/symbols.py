@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The functions of a target by name, at once; and what a survey has found out about them, where there has been one."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from glob import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from gilk.engines.scan.subject import KERNEL, Subject, subjects
+from gilk.engines.scan.table import key_of, recall
+from gilk.image.elf import load
+from gilk.splice.figures import SurveyTable
+from gilk.values import dataclass
+
+if TYPE_CHECKING:
+    from gilk.engines.scan.kernel import KernelSubject
+
+
+@dataclass(frozen=True, slots=True)
+class TargetImage:
+    """An image of a target. ``pattern`` names it, and no other of the target, in points; '' is the main program.
+    ``file`` is where it can be read now, and what a survey of it alone is of."""
+
+    name: str
+    pattern: str
+    path: str
+    file: Path
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSymbol:
+    """A function; ``address`` is link-time, ``size`` in bytes."""
+
+    name: str
+    address: int
+    size: int
+
+
+def images(target: str) -> tuple[TargetImage, ...]:
+    """The images of an ELF file, of ``pid:N`` or of ``kernel``, the main program first. Raises as subjects()."""
+    if target == KERNEL:
+        names = sorted(set(_kernel().kernel.owners), key=lambda name: (name != KERNEL, name))
+        return tuple(TargetImage(name, name, name, Path("/proc/kcore")) for name in names)
+    found = subjects(target, "*")[0]
+    if target.startswith("pid:"):
+        found += [each for each in subjects(target, "*:*")[0] if each.path != found[0].path]
+    names = [each.name for each in found]
+    return tuple(_image(number, each, names.count(each.name) > 1) for number, each in enumerate(found))
+
+
+def _image(number: int, subject: Subject, ambiguous: bool) -> TargetImage:
+    path = subject.mapping.path.removesuffix(" (deleted)") if subject.mapping is not None else str(subject.path)
+    pattern = escape(path if ambiguous else subject.name) if number else ""
+    return TargetImage(subject.name, pattern, path, subject.path)
+
+
+def symbols(target: str, image: TargetImage) -> tuple[FunctionSymbol, ...]:
+    """All functions of one image, in order of their addresses. Raises ImageError."""
+    if target == KERNEL:
+        found = _kernel().kernel
+        spans = [span for span, owner in zip(found.image.spans, found.owners, strict=True) if owner == image.name]
+    else:
+        spans = list(load(image.file).spans)
+    return tuple(FunctionSymbol(span.name, span.start, span.end - span.start) for span in spans)
+
+
+def surveyed(target: str, image: TargetImage) -> SurveyTable | None:
+    """The figures of a survey of the whole image, for which it need not be run there and then; None before there has
+    been one. Those of a file are what they are where nothing else is mapped."""
+    if target == KERNEL:
+        return _recalled().get(image.name)
+    return recall(key_of(image.file))
+
+
+class _Known:
+    """The figures of a kernel that was surveyed, by image: they are taken out of the cache once."""
+
+    shares: ClassVar[dict[str, SurveyTable]] = {}
+
+
+def _recalled() -> dict[str, SurveyTable]:
+    from gilk.engines.scan.kernel import recalled  # here: who looks at programs need not wait for it
+
+    if not _Known.shares:
+        _Known.shares = {share.name: share.table for share in recalled(_kernel()) or ()}
+    return _Known.shares
+
+
+@lru_cache(maxsize=1)
+def _kernel() -> KernelSubject:
+    from gilk.engines.scan.kernel import KernelSubject, LocalLink
+
+    return KernelSubject(LocalLink())

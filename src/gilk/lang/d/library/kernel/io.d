@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The probes of io (providers/kernel/io.py has where they are): see docs/d/providers.md. A bio is what DTrace's buf is.
+ */
+
+typedef struct bufinfo {
+	int b_flags;
+	size_t b_bcount;
+	uintptr_t b_addr;
+	uint64_t b_blkno;
+	uint64_t b_lblkno;
+	size_t b_resid;
+	size_t b_bufsize;
+	uintptr_t b_iodone;
+	int b_error;
+	dev_t b_edev;
+} bufinfo_t;
+
+typedef struct devinfo {
+	int dev_major;
+	int dev_minor;
+	int dev_instance;
+	string dev_name;
+	string dev_statname;
+	string dev_pathname;
+} devinfo_t;
+
+typedef struct fileinfo {
+	string fi_name;
+	string fi_dirname;
+	string fi_pathname;
+	long fi_offset;
+	string fi_fs;
+	string fi_mount;
+	int fi_oflags;
+} fileinfo_t;
+
+inline int B_WRITE = 0;
+inline int B_READ = 1;
+inline int B_ASYNC = 2;
+
+inline int O_ACCMODE = 0003;
+inline int O_RDONLY = 0;
+inline int O_WRONLY = 01;
+inline int O_RDWR = 02;
+inline int O_CREAT = 0100;
+inline int O_EXCL = 0200;
+inline int O_NOCTTY = 0400;
+inline int O_TRUNC = 01000;
+inline int O_APPEND = 02000;
+inline int O_NONBLOCK = 04000;
+inline int O_NDELAY = 04000;
+inline int O_DSYNC = 010000;
+inline int O_DIRECT = 040000;
+inline int O_LARGEFILE = 0100000;
+inline int O_DIRECTORY = 0200000;
+inline int O_NOFOLLOW = 0400000;
+inline int O_NOATIME = 01000000;
+inline int O_CLOEXEC = 02000000;
+inline int O_SYNC = 04010000;
+inline int O_RSYNC = 04010000;
+inline int O_PATH = 010000000;
+
+/* The operation is in the eight lowest bits of bi_opf: 0 reads, odd numbers write. Bit 11 is REQ_SYNC. */
+translator bufinfo_t < struct bio *B > {
+	b_flags = (B->bi_opf & 1 ? B_WRITE : B_READ) | (B->bi_opf & 0x800 ? 0 : B_ASYNC);
+	b_bcount = B->bi_iter.bi_size;
+	b_addr = (uintptr_t)B;
+	b_blkno = B->bi_iter.bi_sector;
+	b_lblkno = B->bi_iter.bi_sector;
+	b_resid = 0;
+	b_bufsize = B->bi_iter.bi_size;
+	b_iodone = (uintptr_t)B->bi_end_io;
+	b_error = B->bi_status;
+	b_edev = B->bi_bdev->bd_dev;
+};
+
+/* dev_t has 20 bits for the minor number. */
+translator devinfo_t < struct bio *B > {
+	dev_major = B->bi_bdev->bd_dev >> 20;
+	dev_minor = B->bi_bdev->bd_dev & 0xfffff;
+	dev_instance = B->bi_bdev->bd_partno;
+	dev_name = stringof(B->bi_bdev->bd_disk->disk_name);
+	dev_statname = stringof(B->bi_bdev->bd_device.kobj.name);
+};
+
+/* The page's own file, if it is one of the page cache, with a name. The two lowest bits tell what else it is. */
+inline struct address_space *bio_mapping[struct bio *B] =
+	B->bi_vcnt == 0 || B->bi_io_vec == NULL ? (struct address_space *)NULL :
+	(uintptr_t)B->bi_io_vec->bv_page->mapping & 3 ? (struct address_space *)NULL : B->bi_io_vec->bv_page->mapping;
+inline struct inode *mapping_inode[struct address_space *M] = M == NULL ? (struct inode *)NULL : M->host;
+inline uintptr_t inode_alias[struct inode *I] = I == NULL ? 0 : (uintptr_t)I->i_dentry.first;
+inline string alias_name[uintptr_t A] =
+	A == 0 ? "<none>" : stringof(((struct dentry *)(A - offsetof(struct dentry, d_u)))->d_name.name);
+
+translator fileinfo_t < struct bio *B > {
+	fi_name = alias_name[inode_alias[mapping_inode[bio_mapping[B]]]];
+};
+
+provider io {
+	probe start(struct bio *B, struct bio *D, struct bio *F) : (bufinfo_t *B, devinfo_t *D, fileinfo_t *F);
+	probe wait__start(struct bio *B, struct bio *D, struct bio *F) : (bufinfo_t *B, devinfo_t *D, fileinfo_t *F);
+};

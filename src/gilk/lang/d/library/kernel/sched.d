@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The probes of sched (providers/kernel/sched.py has where they are): see docs/d/providers.md. */
+#pragma D depends_on library procfs.d
+
+provider sched {
+	probe off__cpu(struct task_struct *T, struct task_struct *P) : (lwpsinfo_t *T, psinfo_t *P);
+	probe sleep();
+	probe preempt();
+	probe on__cpu();
+	probe wakeup(struct task_struct *T, struct task_struct *P) : (lwpsinfo_t *T, psinfo_t *P);
+	probe enqueue(struct task_struct *T, struct task_struct *P, struct rq *R) :
+		(lwpsinfo_t *T, psinfo_t *P, cpuinfo_t *R);
+	probe dequeue(struct task_struct *T, struct task_struct *P, struct rq *R, int I) :
+		(lwpsinfo_t *T, psinfo_t *P, cpuinfo_t *R, int I);
+	probe surrender(struct task_struct *T, struct task_struct *P) : (lwpsinfo_t *T, psinfo_t *P);
+	probe tick(struct task_struct *T, struct task_struct *P) : (lwpsinfo_t *T, psinfo_t *P);
+};

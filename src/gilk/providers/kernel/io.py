@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The provider ``io``: requests to block devices. Types: library/kernel/io.d."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gilk.lang.d.probes import Description
+from gilk.providers.kernel import table
+from gilk.providers.kernel.probe import HasKernel, KernelProbe
+
+_ROWS = table.rows("""
+    start      | t:block_bio_queue | | args[0]; args[0]; args[0]
+    wait-start | e:submit_bio_wait | | args[0]; args[0]; args[0]
+""")
+NOT_SEEN = {
+    "done": "a request may have any number of bios, and clauses have no loops",
+    "wait-done": "where submit_bio_wait() returns it is not known which request has been waited for",
+}
+
+
+def probes(target: HasKernel, description: Description) -> Iterator[KernelProbe]:
+    """Those of the table."""
+    return table.probes("io", _ROWS, target, description)

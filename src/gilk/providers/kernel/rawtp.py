@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The provider ``rawtp``: the kernel's tracepoints, and those of its modules. Their groups are the probes' modules."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator
+
+from gilk.errors import TargetError
+from gilk.lang.d.probes import Description
+from gilk.providers.kernel.probe import HasKernel, KernelProbe
+
+_EVENTS = "/sys/kernel/tracing/available_events"  # lines GROUP:NAME
+_PREFIX = "__tracepoint_"  # of the symbol of a tracepoint
+
+
+def probes(target: HasKernel, description: Description) -> Iterator[KernelProbe]:
+    """None where the description says no provider: a name alone may be anything."""
+    if not description.provider or not fnmatch.fnmatchcase("rawtp", description.provider) or description.number:
+        return
+    known = tracepoints(target)
+    name = description.name
+    wanted = [name] if name in known else fnmatch.filter(sorted(known), name or "*")
+    if not wanted or not fnmatch.fnmatchcase("", description.function or "*"):
+        return
+    groups = _groups(target)
+    for each in wanted:
+        group = groups.get(each, "")
+        if fnmatch.fnmatchcase(group, description.module or "*"):
+            yield KernelProbe(("rawtp", group, "", each), None, point=each)
+
+
+def tracepoints(target: HasKernel) -> frozenset[str]:
+    """Their names."""
+    names = target.kernel.snapshot.symbols.names
+    return frozenset(name[len(_PREFIX) :] for name in names if name.startswith(_PREFIX))
+
+
+def _groups(target: HasKernel) -> dict[str, str]:
+    """The groups by the names of events; none where the kernel's tracing is not mounted."""
+    try:
+        lines = target.link.read_file(_EVENTS).decode(errors="replace").split()
+    except (OSError, TargetError):
+        return {}
+    pairs = (line.partition(":") for line in lines)
+    return {name: group for group, _, name in pairs}

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Providers whose probes are others behind a condition: tables, a line a probe.
+
+A line has the probe's name, what is behind it, a condition and the arguments that it gives, with ``|`` in between: D,
+which is compiled like a program's. Behind it is ``t:NAME``, a tracepoint, or ``e:NAME`` or ``r:NAME``, where a function
+begins or returns; a glob means the first function that it fits. Several lines may have one name.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Sequence
+
+from gilk.image.model import FunctionSpan
+from gilk.lang.d.probes import Description, is_glob
+from gilk.providers.kernel.probe import HasKernel, KernelProbe, ProviderRow
+from gilk.providers.kernel.rawtp import tracepoints
+
+_MODULE = "vmlinux"
+_EDGES = {"e": "entry", "r": "return"}
+
+
+def rows(text: str) -> tuple[ProviderRow, ...]:
+    """The table of that text."""
+    return tuple(_row(line) for line in text.strip().splitlines())
+
+
+def _row(line: str) -> ProviderRow:
+    name, at, condition, arguments = (part.strip() for part in line.split("|", 3))
+    return ProviderRow(name, at, condition, tuple(part.strip() for part in arguments.split(";") if part.strip()))
+
+
+def probes(
+    provider: str, table: Sequence[ProviderRow], target: HasKernel, description: Description
+) -> Iterator[KernelProbe]:  # fmt: skip
+    """Those of the table that the description means, and the kernel has."""
+    fields = ((provider, description.provider), (_MODULE, description.module), ("", description.function))
+    if description.number or not all(fnmatch.fnmatchcase(each, glob or "*") for each, glob in fields):
+        return
+    for number, row in enumerate(table):
+        if fnmatch.fnmatchcase(row.name, description.name or "*"):
+            made = _made((provider, _MODULE, "", row.name), row, target)
+            if made is not None:
+                yield KernelProbe(*made, number=number)
+
+
+def _made(
+    key: tuple[str, str, str, str], row: ProviderRow, target: HasKernel
+) -> tuple[tuple[str, str, str, str], FunctionSpan | None, str, None, str, ProviderRow] | None:
+    """A probe without its number; None where the kernel has not what is behind it."""
+    kind, _, name = row.at.partition(":")
+    if kind == "t":
+        found = name in tracepoints(target)
+        there = ProviderRow(row.name, f"rawtp:::{name}", row.condition, row.arguments)
+        return (key, None, "entry", None, name, there) if found else None
+    span = _function(target, name)
+    if span is None:
+        return None
+    there = ProviderRow(row.name, f"fbt:{_MODULE}:{span.name}:{_EDGES[kind]}", row.condition, row.arguments)
+    return key, span, _EDGES[kind], None, "", there
+
+
+def _function(target: HasKernel, name: str) -> FunctionSpan | None:
+    spans = target.kernel.image.spans
+    if is_glob(name):
+        return next((span for span in spans if fnmatch.fnmatchcase(span.name, name)), None)
+    return next((span for span in spans if name in (span.name, *span.aliases)), None)

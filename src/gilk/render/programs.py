@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The programs of a tree that was followed, in a report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from gilk.render.names import readable_in
+from gilk.render.text import cell, plural, table
+from gilk.trace.programs import ProgramOutcome, by_name
+
+_NAMED = 10  # programs that were not seen
+_ROWS = 40
+
+
+def summary(programs: Sequence[ProgramOutcome]) -> str:
+    """How many programs were followed, and which were not, and why; '' where none was to be."""
+    if not programs:
+        return ""
+    missed = [one for one in programs if one.slug]
+    with_points = sum(1 for one in programs if one.points)
+    text = f"followed {plural(len(programs) - len(missed), 'program')}, {with_points} with such points\n"
+    for one in missed[:_NAMED]:
+        text += f"  not seen: process {one.pid} ({cell(one.path)}): {cell(one.message)} ({one.slug})\n"
+    return text + (f"  and {len(missed) - _NAMED} more\n" if len(missed) > _NAMED else "")
+
+
+def counts(programs: Sequence[ProgramOutcome], by: str, terminal: bool | None = None) -> str:
+    """A table of the hits of each point in each `program`, by its name, or in each `process` that has executed one."""
+    if by == "program":
+        named = list(by_name(programs).items())
+    else:
+        named = [(f"{one.pid} {one.name}", Counter(one.counts)) for one in programs]
+    rows = [(hits, cell(who), readable_in(point)) for who, each in named for point, hits in each.most_common() if hits]
+    if not rows:
+        return ""
+    text = table(("count", by, "point"), rows[:_ROWS], terminal)
+    return text + (f"and {len(rows) - _ROWS} more\n" if len(rows) > _ROWS else "")

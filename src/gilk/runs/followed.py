@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``gilk run --follow``: instruments at points of all programs that are executed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from gilk.errors import UsageError
+from gilk.runs.outcome import Result
+from gilk.runs.run import RING
+from gilk.runs.sample_columns import schema_of
+from gilk.runs.tree_run import FollowedProgram, TreeRun
+from gilk.session.base import BaseSession, Probe
+from gilk.session.broker.client_session import ClientSession
+from gilk.session.request import Builtin, Request, Wanted, expand
+from gilk.targets.process import Process
+from gilk.values import dataclass
+
+#: The errors that say that a program has nothing of what was asked for.
+_NOT_THERE = frozenset({
+    "no-such-image", "no-such-function", "no-such-block", "no-such-line", "no-line-table", "not-an-instruction",
+})  # fmt: skip
+_KINDS = {Builtin.TIME: ("time-entry", "time-head", "time-return")}
+
+
+@dataclass
+class FollowedRun(TreeRun):
+    """As a run. Programs without any of the points have no session; the report says so of each."""
+
+    _why_none: UsageError | None = None  # why the first of the programs has none of the points
+
+    def _insert(self) -> None:
+        self._zero = time.monotonic_ns()
+        self._kept.schema = schema_of(kind for request in self.requests for kind in _kinds(request))
+        meant = [(process, self._wanted(process)) for process in self.processes]
+        self._follow_all()
+        for process, wanted in meant:
+            with self._unless_ended(process):
+                self._instrument(self._programs[process.pid, 0], process, wanted)
+
+    def _make_ready(self, program: FollowedProgram, process: Process) -> None:
+        self._instrument(program, process, self._wanted(process))
+
+    def _wanted(self, process: Process) -> list[Wanted]:
+        """The probes that there are in a program. Raises GilkError."""
+        found: list[Wanted] = []
+        for request in self.requests:
+            try:
+                found += expand(process, [request])
+            except UsageError as error:
+                if error.slug not in _NOT_THERE:
+                    raise
+                self._why_none = self._why_none or error
+        return found
+
+    def _instrument(self, program: FollowedProgram, process: Process, wanted: list[Wanted]) -> None:
+        if not wanted:
+            return
+        names = [request.spec.function for request in self.requests]
+        self.asked.note(process, names, ((w.loaded, w.function) for w in wanted))
+        session = ClientSession(process, len(wanted), ring=RING, clock=self.clock)
+        program.session = session
+        self._put(session, wanted)
+
+    def _put(self, session: BaseSession, wanted: list[Wanted]) -> tuple[Probe, ...]:
+        session.align(self._zero, self.clock)
+        self.sessions.append(session)
+        return session.insert_wanted(wanted)
+
+    def _result(self) -> Result:
+        result = super()._result()
+        if not any(one.points for one in result.programs) and self._why_none is not None:
+            result.partial = True
+            result.notes.append(f"no program that was followed has any of the points; of the first: {self._why_none}")
+        return result
+
+
+def _kinds(request: Request) -> Iterable[str]:
+    if isinstance(request.instrument, Builtin):
+        return _KINDS.get(request.instrument, (str(request.instrument),))
+    return ("other",)

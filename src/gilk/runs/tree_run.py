@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The part of runs that follow: programs that processes of theirs execute, or those that such processes have begun,
+come to be made ready before their first instruction, and go when nobody runs them any more."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import abstractmethod
+from dataclasses import field, replace
+
+from gilk.errors import GilkError
+from gilk.runs.outcome import Result, SessionOutcome, added, outcome_of
+from gilk.runs.run import Progress, Run
+from gilk.session.base import BaseSession
+from gilk.targets import startup, wire
+from gilk.targets.maps import program_of
+from gilk.targets.process import Process
+from gilk.targets.tree import Executed, ProgramEnded, TreeEnded
+from gilk.targets.tree_client import TreeClient
+from gilk.trace.about import About
+from gilk.trace.clock import Clock, calibrate
+from gilk.trace.programs import ProgramOutcome
+from gilk.values import dataclass
+
+#: The errors of a process that has ended: it has done nothing that could have been seen.
+_GONE = frozenset({"no-such-process", "cannot-launch", "keeper-gone"})
+
+
+@dataclass
+class FollowedProgram:
+    """A program of a tree; ``session`` is None where it has no instruments, or has them no more."""
+
+    pid: int
+    path: str
+    process: Process | None = None
+    session: BaseSession | None = None
+    slug: str = ""
+    message: str = ""
+    past: SessionOutcome | None = None
+
+    def outcome(self) -> ProgramOutcome:
+        part = self.past or (outcome_of(self.session) if self.session is not None else None)
+        if part is None:
+            return ProgramOutcome(self.pid, self.path, slug=self.slug, message=self.message)
+        points, records = sum(part.tactics.values()), int(part.numbers["records"])
+        return ProgramOutcome(self.pid, self.path, points, records, part.counts, self.slug, self.message)
+
+
+@dataclass
+class TreeRun(Run):
+    """A run that follows; ``make_ready`` is what it is to do with each program."""
+
+    _trees: dict[int, TreeClient] = field(default_factory=dict)  # by the process that each begins with
+    _programs: dict[tuple[int, int], FollowedProgram] = field(default_factory=dict)  # by tree, and number there
+    _clock: Clock | None = None
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of all sessions."""
+        self._clock = self._clock or calibrate()
+        return self._clock
+
+    def _follow_all(self) -> None:
+        """From now on; the programs of the processes themselves are the first. Raises TargetError."""
+        self.tells_of_unseen = False
+        for process in self.processes:
+            self._trees[process.pid] = TreeClient(process)
+            self._programs[process.pid, 0] = FollowedProgram(process.pid, program_of(process.pid), process)
+
+    @abstractmethod
+    def _make_ready(self, program: FollowedProgram, process: Process) -> None:
+        """Have a program that waits before its first instruction instrumented, as far as there is something to be.
+
+        Raises GilkError.
+        """
+
+    # Programs that begin and end.
+
+    def _rest(self, seconds: float) -> None:
+        """Until there is news, too: a program waits meanwhile."""
+        lines = {fd: tree for tree in self._trees.values() if (fd := tree.fileno()) >= 0}
+        there, _ = wire.ready(list(lines), seconds=seconds)
+        for root, tree in list(self._trees.items()):
+            if tree.fileno() in there:
+                self._hear(root, tree)
+
+    def _hear(self, root: int, tree: TreeClient) -> None:
+        for news in tree.look():
+            match news:
+                case Executed():
+                    self._begun(root, tree, news)
+                case ProgramEnded():
+                    self._over_with(self._programs.get((root, news.program)))
+                case TreeEnded():
+                    tree.close()
+        if tree.lost:
+            self.partial = True
+            self.notes.append(f"process {root} is followed no more: the process that held it has gone (keeper-gone)")
+
+    def _begun(self, root: int, tree: TreeClient, news: Executed) -> None:
+        program = FollowedProgram(news.pid, program_of(news.pid))
+        self._programs[root, news.program] = program
+        process = None
+        try:
+            process = tree.claim(news)
+            startup.link(process)
+            self._make_ready(program, process)
+        except (GilkError, OSError) as error:
+            self._refuse(program, error)
+        if process is not None:
+            with contextlib.suppress(GilkError):  # it has ended
+                process.release()
+            program.process = process
+            if program.session is None:
+                self._let_go(program)
+
+    def _refuse(self, program: FollowedProgram, error: GilkError | OSError) -> None:
+        """One that has ended meanwhile, before its first instruction, has done nothing that could have been seen."""
+        if program.session is not None:
+            self._forget(program)
+        slug = error.slug if isinstance(error, GilkError) else "cannot-follow"
+        if slug not in _GONE:
+            program.slug = slug
+            program.message = error.message if isinstance(error, GilkError) else str(error)
+
+    def _forget(self, program: FollowedProgram) -> None:
+        """Close a session, which may have failed, and keep what came of it."""
+        session, program.session = program.session, None
+        assert session is not None
+        with contextlib.suppress(ValueError):
+            self.sessions.remove(session)
+        try:
+            self._keep(session.close())
+        except (GilkError, OSError) as error:
+            self.partial = True
+            self.notes.append(f"{session.code.who}: {error}")
+        self.notes += session.notes
+        program.past = outcome_of(session)
+
+    def _over_with(self, program: FollowedProgram | None) -> None:
+        """Nobody runs it any more: there will be many of them, which are not to have memory to the end."""
+        if program is None or program.process in self.processes:
+            return
+        if program.session is not None:
+            program.session.take()
+            while program.session.waiting:
+                self._keep(program.session.convert())
+            self._forget(program)
+        self._let_go(program)
+
+    @staticmethod
+    def _let_go(program: FollowedProgram) -> None:
+        if program.process is not None:
+            with contextlib.suppress(GilkError):
+                program.process.close()
+            program.process = None
+
+    def _look(self) -> None:
+        """Nothing: ends, and programs that are executed, are news."""
+
+    def _over(self) -> bool:
+        return all(tree.fileno() < 0 for tree in self._trees.values())
+
+    # The report.
+
+    def _past(self) -> list[SessionOutcome]:
+        return [one.past for one in self._programs.values() if one.past is not None]
+
+    def _outcomes(self) -> list[SessionOutcome]:
+        return [*self._past(), *super()._outcomes()]
+
+    def counts(self) -> dict[str, int]:
+        return added([*(part.counts for part in self._past()), super().counts()])
+
+    def progress(self) -> Progress:
+        state, past = super().progress(), self._past()
+        state.hits += sum(sum(part.counts.values()) for part in past)
+        state.records += int(sum(part.numbers["records"] for part in past))
+        state.drops += int(sum(part.numbers["drops"] for part in past))
+        return state
+
+    def _about(self) -> About:
+        rows = tuple(row for part in self._past() for row in part.rows)
+        pids = tuple(dict.fromkeys(one.pid for one in self._programs.values()))
+        about = super()._about()
+        return replace(about, probes=(*rows, *about.probes), pids=pids)
+
+    def finish(self) -> Result:
+        """Follow nobody any more, then take everything out."""
+        for tree in self._trees.values():
+            tree.close()
+        return super().finish()
+
+    def _result(self) -> Result:
+        result = super()._result()
+        result.programs = [one.outcome() for one in self._programs.values()]
+        return result
+
+    def _leave(self) -> None:
+        for tree in self._trees.values():
+            tree.close()
+        for program in self._programs.values():
+            if program.process not in self.processes:
+                self._let_go(program)
+        super()._leave()

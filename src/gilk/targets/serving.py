@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The keeper's process: answers one client, and undoes everything when that client is gone. Where processes are
+followed that the client's begins, it answers for each of them, on a line of its own.
+
+Run as ``python -m gilk.targets.serving FD``, or in a fork of the client. It is in a process group of its own
+and ignores the terminal's signals, so that what kills the client does not
+reach it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from gilk.errors import GilkError
+from gilk.targets import launch, ptrace, wire
+from gilk.targets.apart import KEEPER, stand_apart
+from gilk.targets.server import Server
+from gilk.targets.tree import ProcessTree
+
+_TICK = 0.005  # seconds, for threads that were asked to stop and have not
+_LOOK = 0.1  # seconds, for processes that come to share the target's memory
+_SIGNALS = 128  # bytes of struct signalfd_siginfo
+_SIGNALFD4 = 289  # the system call
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Serving:
+    """Lines to clients, each about one process; and once a tree is followed, the line on which its client is told of
+    programs that are executed."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._tree = ProcessTree()
+        self._servers = [Server(channel, self._tree, self._follow)]
+        self._news: socket.socket | None = None
+        self._children = -1  # a signalfd, while a tree is followed
+
+    def serve(self) -> None:
+        """Until the client goes. Whatever else may be the end of us, everything is undone first."""
+        try:
+            while self._servers or self._news is not None:
+                self._turn()
+        finally:
+            self._end_following()
+            for server in self._servers:
+                server.part()
+
+    def _turn(self) -> None:
+        late = [server for server in self._servers if server.release_late()]
+        self._tree.pump()
+        self._tell()
+        lines = {server.channel.fileno(): server for server in self._servers}
+        others = [] if self._news is None else [self._news.fileno(), self._children]
+        there, _ = wire.ready([*lines, *others], seconds=_TICK if late else self._round())
+        if not there:
+            for server in self._servers:
+                server.look_around()
+        if self._children in there:
+            with contextlib.suppress(BlockingIOError):  # the kernel has taken it back
+                os.read(self._children, _SIGNALS)
+        if self._news is not None and self._news.fileno() in there:
+            self._hear_of_news()
+        for server in [lines[fd] for fd in there if fd in lines]:
+            self._hear(server)
+
+    def _round(self) -> float | None:
+        """Seconds until one looks around again; None where nothing of ours is in a target, and nobody is followed."""
+        return _LOOK if self._tree.followed or any(server.has_something_in_it for server in self._servers) else None
+
+    def _hear(self, server: Server) -> None:
+        try:
+            server.hear()
+        except (wire.ChannelClosed, launch.Abandoned):
+            self._servers.remove(server)
+            server.part()
+
+    # Following.
+
+    def _follow(self, line: socket.socket) -> None:
+        """Raises OSError."""
+        mask = ctypes.c_uint64(1 << signal.SIGCHLD - 1)
+        flags = os.O_CLOEXEC | os.O_NONBLOCK  # SFD_CLOEXEC, SFD_NONBLOCK
+        self._children = _libc.syscall(_SIGNALFD4, -1, ctypes.byref(mask), ctypes.sizeof(mask), flags)
+        if self._children < 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        self._news = line
+
+    def _tell(self) -> None:
+        news, self._tree.news = self._tree.news, []
+        if news and self._news is not None:
+            with self._while_there():
+                wire.send(self._news, news)
+
+    def _hear_of_news(self) -> None:
+        assert self._news is not None
+        with self._while_there():
+            (name, pid), fds = wire.receive(self._news)
+            if name == "pass":
+                self._tree.let_pass(pid)
+            elif name == "claim":
+                wire.send(self._news, self._claimed(pid, fds[0]))
+
+    def _claimed(self, pid: int, fd: int) -> tuple[bool, Any]:
+        """Whether the process can be answered for from now on, and else why not: it runs then."""
+        server = Server(socket.socket(fileno=fd), self._tree, self._follow)
+        try:
+            server.claim(pid)
+        except (GilkError, OSError, ptrace.Late) as error:
+            self._tree.let_pass(pid)
+            server.part()
+            return False, error
+        self._servers.append(server)
+        return True, None
+
+    @contextlib.contextmanager
+    def _while_there(self) -> Iterator[None]:
+        """Once nobody is told any more, nobody is followed any more."""
+        try:
+            yield
+        except wire.ChannelClosed:
+            self._end_following()
+
+    def _end_following(self) -> None:
+        if self._news is not None:
+            self._tree.let_go()
+            self._news.close()
+            self._news = None
+            os.close(self._children)
+            self._children = -1
+
+
+def serve(channel: socket.socket) -> NoReturn:
+    """In a process that is for this alone."""
+    stand_apart(KEEPER)
+    ptrace.be_told()
+    Serving(channel).serve()
+    os._exit(0)  # at once: whoever let go of us waits, and there is nothing left to be tidied
+
+
+def main() -> None:
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    channel.set_inheritable(False)  # it was handed down to us; what we launch is not to have it
+    serve(channel)
+
+
+if __name__ == "__main__":
+    main()

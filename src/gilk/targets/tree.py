@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Processes whose threads stay traced while they run, with all that they begin.
+
+So the kernel tells of each process that begins, has it traced from its first instruction on, and holds each program
+that is executed before its own. Without following, a tree is empty, and threads are traced only while they stand still.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+
+from gilk.errors import TargetError
+from gilk.targets import ptrace
+from gilk.targets.status import status_of
+from gilk.targets.thread import Thread
+from gilk.values import dataclass
+
+_BEGINNINGS = (ptrace.EVENT_FORK, ptrace.EVENT_VFORK, ptrace.EVENT_CLONE)
+_PATIENCE = 5.0  # seconds, for threads to stop that are let go
+_REST = 0.001  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """Process ``pid`` has executed a program, and stands before its first instruction. ``program`` is the number of the
+    program among those of the tree, ``parent`` that of the one before it in the process."""
+
+    pid: int
+    program: int
+    parent: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramEnded:
+    """No process runs this program any more."""
+
+    program: int
+
+
+@dataclass(frozen=True, slots=True)
+class TreeEnded:
+    """All processes have ended."""
+
+
+News = Executed | ProgramEnded | TreeEnded
+
+
+class ProcessTree:
+    """All calls come from one OS thread, as ptrace(2) demands. ``news`` are for the client, which takes them away."""
+
+    def __init__(self) -> None:
+        self.followed = False
+        self.news: list[News] = []
+        self._running: dict[int, int] = {}  # threads, with their processes
+        self._lent: dict[int, int] = {}  # those that somebody stops, or has stopped
+        self._held: set[int] = set()  # processes that have executed a program which nobody has claimed
+        self._programs: dict[int, int] = {}  # numbers, by process
+        self._ended: dict[int, int] = {}  # wait statuses of processes that may be asked for
+        self._last = 0
+
+    @property
+    def options(self) -> int:
+        """How threads are traced (PTRACE_SETOPTIONS)."""
+        return ptrace.O_TRACESYSGOOD | (ptrace.O_FOLLOW if self.followed else 0)
+
+    def follow(self, pid: int) -> None:
+        """Begin with a process, whose threads come to it by ``go_on``."""
+        self.followed = True
+        self._programs[pid] = self._last
+
+    # Threads that somebody stops.
+
+    def lend(self, tid: int, pid: int) -> bool:
+        """Whether a thread is traced already. Then it need only be asked to stop, and is the caller's until it goes on,
+        or is gone. Raises TargetError `no-such-process` for one of a program that has been executed since."""
+        if not self.followed:
+            return False
+        if pid in self._held:
+            raise TargetError("no-such-process", f"process {pid} has executed another program")
+        if self._running.pop(tid, None) is None and ptrace.tracer_of(tid) != os.getpid():
+            return False
+        self._lent[tid] = pid
+        return True
+
+    def go_on(self, thread: Thread, pid: int) -> None:
+        """Let a stopped thread run, and take it back. Raises ProcessLookupError when it was killed meanwhile."""
+        if thread.group_stop:  # it goes on standing still, as no thread does that is told to go on
+            ptrace.call(ptrace.DETACH, thread.tid, 0, thread.signal)
+            with contextlib.suppress(TargetError):
+                ptrace.seize(thread.tid, self.options)
+        else:
+            ptrace.call(ptrace.CONT, thread.tid, 0, thread.signal)
+        self._lent.pop(thread.tid, None)
+        self._running[thread.tid] = pid
+
+    def note(self, tid: int, status: int) -> bool:
+        """Note what the wait status of a thread says about the tree; whether the thread is still what it was."""
+        if not self.followed:
+            return True
+        if not os.WIFSTOPPED(status):
+            self._gone(tid, status)
+        elif status >> 16 in _BEGINNINGS:
+            with contextlib.suppress(ProcessLookupError):  # it was killed meanwhile, and the new one tells itself
+                self._meet(ptrace.event_message(tid), tid)
+        elif status >> 16 == ptrace.EVENT_EXEC:
+            self._executed(tid)
+            return False
+        return True
+
+    def _meet(self, tid: int, maker: int) -> None:
+        """A new thread. It may have been met by somebody who stops the process."""
+        pid = _process_of(tid)
+        if pid not in self._programs:
+            parent = self._running.get(maker) or self._lent.get(maker) or maker
+            self._programs[pid] = self._programs.get(parent, self._last)
+        if tid not in self._running and tid not in self._lent:
+            self._running[tid] = pid
+
+    def _executed(self, pid: int) -> None:
+        """The threads of the old program are gone."""
+        for known in (self._running, self._lent):
+            for tid in [tid for tid, process in known.items() if process == pid]:
+                del known[tid]
+        self._held.add(pid)
+        before = self._programs.get(pid, 0)
+        self._last += 1
+        self._programs[pid] = self._last
+        self.news.append(Executed(pid, self._last, before))
+        self._left(before)
+
+    def _gone(self, tid: int, status: int) -> None:
+        self._running.pop(tid, None)
+        self._lent.pop(tid, None)
+        self._held.discard(tid)
+        program = self._programs.pop(tid, None)
+        if program is not None:
+            self._ended[tid] = status
+            self._left(program)
+            if not self._programs:
+                self.news.append(TreeEnded())
+
+    def _left(self, program: int) -> None:
+        if program not in self._programs.values():
+            self.news.append(ProgramEnded(program))
+
+    def status_of(self, pid: int) -> int | None:
+        """The wait status of a process that has ended."""
+        return self._ended.get(pid)
+
+    # Programs that were executed.
+
+    def claim(self, pid: int) -> None:
+        """Have a held process stand as one that was launched does. Raises TargetError `no-such-process`."""
+        if pid not in self._held:
+            raise TargetError("no-such-process", f"process {pid} has ended")
+        self._held.discard(pid)
+        self._lent[pid] = pid
+
+    def let_pass(self, pid: int) -> None:
+        """Let a held process run."""
+        if pid in self._held:
+            self._held.discard(pid)
+            with contextlib.suppress(ProcessLookupError):
+                ptrace.call(ptrace.CONT, pid, 0, 0)
+            self._running[pid] = pid
+
+    # Between requests.
+
+    def pump(self) -> None:
+        """Let the threads go on that have stopped by themselves."""
+        seen: set[int] = set()
+        while fresh := {*self._running, *self._held} - seen:  # also those met on the way: the kernel has told of them
+            seen |= fresh
+            for tid in fresh:
+                self._go_on_if_stopped(tid)
+
+    def _go_on_if_stopped(self, tid: int) -> None:
+        try:
+            status = ptrace.stopped(tid)
+        except ProcessLookupError:
+            self._gone(tid, 0)
+            return
+        if status is not None and self.note(tid, status) and os.WIFSTOPPED(status):
+            with contextlib.suppress(ProcessLookupError):
+                _pass_on(tid, status)
+
+    # The end.
+
+    def let_go(self) -> None:
+        """Trace nobody any more but those that are stopped for somebody. Threads that do not stop in time are traced,
+        and run, until this process ends."""
+        if not self.followed:
+            return
+        for pid in tuple(self._held):
+            with contextlib.suppress(ProcessLookupError):
+                ptrace.call(ptrace.DETACH, pid, 0, 0)
+        self._held.clear()
+        asked: set[int] = set()
+        deadline = time.monotonic() + _PATIENCE
+        while self._running and time.monotonic() < deadline:
+            for tid in [tid for tid in self._running if tid not in asked]:
+                asked.add(tid)
+                with contextlib.suppress(ProcessLookupError):
+                    ptrace.call(ptrace.INTERRUPT, tid)
+            if not [tid for tid in tuple(self._running) if self._let_go_if_stopped(tid)]:
+                time.sleep(_REST)
+        self.followed = False
+
+    def _let_go_if_stopped(self, tid: int) -> bool:
+        try:
+            status = ptrace.stopped(tid)
+        except ProcessLookupError:
+            self._gone(tid, 0)
+            return True
+        if status is None:
+            return False
+        self.note(tid, status)
+        if os.WIFSTOPPED(status):
+            number = 0 if status >> 16 or ptrace.is_syscall_stop(status) else os.WSTOPSIG(status)
+            with contextlib.suppress(ProcessLookupError):
+                ptrace.call(ptrace.DETACH, tid, 0, number)
+            self._running.pop(tid, None)
+            self._held.discard(tid)
+        return True
+
+
+def _pass_on(tid: int, status: int) -> None:
+    """Raises ProcessLookupError."""
+    number = os.WSTOPSIG(status)
+    if ptrace.is_event_stop(status) and number != ptrace.SIGTRAP:
+        ptrace.call(ptrace.LISTEN, tid)  # a stopped job stays stopped, and SIGCONT wakes it
+    elif status >> 16 or ptrace.is_syscall_stop(status):
+        ptrace.call(ptrace.CONT, tid, 0, 0)
+    else:
+        ptrace.call(ptrace.CONT, tid, 0, number)
+
+
+def _process_of(tid: int) -> int:
+    with contextlib.suppress(OSError):
+        return int(status_of(tid).get(b"Tgid", tid))
+    return tid

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A tree of processes that is followed, as the client sees it: programs that they execute come to it, each before its
+first instruction, to be instrumented or to be let pass."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator, Sequence
+
+from gilk.errors import TargetError
+from gilk.targets import wire
+from gilk.targets.meeting import rendezvous
+from gilk.targets.process import KeeperClient, Process
+from gilk.targets.spawning import Spawned
+from gilk.targets.tree import Executed, News
+
+_PATIENCE = 120.0  # seconds for an answer
+
+
+class TreeClient:
+    """All that ``process`` begins from now on. Close it before the sessions: nobody is followed from then on.
+
+    Raises TargetError `follow-alone` where others have a part in the process, and as any change does.
+    """
+
+    def __init__(self, process: Process) -> None:
+        if process.meeting.is_over:
+            process.meeting = rendezvous(process.pid)
+        if process.meeting.line is not None:
+            raise TargetError(
+                "follow-alone",
+                f"process {process.pid} is in another session of gilk, and who follows has to be the first",
+                "end that one first, or leave out --follow",
+            )
+        self.keeper = process.keeper.pid
+        self._line, theirs = socket.socketpair()
+        self._line.settimeout(_PATIENCE)
+        self._waiting: list[News] = []
+        self.lost = False  # the keeper has gone, and nobody is followed any more
+        try:
+            process.keeper.follow(theirs.fileno())
+        except BaseException:
+            self._line.close()
+            raise
+        finally:
+            theirs.close()
+
+    def fileno(self) -> int:
+        """-1 once it is closed, or the keeper has gone."""
+        return self._line.fileno()
+
+    def look(self) -> Sequence[News]:
+        """The news since the last time."""
+        with self._while_there():
+            while self.fileno() >= 0 and wire.readable(self.fileno(), 0):
+                self._waiting += wire.receive(self._line)[0]
+        news, self._waiting = self._waiting, []
+        return news
+
+    def claim(self, executed: Executed) -> Process:
+        """The process, as one that was launched: it waits before its program's first instruction.
+
+        Raises TargetError; then it runs, if it is still there.
+        """
+        channel, theirs = socket.socketpair()
+        try:
+            self._send(("claim", executed.pid), (theirs.fileno(),))
+            good, error = self._answer()
+            if not good:
+                raise error
+            ended = os.pidfd_open(self.keeper)
+        except BaseException:
+            channel.close()
+            raise
+        finally:
+            theirs.close()
+        keeper = KeeperClient(made=Spawned(self.keeper, channel, ended, lambda: None))
+        return Process(keeper, executed.pid, launched=True)
+
+    def let_pass(self, executed: Executed) -> None:
+        with contextlib.suppress(TargetError):
+            self._send(("pass", executed.pid))
+
+    def _send(self, words: tuple[str, int], fds: tuple[int, ...] = ()) -> None:
+        with self._while_there():
+            if self.fileno() >= 0:
+                wire.send(self._line, words, fds)
+                return
+        raise TargetError("keeper-gone", "the process that holds the target has gone")
+
+    def _answer(self) -> tuple[bool, TargetError]:
+        """The answer to a claim; news may come before it."""
+        with self._while_there():
+            while True:
+                said, _ = wire.receive(self._line)
+                if isinstance(said, tuple):
+                    return said
+                self._waiting += said
+        raise TargetError("keeper-gone", "the process that holds the target has gone")
+
+    @contextlib.contextmanager
+    def _while_there(self) -> Iterator[None]:
+        try:
+            yield
+        except (wire.ChannelClosed, TimeoutError):
+            self._line.close()
+            self.lost = True
+
+    def close(self) -> None:
+        """Follow nobody any more; when it is done, nobody but those with probes is traced."""
+        if self.fileno() >= 0:
+            with contextlib.suppress(OSError):
+                self._line.shutdown(socket.SHUT_WR)
+                while wire.readable(self.fileno(), _PATIENCE) and self._line.recv(1 << 16):
+                    pass
+            self._line.close()

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Programs that a process and its descendants execute while nobody follows them: those that are seen by looking now and
+then, by which others that ran for a moment only are missed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+from gilk.targets.maps import program_of
+from gilk.targets.selecting import is_instrumented
+
+_EVERY = 0.05  # seconds between looks, at the least
+_REST = 20  # times as long as a look has taken, before the next: where there are many threads, it takes long
+_YOUNG = 1.0  # seconds in which a new process is looked at each time; then it is every so long
+_NAMED = 5
+
+
+class Unseen:
+    """Children that ``pid`` forks are instrumented as it is, until they execute a program. If it is not, nothing is
+    looked at."""
+
+    def __init__(self, pid: int, now: Callable[[], float] = time.monotonic) -> None:
+        self._pid, self._now = pid, now
+        self._program = program_of(pid)
+        self._active = is_instrumented(pid)
+        self._known: dict[int, float] = {}  # processes with our code in them, and when to look at them again
+        self._since: dict[int, float] = {}
+        self._executed: dict[int, str] = {}  # processes without, by what they were when that was seen
+        self._due = 0.0
+
+    def look(self) -> None:
+        """To be called often."""
+        now = self._now()
+        if not self._active or now < self._due:
+            return
+        began = time.perf_counter()
+        program = program_of(self._pid)
+        if program and program != self._program:
+            self._executed[self._pid] = program
+        for pid in self._begun():
+            self._look_at(pid, now)
+        self._due = now + max(_EVERY, _REST * (time.perf_counter() - began))
+
+    def _begun(self) -> set[int]:
+        """All processes that were begun, directly or not; those seen once also when their parents have gone."""
+        found, left = set[int](), {self._pid, *self._since}
+        while left:
+            fresh = set(_children(left.pop())) - found
+            found |= fresh
+            left |= fresh - self._since.keys()
+        for gone in [pid for pid in self._since if pid not in found and not os.path.exists(f"/proc/{pid}")]:
+            del self._since[gone]
+            self._known.pop(gone, None)
+        return found | self._since.keys()
+
+    def _look_at(self, pid: int, now: float) -> None:
+        since = self._since.setdefault(pid, now)
+        if pid in self._executed or now < self._known.get(pid, 0.0):
+            return
+        self._known[pid] = now if now - since < _YOUNG else now + _YOUNG
+        if not is_instrumented(pid) and (program := program_of(pid)):
+            self._executed[pid] = program
+
+    @property
+    def remark(self) -> str:
+        """A sentence about the programs that are not seen; '' where there are none, as far as one knows."""
+        return remark(self._executed.values())
+
+
+def _children(pid: int) -> Iterator[int]:
+    try:
+        for name in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{name}/children", "rb", buffering=0) as file:
+                yield from map(int, file.read().split())
+    except OSError:
+        return
+
+
+def remark(programs: Iterable[str]) -> str:
+    names = [path.rpartition("/")[2] for path in programs]
+    if not names:
+        return ""
+    distinct = list(dict.fromkeys(names))
+    more = f" and {len(distinct) - _NAMED} more" if len(distinct) > _NAMED else ""
+    which = "program was executed that is" if len(names) == 1 else "programs were executed that are"
+    return f"at least {len(names)} {which} not seen here: {', '.join(distinct[:_NAMED])}{more}"

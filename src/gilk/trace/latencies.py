@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The times of calls as they come: histograms that grow, however long that lasts, and take no more memory.
+
+An entry whose return has not come yet is kept until it comes, with the last gap of each thread.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from gilk.trace.calls import match, pair
+from gilk.trace.probes import RecordKind
+
+OCTAVES = 64  # bucket n has the times of n bits: 0 for 0, n for [2**(n-1), 2**n) ns
+_MOST_OPEN = 100_000  # entries that are kept; the oldest are given up
+_FINE = 16  # parts of a bucket, by which percentiles are told
+
+
+class Latencies:
+    """``add`` takes samples of a session, in the order in which they come."""
+
+    def __init__(self) -> None:
+        self.calls: dict[str, NDArray[np.int64]] = {}  # by function: OCTAVES * _FINE counts
+        self.total: dict[str, int] = {}
+        self._open: pa.Table | None = None
+
+    def add(self, samples: pa.Table) -> None:
+        if not samples.num_rows:
+            return
+        tables = [samples] if self._open is None else [self._open, samples]
+        table = pa.concat_tables(tables, promote_options="default").unify_dictionaries()
+        table = table.take(pa.array(np.argsort(np.asarray(table["time"]), kind="stable"))).combine_chunks()
+        found = pair(table).table
+        for name in found["function"].unique().to_pylist():
+            mine = np.asarray(found.filter(pc.equal(found["function"], name))["duration"])
+            self._count(name or "?", np.maximum(mine, 0))
+        self._keep(table)
+
+    def _count(self, name: str, durations: NDArray[np.int64]) -> None:
+        counts = self.calls.setdefault(name, np.zeros(OCTAVES * _FINE, np.int64))
+        counts += np.bincount(_places(durations), minlength=len(counts))
+        self.total[name] = self.total.get(name, 0) + int(durations.sum())
+
+    def _keep(self, table: pa.Table) -> None:
+        found = match(table)
+        rows = found.rows[found.open][-_MOST_OPEN:]
+        kept = np.sort(np.concatenate([rows, _last_gaps(table)])) if len(rows) else rows
+        self._open = table.take(pa.array(kept)) if len(kept) else None
+
+    def octaves(self, name: str) -> list[int]:
+        """Calls of that function, by the number of bits of their time."""
+        found: list[int] = self.calls[name].reshape(OCTAVES, _FINE).sum(axis=1).tolist()
+        return found
+
+    def about(self, name: str, percent: int) -> int:
+        """The time in ns that so many in a hundred calls do not exceed, to within a sixteenth of it."""
+        counts = self.calls[name]
+        wanted = -(-percent * int(counts.sum()) // 100)
+        return _upper(int(np.searchsorted(np.cumsum(counts), max(wanted, 1))))
+
+
+def _last_gaps(table: pa.Table) -> NDArray[np.int64]:
+    """The row of each thread's last gap."""
+    gaps = np.flatnonzero(np.asarray(pc.equal(table["kind"], str(RecordKind.GAP)).fill_null(False)))
+    threads = zip(np.asarray(table["pid"])[gaps].tolist(), np.asarray(table["tid"])[gaps].tolist(), strict=True)
+    return np.array(list(dict(zip(threads, gaps.tolist(), strict=True)).values()), np.int64)
+
+
+def _places(durations: NDArray[np.int64]) -> NDArray[np.int64]:
+    bits = np.zeros(len(durations), np.int64)
+    left = durations.copy()
+    for shift in (32, 16, 8, 4, 2, 1):
+        big = left >= np.int64(1) << shift
+        bits[big] += shift
+        left[big] >>= shift
+    bits += durations > 0
+    low = np.where(bits > 0, np.int64(1) << np.maximum(bits - 1, 0), 0)
+    fine = np.where(low >= _FINE, (durations - low) // np.maximum(low // _FINE, 1), durations - low)
+    return bits * _FINE + np.minimum(fine, _FINE - 1)
+
+
+def _upper(place: int) -> int:
+    """The highest time of a place."""
+    bits, fine = divmod(place, _FINE)
+    low = 1 << bits >> 1
+    return low + (fine + 1) * (low // _FINE) - 1 if low >= _FINE else low + fine

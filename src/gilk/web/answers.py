@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Handlers are given JSON and give JSON back, and errors with their slugs."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from gilk.errors import GilkError
+from gilk.web.children import ToldError
+
+Json = dict[str, Any]
+Handler = Callable[[Request], Awaitable[Json]]
+_LONGEST: Final = 1 << 20  # bytes of a request
+
+
+def answering(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    """The endpoint: what the handler returns as JSON, or its error."""
+
+    @functools.wraps(handler)
+    async def endpoint(request: Request) -> Response:
+        try:
+            return JSONResponse(await handler(request))
+        except ToldError as error:
+            return failed(error)
+        except GilkError as error:
+            return failed(ToldError(error.slug, error.message, error.hint))
+
+    return endpoint
+
+
+def failed(error: ToldError) -> Response:
+    told = {"slug": error.slug, "message": error.message, "hint": error.hint}
+    return JSONResponse({"error": told}, error.status)
+
+
+async def not_routed(_request: Request, error: Exception) -> Response:
+    """For an address that leads nowhere, and a method that it does not have."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    return failed(ToldError("no-such-page", "there is nothing at this address", "", status))
+
+
+async def given(request: Request, **kinds: type) -> Json:
+    """The members of the object that was sent: these and no others. Raises ToldError `bad-request`."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > _LONGEST:
+            raise ToldError("bad-request", "the request is too long", "", 413)
+    try:
+        found = json.loads(bytes(body))
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or set(found) != set(kinds):
+        raise ToldError("bad-request", f"the request is not an object of {', '.join(kinds)}")
+    for name, kind in kinds.items():
+        if type(found[name]) is not kind:
+            raise ToldError("bad-request", f"{name} is not of type {kind.__name__}")
+    return found
+
+
+def whole_number(text: str) -> int:
+    """Raises ToldError `bad-request`."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise ToldError("bad-request", f"{text!r} is no number")
+    return int(text)

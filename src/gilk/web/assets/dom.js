@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Elements. All that comes from a target is text: nothing here makes markup of a text.
+
+const SVG = "http://www.w3.org/2000/svg";
+const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+const LONGEST = 2000;
+
+// Control characters, and those that turn the direction of writing, as escapes.
+export function plain(text) {
+  const short = String(text);
+  const cut = short.length > LONGEST ? short.slice(0, LONGEST) + "…" : short;
+  return cut.replace(HIDDEN, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+function fill(element, facts, children) {
+  for (const [name, value] of Object.entries(facts ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "value") element.value = value;
+    else if (name === "checked") element.checked = value;
+    else element.setAttribute(name, value === true ? "" : plain(value));
+  }
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    element.append(child instanceof Node ? child : document.createTextNode(plain(child)));
+  }
+  return element;
+}
+
+export function h(name, facts, ...children) {
+  return fill(document.createElement(name), facts, children);
+}
+
+export function s(name, facts, ...children) {
+  return fill(document.createElementNS(SVG, name), facts, children);
+}
+
+export function show(place, ...children) {
+  place.replaceChildren(...children.flat(Infinity).filter((child) => child instanceof Node));
+}
+
+export function number(value) {
+  return value.toLocaleString("en-US").replaceAll(",", "\u202f");
+}
+
+// 1 234 567 as 1.23 M; the whole number is for the title.
+export function short(value) {
+  for (const [size, unit] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+    if (value >= size) return `${(value / size).toPrecision(3)} ${unit}`;
+  }
+  return String(Math.round(value));
+}
+
+export function duration(ns) {
+  for (const [size, unit] of [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]]) {
+    if (ns >= size) return `${(ns / size).toPrecision(3)} ${unit}`;
+  }
+  return `${ns} ns`;
+}
+
+export function hex(address) {
+  return `0x${BigInt(address).toString(16)}`;
+}
+
+export function plural(count, noun) {
+  return `${number(count)} ${count === 1 ? noun : noun + (noun.endsWith("s") ? "es" : "s")}`;
+}
+
+// A table: columns are [heading, class, (row) => child].
+export function table(caption, columns, rows) {
+  return h("table", null,
+    h("caption", { class: "unseen" }, caption),
+    h("thead", null, h("tr", null, columns.map(([heading, kind]) => h("th", { class: kind, scope: "col" }, heading)))),
+    h("tbody", null, rows.map((row) =>
+      h("tr", null, columns.map(([, kind, cell]) => h("td", { class: kind }, cell(row)))))));
+}

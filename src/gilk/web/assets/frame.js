@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// What every page has: the top line, errors, notices, and commands to copy.
+
+import { h, plain, show } from "./dom.js";
+import { get, post } from "./talk.js";
+
+export function again() {
+  dispatchEvent(new Event("gilk-again"));
+}
+
+export function goTo(address) {
+  dispatchEvent(new CustomEvent("gilk-go", { detail: address }));
+}
+
+const PAGES = [["/", "Overview"], ["/doctor", "Doctor"], ["/help", "Help"], ["/about", "About"]];
+
+export function top() {
+  const here = location.pathname;
+  show(document.getElementById("top"),
+    h("nav", { "aria-label": "Pages" },
+      h("span", { class: "name" }, "gilk"),
+      PAGES.map(([path, name]) =>
+        h("a", { href: path, "aria-current": here === path ? "page" : null }, name))),
+    h("button", { class: "out", onclick: allOut, title: "Takes every instrument out of every process" }, "Everything out"));
+}
+
+async function allOut() {
+  try {
+    const { sessions } = await post("/end", {});
+    const ended = sessions.filter((each) => each.report);
+    const wrong = ended.filter((each) => each.report.restored === false);
+    notice(wrong.length
+      ? `Everything is out. The code of ${wrong.map((each) => each.title).join(", ")} is NOT what it was.`
+      : "Everything is out, and the code is what it was.");
+    again();
+  } catch (error) {
+    notice(`${error.message} (${error.slug})`);
+  }
+}
+
+let noticed = 0;
+
+export function notice(text) {
+  noticed = Date.now();
+  show(document.getElementById("notice"), h("p", null, text));
+}
+
+// A notice of an earlier page is gone; one about how the reader came to this page stays for this one.
+export function forgetNotice() {
+  if (Date.now() - noticed > 2000) show(document.getElementById("notice"));
+}
+
+// An error: what, what to do, and its paragraph of the documentation.
+export function refused(error) {
+  const place = h("div");
+  const more = h("button", { onclick: async () => {
+    try {
+      const found = await get(`/help.json?page=errors&at=${encodeURIComponent(error.slug)}`);
+      show(place, h("p", null, found.text || "The documentation has no paragraph about it."));
+    } catch (trouble) {
+      show(place, h("p", null, trouble.message));
+    }
+  } }, `What is ${error.slug}?`);
+  return h("section", { class: "refused", role: "alert" },
+    h("h1", null, error.slug ? "That was refused" : "Something is wrong here"),
+    h("p", null, error.message, error.slug ? ` (${error.slug})` : ""),
+    error.hint ? h("p", null, error.hint) : null,
+    error.slug ? more : null, place);
+}
+
+// The same on the command line, and in Python.
+export function command(line, python) {
+  return h("details", { class: "command" },
+    h("summary", null, "As a command"),
+    h("pre", { tabindex: 0, "aria-label": "Command line" }, line),
+    python ? h("pre", { tabindex: 0, "aria-label": "Python" }, python) : null,
+    h("button", { onclick: () => navigator.clipboard?.writeText(plain(line)) }, "Copy the command"));
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// One function: its blocks as a graph. The strip at the top of a block is the point before it, the one at the bottom the
+// point after it; both are buttons. Blocks that are being counted have their hits in words and as a colour.
+
+import { h, hex, number, plural, s, short, show } from "./dom.js";
+import { command, notice } from "./frame.js";
+import { chosen, sessionsOf, toggle, whenChosen } from "./pane.js";
+import { follow, get } from "./talk.js";
+
+const INSTRUMENTS = ["count", "stamp", "args", "regs"];
+const STEP = 1.25;
+const ZOOMS = [0.1, 3];
+const HEATS = 6;
+
+export async function func(place, id) {
+  const asked = new URLSearchParams(location.search);
+  const image = asked.get("image") ?? "";
+  const words = new URLSearchParams({ at: asked.get("at") ?? asked.get("name") ?? "" });
+  if (image) words.set("image", image);
+  const found = await get(`/target/${id}/function.json?${words}`);
+  const name = image ? `${image}:${found.function}` : found.function;
+  const instrument = h("select", { id: "instrument" }, INSTRUMENTS.map((each) => h("option", { value: each }, each)));
+  const pick = (where, what) => toggle(id, `${name}:${where}=${what ?? instrument.value}`);
+  const graph = drawn(found, (where) => pick(where));
+  const scroll = h("div", { class: "graph", tabindex: 0, role: "region", "aria-label": "Blocks of the function" }, graph.svg);
+  let zoom = fitting(found.layout.width);
+
+  function scaled() {
+    graph.svg.setAttribute("width", Math.round(found.layout.width * zoom));
+    graph.svg.setAttribute("height", Math.round(found.layout.height * zoom));
+  }
+  const nearer = (factor) => () => {
+    zoom = Math.min(ZOOMS[1], Math.max(ZOOMS[0], zoom * factor));
+    scaled();
+  };
+  scaled();
+  const marked = () => graph.mark(chosen(id), name);
+  marked();
+
+  show(place,
+    h("h1", null, found.shown),
+    h("p", null, `${found.image}, ${hex(found.start)}, ${plural(found.end - found.start, "byte")}, ${plural(found.blocks.length, "block")}. `,
+      h("a", { href: `/target/${id}/symbols${image ? `?image=${encodeURIComponent(image)}` : ""}` }, "All functions of the image")),
+    h("p", { class: "acts" },
+      h("button", { onclick: () => pick("entry", "count") }, "Count calls"),
+      h("button", { onclick: () => pick("entry", "time") }, "Time calls"),
+      h("button", { onclick: () => pick("blocks", "count") }, "Count every block")),
+    h("p", { class: "field" }, h("label", { for: "instrument" }, "A click on the upper or lower strip of a block picks that point for"), instrument),
+    h("p", { class: "acts" },
+      h("button", { onclick: nearer(1 / STEP), "aria-label": "Smaller" }, "−"),
+      h("button", { onclick: nearer(STEP), "aria-label": "Larger" }, "+"),
+      h("span", { class: "key" }, "edges: ", h("span", { class: "taken" }, "taken"), ", ", h("span", { class: "not-taken" }, "not taken"),
+        ", dashed: back to an earlier block. Colour of a counted block: each step is half as many hits.")),
+    legend(found.reasons),
+    graph.status, scroll, command(found.command));
+  scroll.scrollLeft = Math.max(0, (found.layout.boxes[0][0] + found.layout.boxes[0][2] / 2) * zoom - scroll.clientWidth / 2);
+  const still = whenChosen(marked);
+  const watched = await watch(id, found, graph);
+  return () => {
+    still();
+    watched();
+  };
+}
+
+// As large as it is; smaller, if then it fits, and can be read.
+function fitting(width) {
+  const room = document.documentElement.clientWidth - 64;
+  return width <= room ? 1 : Math.max(0.7, room / width);
+}
+
+function legend(reasons) {
+  const rows = Object.entries(reasons);
+  if (!rows.length) return null;
+  return h("details", { class: "hint" }, h("summary", null, "Why some points are refused"),
+    h("dl", null, rows.map(([name, text]) => [h("dt", null, name), h("dd", null, text)])));
+}
+
+function drawn(found, picked) {
+  const { layout } = found;
+  const svg = s("svg", { viewBox: `0 0 ${layout.width} ${layout.height}`, "aria-label": `${plural(found.blocks.length, "block")} of ${found.shown}`, role: "group" },
+    s("defs", null, s("marker", { id: "head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8, orient: "auto" },
+      s("path", { d: "M0 0 8 4 0 8z" }))));
+  for (const route of layout.routes) {
+    svg.append(s("path", { class: `edge ${route.kind}${route.back ? " back" : ""}`, "marker-end": "url(#head)",
+      d: `M${route.points.map(([x, y]) => `${x} ${y}`).join(" ")}` }));
+  }
+  const strips = new Map();
+  const boxes = found.blocks.map((block, number_) => {
+    const [x, y, width, height] = layout.boxes[number_];
+    const rect = s("rect", { class: "block", x, y, width, height });
+    const hits = s("text", { class: "hits", x: x + width - 8, y: y + 13, "text-anchor": "end" });
+    const group = s("g", null, rect,
+      layout.texts[number_].map((text, line) =>
+        s("text", { x: x + 8, y: y + layout.edge + layout.line * line + 13 }, text)),
+      strip(found, block, "pre", x, y, width, layout.edge, strips, picked),
+      strip(found, block, "post", x, y + height - layout.edge, width, layout.edge, strips, picked), hits);
+    svg.append(group);
+    return { group, hits };
+  });
+  const status = h("p", { role: "status", class: "counted" });
+  return {
+    svg, status,
+    mark(requests, name) {
+      for (const [where, element] of strips) {
+        const on = requests.some((each) => each.startsWith(`${name}:${where}=`)
+          || (where.endsWith(":pre") && each.startsWith(`${name}:blocks=`)));
+        element.classList.toggle("chosen", on);
+        element.setAttribute("aria-pressed", on);
+      }
+    },
+    heat(counts) {
+      const most = Math.max(1, ...counts.filter((each) => each !== undefined));
+      counts.forEach((count, index) => {
+        const { group, hits } = boxes[index];
+        const level = count ? Math.max(1, HEATS - Math.floor(Math.log2(most / count))) : 0;
+        group.setAttribute("class", count === undefined ? "" : `heat${level}`);
+        hits.textContent = count === undefined ? "" : short(count);
+      });
+    },
+  };
+}
+
+function strip(found, block, side, x, y, width, height, strips, picked) {
+  const point = block.points[side];
+  const where = `@${block.index}:${side}`;
+  const word = point.tactic ?? `refused: ${point.refused}`;
+  const act = (event) => {
+    if (event.type === "keydown" && event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    if (point.refused) notice(`${where} is refused: ${point.refused}: ${found.reasons[point.refused]}. ${nearest(found, block, side)}`);
+    else picked(where);
+  };
+  const pad = block.landing_pad && side === "pre" ? "  landing pad" : "";
+  const element = s("g", { class: point.refused ? "point refused" : "point", role: "button", tabindex: 0,
+    "aria-label": `${where}, ${word}`, "aria-pressed": "false", onclick: act, onkeydown: act },
+  s("rect", { x: x + 1, y: y + 1, width: width - 2, height: height - 2 }),
+  s("text", { x: x + 8, y: y + 13 }, `${where}  ${word}${pad}`));
+  strips.set(where, element);
+  return element;
+}
+
+function nearest(found, block, side) {
+  const other = side === "pre" ? "post" : "pre";
+  if (block.points[other].tactic) return `@${block.index}:${other} would do.`;
+  const next = found.edges.filter((edge) => edge.from === block.index).map((edge) => found.blocks[edge.to])
+    .find((each) => each.points.pre.tactic);
+  return next ? `@${next.index}:pre would do, if only this block leads there.` : "";
+}
+
+// Counts of the sessions of this target that count blocks of this function.
+async function watch(id, found, graph) {
+  const sessions = (await sessionsOf(id)).filter((each) => each.requests.some((request) => request.includes(`${found.function}:`)));
+  if (!sessions.length) return () => undefined;
+  return follow(sessions[0].number, (state) => {
+    const counts = found.blocks.map((block) => {
+      const name = `${found.image}:${found.function}`;
+      const entry = block.index === 0 ? state.counts?.[`${name}:entry`] : undefined;
+      return state.counts?.[`${name}:@${block.index}:pre`] ?? entry;
+    });
+    graph.heat(counts);
+    graph.status.replaceChildren(
+      h("a", { href: `/session/${state.number}` }, `Session ${state.number}`),
+      ` ${state.end ? `is over: ${state.end}` : "goes on"}: ${number(state.hits ?? 0)} hits, ${number(state.drops ?? 0)} records dropped.`);
+  });
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Which page is shown follows from the address alone.
+
+import { h, show } from "./dom.js";
+import { admitted } from "./talk.js";
+import { forgetNotice, refused, top } from "./frame.js";
+import { overview } from "./overview.js";
+import { target, symbols } from "./target.js";
+import { func } from "./function.js";
+import { session } from "./session.js";
+import { about, doctor, help } from "./papers.js";
+import { program } from "./d.js";
+import { pane } from "./pane.js";
+
+const PAGES = [
+  [/^\/$/, overview],
+  [/^\/doctor$/, doctor],
+  [/^\/help(?:\/(.*))?$/, help],
+  [/^\/about$/, about],
+  [/^\/target\/([^/]+)$/, target],
+  [/^\/target\/([^/]+)\/symbols$/, symbols],
+  [/^\/target\/([^/]+)\/function$/, func],
+  [/^\/target\/([^/]+)\/d$/, program],
+  [/^\/session\/(\d+)$/, session],
+];
+
+let leave = null;
+
+async function render() {
+  if (leave) leave();
+  leave = null;
+  const place = document.getElementById("main");
+  const [match, page] = found();
+  top();
+  forgetNotice();
+  pane(match && location.pathname.startsWith("/target/") ? match[1] : null);
+  if (!page) return show(place, h("h1", null, "There is no such page"), h("p", null, h("a", { href: "/" }, "Overview")));
+  document.body.dataset.ready = "no";
+  try {
+    leave = (await page(place, ...match.slice(1))) ?? null;
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    show(place, refused(error));
+  }
+  const heading = place.querySelector("h1");
+  document.title = heading ? `${heading.textContent} – gilk` : "gilk";
+  document.body.dataset.ready = "yes";
+}
+
+function found() {
+  for (const [pattern, page] of PAGES) {
+    const match = pattern.exec(location.pathname);
+    if (match) return [match, page];
+  }
+  return [null, null];
+}
+
+export function go(address) {
+  history.pushState(null, "", address);
+  render().then(() => document.getElementById("main").focus());
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[href^='/']");
+  if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  go(link.getAttribute("href"));
+});
+addEventListener("popstate", render);
+addEventListener("gilk-go", (event) => go(event.detail));
+addEventListener("gilk-again", render);
+
+try {
+  if (await admitted()) await render();
+  else throw Object.assign(new Error("This window needs a key"), {
+    slug: "no-token", hint: "Open the address that `gilk web` has printed: it is good once, and for a minute.",
+  });
+} catch (error) {
+  show(document.getElementById("main"), refused(error));
+  document.body.dataset.ready = "yes";
+}

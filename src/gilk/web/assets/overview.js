@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// What there is: sessions under way, and processes, programs and the kernel to choose from.
+
+import { h, plural, show, table } from "./dom.js";
+import { get } from "./talk.js";
+import { sessionRows } from "./session.js";
+
+export async function overview(place) {
+  const found = await get("/index.json");
+  const query = new URLSearchParams(location.search).get("q") ?? "";
+  const rows = h("div");
+  const field = h("input", { type: "search", id: "which", value: query, autocomplete: "off", spellcheck: "false",
+    oninput: () => {
+      history.replaceState(null, "", field.value ? `/?q=${encodeURIComponent(field.value)}` : "/");
+      listed();
+    } });
+
+  function listed() {
+    const words = field.value.toLowerCase();
+    const shown = found.processes.filter((one) => `${one.pid} ${one.names.join(" ")}`.toLowerCase().includes(words));
+    const files = found.programs.filter((one) => one.path.toLowerCase().includes(words));
+    show(rows, shown.length ? processes(shown) : h("p", null, "No such process is within the window's reach."),
+      found.programs.length ? h("h2", null, "Programs") : null, files.length ? programs(files) : null,
+      found.programs_left_out ? h("p", null, `and ${plural(found.programs_left_out, "file")} that the list has no room for`) : null);
+  }
+  listed();
+  show(place,
+    h("h1", null, "gilk on this machine"),
+    h("section", { "aria-labelledby": "sessions" }, h("h2", { id: "sessions" }, "Sessions"),
+      found.sessions.length ? sessionRows(found.sessions)
+        : h("p", null, "None. Choose a process, then a function, and put an instrument into it.")),
+    h("section", { "aria-labelledby": "processes" }, h("h2", { id: "processes" }, "Processes"),
+      h("p", { class: "field" }, h("label", { for: "which" }, found.programs.length ? "Name, number or file" : "Name or number"), field), rows),
+    found.kernel ? h("p", null, h("a", { href: "/target/kernel/symbols?image=kernel" }, "The kernel of this machine")) : null);
+}
+
+function processes(shown) {
+  return table(plural(shown.length, "process"), [
+    ["Name", "", (one) => h("a", { href: `/target/${one.id}/symbols` }, one.names.join(", "))],
+    ["Number", "", (one) => one.pid],
+    ["Libraries", "", (one) => h("a", { href: `/target/${one.id}`, "aria-label": `Libraries of ${one.names[0]} ${one.pid}` }, "libraries")],
+  ], shown);
+}
+
+function programs(shown) {
+  return table(plural(shown.length, "program"), [
+    ["File", "", (one) => h("a", { href: `/target/${one.id}/symbols` }, one.path)],
+  ], shown);
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The pane below the pages on which points are picked: the instruments chosen, what would become of them, and begin.
+
+import { h, plural, show } from "./dom.js";
+import { command, goTo, notice } from "./frame.js";
+import { get, post } from "./talk.js";
+
+let shownFor = null;
+const listeners = new Set();
+
+export function chosen(target) {
+  try {
+    return JSON.parse(sessionStorage.getItem(`chosen ${target}`)) ?? [];
+  } catch {
+    return [];
+  }
+}
+
+function keep(target, requests) {
+  sessionStorage.setItem(`chosen ${target}`, JSON.stringify(requests));
+  draw(target);
+  for (const listener of listeners) listener();
+}
+
+export function whenChosen(listener) {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+export function add(target, request) {
+  const requests = chosen(target);
+  if (!requests.includes(request)) keep(target, [...requests, request]);
+  notice(`${request} is in the list below. Nothing is changed before you begin.`);
+}
+
+export function toggle(target, request) {
+  const requests = chosen(target);
+  if (requests.includes(request)) keep(target, requests.filter((each) => each !== request));
+  else add(target, request);
+}
+
+export function pane(target) {
+  shownFor = target;
+  draw(target);
+}
+
+function draw(target) {
+  const place = document.getElementById("pane");
+  const requests = target ? chosen(target) : [];
+  place.hidden = !requests.length;
+  if (target !== shownFor || !requests.length) return show(place);
+  const result = h("div", { class: "plan", role: "status" });
+  const line = `gilk run ${target.startsWith("pid-") ? `-p ${target.split("-")[1]} ` : ""}${requests.map((each) => `-i '${each}'`).join(" ")}`;
+  const running = target.startsWith("pid-");
+  show(place, h("section", { "aria-label": "Instruments chosen" },
+    h("h2", null, plural(requests.length, "instrument"), " chosen"),
+    h("ul", { class: "chosen" }, requests.map((each) => h("li", null, h("code", null, each),
+      h("button", { "aria-label": `Leave out ${each}`, onclick: () => keep(target, requests.filter((one) => one !== each)) }, "×")))),
+    h("p", null,
+      h("button", { onclick: () => preview(target, requests, result) }, "Preview the plan"),
+      h("button", { class: "main", disabled: !running, onclick: (event) => begin(target, requests, event.target) }, "Begin"),
+      h("button", { onclick: () => keep(target, []) }, "Clear")),
+    running ? null : h("p", null, "The window puts instruments into processes. The command below does it elsewhere."),
+    result, command(line)));
+}
+
+async function preview(target, requests, place) {
+  show(place, h("p", null, "Planning …"));
+  try {
+    const { points, reasons } = await post("/preview", { target, requests });
+    const bad = points.filter((each) => each.refused);
+    show(place, h("p", null, `${plural(points.length - bad.length, "point")} can be had`, bad.length ? `, ${bad.length} cannot:` : "."),
+      h("ul", null, bad.slice(0, 50).map((each) => h("li", null, `${each.point}: ${each.refused}: ${reasons[each.refused]}`))),
+      h("details", null, h("summary", null, "All points"),
+        h("ul", null, points.slice(0, 500).map((each) => h("li", null, `${each.point}: ${each.tactic ?? `refused: ${each.refused}`}`)))));
+  } catch (error) {
+    show(place, h("p", { role: "alert" }, `${error.message} (${error.slug}) ${error.hint}`));
+  }
+}
+
+async function begin(target, requests, button) {
+  button.disabled = true;
+  notice("Putting the instruments in …");
+  try {
+    const session = await post("/session", { target, requests });
+    notice("The instruments are in.");
+    keep(target, []);
+    goTo(`/session/${session.number}`);
+  } catch (error) {
+    notice(`Nothing was put in. ${error.message} (${error.slug}) ${error.hint}`);
+    button.disabled = false;
+  }
+}
+
+export async function sessionsOf(target) {
+  return (await get(`/target/${target}.json`)).sessions;
+}

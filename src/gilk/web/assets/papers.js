@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// What can be read: the doctor's findings, the documentation, and what this is.
+
+import { h, show, table } from "./dom.js";
+import { command } from "./frame.js";
+import { get } from "./talk.js";
+
+const WORDS = { ok: "works", warn: "with a limit", missing: "missing" };
+
+export async function doctor(place) {
+  show(place, h("h1", null, "Doctor"), h("p", { role: "status" }, "Trying things out …"));
+  const found = await get("/doctor.json");
+  show(place, h("h1", null, "Doctor"),
+    h("p", null, found.ok ? "gilk works on this machine." : "gilk does not work on this machine: something is missing."),
+    table("Findings", [
+      ["State", "", (one) => h("span", { class: `state ${one.status}` }, WORDS[one.status])],
+      ["Check", "", (one) => one.name],
+      ["Found", "", (one) => one.found],
+      ["It means", "", (one) => (one.status === "ok" ? one.means : [h("p", null, one.means), one.fix ? h("p", null, `→ ${one.fix}`) : null])],
+    ], found.checks),
+    command(found.command));
+}
+
+export async function about(place) {
+  const found = await get("/about.json");
+  show(place, h("h1", null, "About"),
+    h("p", null, `gilk ${found.version}, ${found.licence}. The window's scripts are part of it; it loads nothing from elsewhere.`),
+    h("p", null, "Everything that is done here is written to ", h("code", null, found.audit), "."));
+}
+
+export async function help(place, page) {
+  if (!page) {
+    const { pages } = await get("/help.json");
+    show(place, h("h1", null, "Help"),
+      h("ul", { class: "columns" }, pages.map((name) => h("li", null, h("a", { href: `/help/${name}` }, name)))));
+    return;
+  }
+  const found = await get(`/help.json?page=${encodeURIComponent(page)}`);
+  show(place, h("article", { class: "manual" }, [...blocks(found.text, page)]));
+}
+
+// As much of Markdown as the documentation has.
+function* blocks(text, page) {
+  const lines = text.split("\n");
+  while (lines.length) {
+    const line = lines.shift();
+    const heading = /^(#+) (.*)/.exec(line);
+    if (line.startsWith("```")) {
+      const code = [];
+      while (lines.length && !lines[0].startsWith("```")) code.push(lines.shift());
+      lines.shift();
+      yield h("pre", { tabindex: 0, "aria-label": "Example" }, code.join("\n"));
+    } else if (heading) yield h(`h${Math.min(heading[1].length, 4)}`, null, ...inline(heading[2], page));
+    else if (line.startsWith("|")) yield rows([line, ...taken(lines, (each) => each.startsWith("|"))], page);
+    else if (/^( {4}|\t)\S/.test(line)) yield h("pre", { tabindex: 0, "aria-label": "Example" }, [line, ...taken(lines, (each) => /^( {4}|\t)/.test(each))].join("\n"));
+    else if (/^\s*([-*]|\d+\.) /.test(line)) {
+      const items = [line];
+      for (const each of taken(lines, (next) => next.trim() && !next.startsWith("#") && !next.startsWith("```"))) {
+        if (/^\s*([-*]|\d+\.) /.test(each)) items.push(each);
+        else items[items.length - 1] += ` ${each.trim()}`;
+      }
+      yield h("ul", null, items.map((each) => h("li", null, ...inline(each.replace(/^\s*([-*]|\d+\.) /, ""), page))));
+    } else if (line.trim()) {
+      const more = taken(lines, (each) => each.trim() && !/^(#|```|\||[-*] )/.test(each));
+      yield h("p", null, ...inline([line, ...more].join(" "), page));
+    }
+  }
+}
+
+function taken(lines, wanted) {
+  const found = [];
+  while (lines.length && wanted(lines[0])) found.push(lines.shift());
+  return found;
+}
+
+function rows(lines, page) {
+  const cells = (line) => line.replaceAll("\\|", "\u0001").split("|").slice(1, -1).map((each) => each.replaceAll("\u0001", "|").trim());
+  const [head, , ...body] = lines.map(cells);
+  return h("table", null, h("thead", null, h("tr", null, head.map((each) => (each ? h("th", { scope: "col" }, ...inline(each, page)) : h("td"))))),
+    h("tbody", null, body.map((row) => h("tr", null, row.map((each) => h("td", null, ...inline(each, page)))))));
+}
+
+function inline(text, page) {
+  return text.split(/(`[^`]+`|\*\*[^*]+\*\*|\[[^\]]+\]\([^)]+\))/).filter(Boolean).map((part) => {
+    if (part.length > 2 && part.startsWith("`")) return h("code", null, part.slice(1, -1));
+    if (part.length > 4 && part.startsWith("**")) return h("strong", null, part.slice(2, -2));
+    const link = /^\[([^\]]+)\]\(([^)#]*)(#[^)]*)?\)$/.exec(part);
+    if (!link) return part;
+    const path = new URL(link[2] || `${page}.md`.split("/").pop(), `http://x/help/${page}`).pathname;
+    return path.startsWith("/help/") && path.endsWith(".md") ? h("a", { href: path.slice(0, -3) }, ...inline(link[1], page)) : link[1].replaceAll("`", "");
+  });
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Sessions: how they do now, and when they are over what became of the code.
+
+import { duration, h, number, plural, s, short, show, table } from "./dom.js";
+import { command, notice } from "./frame.js";
+import { follow, get, post } from "./talk.js";
+
+export function sessionRows(sessions) {
+  return table("Sessions", [
+    ["Session", "", (one) => h("a", { href: `/session/${one.number}` }, `${one.number}: ${one.title}`)],
+    ["Instruments", "", (one) => one.requests.join(", ")],
+    ["Hits", "number", (one) => number(one.hits ?? 0)],
+    ["Dropped", "number", (one) => number(one.drops ?? 0)],
+    ["State", "", (one) => (one.end ? `over: ${one.end}` : "goes on")],
+  ], sessions);
+}
+
+export async function session(place, text) {
+  const first = await get(`/session/${text}.json`);
+  const figures = h("div", { role: "region", "aria-label": "Figures" });
+  const outcome = h("div");
+  const out = h("button", { class: "main", onclick: async () => {
+    out.disabled = true;
+    try {
+      await post("/session/end", { session: first.number });
+    } catch (error) {
+      notice(`${error.message} (${error.slug})`);
+    }
+  } }, "Take out");
+  let before = null;
+  let rates = {};
+
+  function told(state) {
+    out.disabled = Boolean(state.end);
+    show(outcome, !state.end ? null : state.report === undefined ? h("p", { role: "status" }, "Taking everything out …") : ended(state));
+    if (!before || state.seconds - before.seconds > 0.9) {
+      rates = before ? perSecond(before, state) : {};
+      before = { seconds: state.seconds, counts: { ...state.counts } };
+    }
+    show(figures, facts(state), printed(state), counts(state, state.end ? {} : rates), latencies(state.latency ?? {}), refusedPoints(state));
+  }
+  show(place,
+    h("h1", null, `Session ${first.number}: ${first.title}`),
+    first.printed === undefined ? h("p", null, first.requests.join(", ")) : h("pre", { tabindex: 0, "aria-label": "Program" }, first.requests[0]),
+    h("p", { class: "acts" }, out, h("a", { href: `/target/${first.target}` }, "The target")),
+    outcome, figures, command(first.command, first.python));
+  told(first);
+  return follow(first.number, told);
+}
+
+function ended(state) {
+  const { report } = state;
+  const words = !report ? "What became of the code was not told: the session's process was killed, and gilk's keeper has undone its work."
+    : report.restored === true ? "Everything is out, and the code was compared: it is what it was."
+      : report.restored === false ? "The code is NOT what it was before."
+        : "The code could not be compared: the target has ended, or others have probes in it still.";
+  return h("section", { class: report && report.restored === false ? "refused" : "outcome", role: "status" },
+    h("h2", null, "It is over"), h("p", null, `${state.end[0].toUpperCase()}${state.end.slice(1)}. ${words}`),
+    report ? report.notes.map((note) => h("p", null, note)) : null);
+}
+
+function facts(state) {
+  const rows = [["time", `${(state.seconds ?? 0).toFixed(1)} s`], ["hits", state.hits], ["records", state.records],
+    ["bytes printed", state.bytes], ["dropped", state.drops ?? 0]]
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => [name, typeof value === "number" ? number(value) : value]);
+  return h("dl", { class: "facts" }, rows.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
+}
+
+// What a D program has printed, the end of it.
+function printed(state) {
+  if (state.printed === undefined) return null;
+  return h("section", null, h("h2", null, "Printed"),
+    state.bytes > state.printed.length ? h("p", null, "Only the end is shown.") : null,
+    h("pre", { class: "printed", tabindex: 0, "aria-label": "Output of the program" }, [...state.printed.split("\n")].flatMap((line) => [line, h("br")])));
+}
+
+function perSecond(before, state) {
+  const passed = state.seconds - before.seconds;
+  const entries = Object.entries(state.counts ?? {});
+  return Object.fromEntries(entries.map(([point, count]) => [point, (count - (before.counts[point] ?? 0)) / passed]));
+}
+
+function counts(state, rates) {
+  const rows = Object.entries(state.counts ?? {}).sort((one, other) => other[1] - one[1]);
+  if (!rows.length) return null;
+  const most = Math.max(1, rows[0][1]);
+  return h("section", null, h("h2", null, "Counts"),
+    table("Hits of each point", [
+      ["Point", "", ([point]) => point],
+      ["Hits", "number", ([, count]) => number(count)],
+      ["Now", "number", ([point]) => (point in rates ? `${short(rates[point])}/s` : "")],
+      ["Share", "", ([, count]) => bar(count / most)],
+    ], rows.slice(0, 200)),
+    rows.length > 200 ? h("p", null, `and ${plural(rows.length - 200, "point")} with fewer hits`) : null);
+}
+
+function bar(share) {
+  return s("svg", { class: "bar", width: 120, height: 10, "aria-hidden": "true" },
+    s("rect", { width: Math.max(share ? 1 : 0, Math.round(120 * share)), height: 10 }));
+}
+
+function latencies(found) {
+  const rows = Object.entries(found).filter(([, each]) => each.calls);
+  if (!rows.length) return null;
+  return h("section", null, h("h2", null, "Times of calls"), rows.map(([name, each]) => histogram(name, each)));
+}
+
+function histogram(name, each) {
+  const used = each.octaves.map((count, bits) => [bits, count]).filter(([, count]) => count);
+  const [low, high] = [used[0][0], used[used.length - 1][0]];
+  const most = Math.max(...each.octaves);
+  const rows = each.octaves.slice(low, high + 1).map((count, at) => [range(low + at), count]);
+  return h("figure", null,
+    h("figcaption", null, h("strong", null, name), ` ${plural(each.calls, "call")}; about half take ${duration(each.p50)} or less, `
+      + `90 of 100 ${duration(each.p90)} or less, 99 of 100 ${duration(each.p99)} or less`),
+    table(`Times of ${name}`, [
+      ["Time", "", ([text]) => text],
+      ["Calls", "number", ([, count]) => number(count)],
+      ["Share", "", ([, count]) => bar(count / most)],
+    ], rows));
+}
+
+function range(bits) {
+  return bits ? `${duration(2 ** (bits - 1))} to ${duration(2 ** bits)}` : "0 ns";
+}
+
+function refusedPoints(state) {
+  const rows = Object.entries(state.refused ?? {});
+  if (!rows.length) return null;
+  return h("section", null, h("h2", null, "Refused points"),
+    table("Refused points", [["Point", "", ([point]) => point], ["Reason", "", ([, reason]) => reason]], rows));
+}

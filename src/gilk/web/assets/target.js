@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// A target's images, and its functions: found as one types, with a marker in words for what can be instrumented.
+
+import { h, hex, number, plural, show, table } from "./dom.js";
+import { again, command, notice, refused } from "./frame.js";
+import { get, post } from "./talk.js";
+import { add } from "./pane.js";
+import { sessionRows } from "./session.js";
+
+const MARKS = {
+  all: ["●", "all points"], some: ["◐", "some points"], none: ["▲", "no point"], "not-analysed": ["○", "not analysed"],
+};
+const SORTS = [["match", "best match"], ["name", "name"], ["address", "address"], ["size", "size"],
+  ["blocks", "blocks"], ["refused", "refused points"]];
+
+export async function target(place, id) {
+  const found = await get(`/target/${id}.json`);
+  show(place,
+    h("h1", null, found.title),
+    found.sessions.length ? h("section", null, h("h2", null, "Sessions"), sessionRows(found.sessions)) : null,
+    about(id),
+    h("h2", null, "Program and libraries"),
+    table(plural(found.images.length, "image"), [
+      ["Image", "", (one) => h("a", { href: symbolsAddress(id, one.pattern) }, one.name)],
+      ["File", "", (one) => one.path],
+      ["Analysed", "", (one) => (one.surveyed ? "yes" : "not yet")],
+    ], found.images));
+}
+
+function about(id) {
+  return id.startsWith("pid-") ? h("p", null, h("a", { href: `/target/${id}/d` }, "Run a D program in it")) : null;
+}
+
+function symbolsAddress(id, image, more = {}) {
+  const words = new URLSearchParams(image ? { image, ...more } : more).toString();
+  return `/target/${id}/symbols${words ? `?${words}` : ""}`;
+}
+
+export async function symbols(place, id) {
+  const known = await get(`/target/${id}.json`);
+  const asked = new URLSearchParams(location.search);
+  const rows = h("div");
+  const counted = h("p", { class: "counted", role: "status" });
+  let waiting = null;
+
+  const query = h("input", { type: "search", id: "q", value: asked.get("q") ?? "", autocomplete: "off",
+    spellcheck: "false", oninput: () => listed(0) });
+  const image = h("select", { id: "image", onchange: () => listed(0) },
+    known.images.map((one) => h("option", { value: one.pattern }, one.name)),
+    h("option", { value: "*" }, "all images"));
+  image.value = asked.get("image") ?? "";
+  const sort = h("select", { id: "sort", onchange: () => listed(0) },
+    SORTS.map(([value, name]) => h("option", { value }, name)));
+  sort.value = asked.get("sort") ?? "match";
+  const only = h("select", { id: "only", onchange: () => listed(0) }, h("option", { value: "" }, "all"),
+    Object.entries(MARKS).map(([value, [, name]]) => h("option", { value }, name)));
+  only.value = asked.get("only") ?? "";
+
+  async function listed(first) {
+    waiting?.abort();
+    waiting = new AbortController();
+    const words = new URLSearchParams();
+    for (const [name, field] of [["q", query], ["image", image], ["sort", sort], ["only", only]]) {
+      if (field.value && !(name === "sort" && field.value === "match")) words.set(name, field.value);
+    }
+    history.replaceState(null, "", `/target/${id}/symbols${words.size ? `?${words}` : ""}`);
+    if (first) words.set("first", first);
+    try {
+      const found = await get(`/target/${id}/symbols.json?${words}`, waiting.signal);
+      drawn(found, listed);
+    } catch (error) {
+      if (error.name !== "AbortError") show(rows, refused(error));
+    }
+  }
+
+  function drawn(found) {
+    const last = Math.min(found.found, found.first + found.rows.length);
+    counted.textContent = found.found
+      ? `${number(found.first + 1)} to ${number(last)} of ${plural(found.found, "function")} that match, of ${number(found.of)}`
+      : `None of ${plural(found.of, "function")} matches.`;
+    show(rows,
+      found.surveyed || image.value === "*" ? null : analyse(id, image.value, found.survey),
+      found.rows.length ? functions(id, found.rows) : null,
+      h("p", null,
+        found.first ? h("button", { onclick: () => listed(Math.max(0, found.first - 200)) }, "Earlier ones") : null,
+        last < found.found ? h("button", { onclick: () => listed(last) }, "More") : null),
+      command(found.command));
+  }
+
+  show(place,
+    h("h1", null, `Functions of ${known.title}`),
+    h("p", null, h("a", { href: `/target/${id}` }, "Its program and libraries"),
+      id.startsWith("pid-") ? [", ", h("a", { href: `/target/${id}/d` }, "a D program for it")] : null,
+      ". Search by a part of the name, a glob (pipe_*), an expression (/^pipe/) or an address (0x…)."),
+    h("div", { class: "fields", role: "search" },
+      h("p", { class: "field wide" }, h("label", { for: "q" }, "Function"), query),
+      h("p", { class: "field" }, h("label", { for: "image" }, "In"), image),
+      h("p", { class: "field" }, h("label", { for: "only" }, "With"), only),
+      h("p", { class: "field" }, h("label", { for: "sort" }, "By"), sort)),
+    counted, rows);
+  await listed(0);
+  return () => waiting?.abort();
+}
+
+function analyse(id, image, state) {
+  const stop = h("button", { hidden: state !== "under way", onclick: () => post("/survey/cancel", {}) }, "Give up");
+  const button = h("button", { disabled: state === "under way", onclick: async () => {
+    button.disabled = true;
+    stop.hidden = false;
+    notice("Analysing. That may take a minute; the result is kept for the next time.");
+    try {
+      await post("/survey", { target: id, image });
+      notice("The analysis is done.");
+      again();
+    } catch (error) {
+      notice(`${error.message} (${error.slug})`);
+      button.disabled = false;
+      stop.hidden = true;
+    }
+  } }, "Analyse this image");
+  return h("p", { class: "hint" }, "Nobody has analysed this image yet, so it is not known which points can be had. ", button, stop);
+}
+
+function functions(id, rows) {
+  const several = new Set(rows.map((row) => row.image)).size > 1;
+  return table("Functions", [
+    ["Points", "mark", (row) => mark(row)],
+    ["Function", "name", (row) => h("a", { href: functionAddress(id, row) }, several ? `${row.image}:${row.shown}` : row.shown)],
+    ["Bytes", "number lesser", (row) => number(row.size)],
+    ["Blocks", "number lesser", (row) => (row.blocks === null ? "" : number(row.blocks))],
+    ["Refused", "why", (row) => why(row)],
+    ["Instrument", "acts", (row) => [
+      h("button", { onclick: () => add(id, `${point(row)}:entry=count`), "aria-label": `Count calls of ${row.shown}` }, "count"),
+      h("button", { onclick: () => add(id, `${point(row)}:entry=time`), "aria-label": `Time calls of ${row.shown}` }, "time"),
+    ]],
+  ], rows);
+}
+
+function mark(row) {
+  const [sign, words] = MARKS[row.marker];
+  return h("span", { class: `mark ${row.marker}` }, h("span", { "aria-hidden": "true" }, `${sign} `), words);
+}
+
+function why(row) {
+  const reasons = Object.entries(row.reasons).map(([name, count]) => `${name} ${count}`);
+  return reasons.length ? `${row.refused} of ${row.points}: ${reasons.join(", ")}` : "";
+}
+
+function point(row) {
+  return row.pattern ? `${row.pattern}:${row.name}` : row.name;
+}
+
+function functionAddress(id, row) {
+  const words = new URLSearchParams({ at: hex(row.address), name: row.name });
+  if (row.pattern) words.set("image", row.pattern);
+  return `/target/${id}/function?${words}`;
+}

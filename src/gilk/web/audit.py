@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The audit file: a line of JSON for every action, with the command line by which it could be done again."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+from gilk.errors import StoreError
+
+
+class Audit:
+    """``path`` is written to at its end only, and is nobody else's to read. Raises StoreError `cannot-write`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file = os.open(path, flags, 0o600)
+        except OSError as error:
+            raise StoreError("cannot-write", f"{path}: {error.strerror}", "--audit names another file") from None
+
+    def note(self, what: str, command: str = "", outcome: str = "") -> None:
+        row = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "uid": os.getuid(), "what": what}
+        row |= {name: text for name, text in (("command", command), ("outcome", outcome)) if text}
+        os.write(self._file, json.dumps(row).encode() + b"\n")
+
+
+def usual_place() -> Path:
+    """The XDG base directory specification has a place for what is kept between runs and is not needed."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    folder = Path(base) if os.path.isabs(base) else Path(os.path.expanduser("~")) / ".local" / "state"
+    return folder / "gilk" / "web.jsonl"

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The server's end of its children. A child that dies hurts no other."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+from gilk.values import dataclass
+from gilk.web.frames import LENGTH, MOST, Message, packed, unpacked
+
+Json = dict[str, Any]
+_ENDS_WITHIN: Final = 30.0  # seconds after the end of its input, in which a child takes everything out
+_LAST_WORDS: Final = 2.0  # seconds in which the last messages of a child are read
+
+
+@dataclass(frozen=True, slots=True)
+class ToldError(Exception):
+    """An error that a child has told, or one of the server's own."""
+
+    slug: str
+    message: str
+    hint: str = ""
+    status: int = 400
+
+
+GONE = ToldError("child-gone", "the process that did this has ended", "try again", 503)
+
+
+class ServerChild:
+    """``tell`` is called with states, which nobody asked for; ``gone`` when the child has ended."""
+
+    def __init__(self, process: asyncio.subprocess.Process, writer: asyncio.StreamWriter) -> None:
+        self.process, self._writer = process, writer
+        self._waiting: dict[int, asyncio.Future[Json]] = {}
+        self._last = 0
+        self.watching: asyncio.Task[None] | None = None
+
+    async def ask(self, what: str, **given: Any) -> Json:
+        """Raises ToldError."""
+        self._last += 1
+        answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        self._waiting[self._last] = answer
+        self.say({"id": self._last, "ask": what, "given": given})
+        return await answer
+
+    def say(self, message: Message) -> None:
+        """Raises ToldError."""
+        if self._writer.is_closing():
+            raise GONE
+        self._writer.write(packed(message))
+
+    def take(self, message: Message) -> None:
+        answer = self._waiting.pop(message["id"], None)
+        if answer is None or answer.done():
+            return
+        if "error" in message:
+            answer.set_exception(ToldError(**message["error"]))
+        else:
+            answer.set_result(message["ok"])
+
+    def gone(self) -> None:
+        self._writer.close()
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(GONE)
+        self._waiting.clear()
+
+    def kill(self) -> None:
+        """For those that change nothing."""
+        if self.process.returncode is None:
+            self.process.kill()
+
+    async def leave(self) -> None:
+        """Close its input, upon which it ends in good order."""
+        self._writer.close()
+        try:
+            await asyncio.wait_for(self.process.wait(), _ENDS_WITHIN)
+        except TimeoutError:
+            self.kill()  # the keeper takes everything out
+
+
+async def begun(
+    module: str, tell: Callable[[Json], None] = lambda _state: None, gone: Callable[[], None] = lambda: None
+) -> ServerChild:
+    """A child that runs a module of ours: in a session of its own, for Ctrl-C is the server's affair, and with no
+    directory of the user's on its path."""
+    theirs_in, ours_out = os.pipe()
+    ours_in, theirs_out = os.pipe()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", module, str(theirs_in), str(theirs_out), pass_fds=(theirs_in, theirs_out),
+            start_new_session=True, stdin=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+    except BaseException:
+        os.close(ours_in)
+        os.close(ours_out)
+        raise
+    finally:
+        os.close(theirs_in)
+        os.close(theirs_out)
+    child = ServerChild(process, await _writer(ours_out))
+    reading = asyncio.create_task(_read(child, await _reader(ours_in), tell))
+    child.watching = asyncio.create_task(_watch(child, reading, gone))
+    return child
+
+
+async def _watch(child: ServerChild, reading: asyncio.Task[None], gone: Callable[[], None]) -> None:
+    """Its pipe may outlive it for a while, in a keeper that it has begun."""
+    await child.process.wait()
+    await asyncio.wait((reading,), timeout=_LAST_WORDS)
+    reading.cancel()
+    child.gone()
+    gone()
+
+
+async def _reader(descriptor: int) -> asyncio.StreamReader:
+    reader = asyncio.StreamReader(limit=MOST)
+    pipe = os.fdopen(descriptor, "rb", 0)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    return reader
+
+
+async def _writer(descriptor: int) -> asyncio.StreamWriter:
+    loop = asyncio.get_running_loop()
+    pipe = os.fdopen(descriptor, "wb", 0)
+    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, pipe)
+    return asyncio.StreamWriter(transport, protocol, None, loop)
+
+
+async def _read(child: ServerChild, reader: asyncio.StreamReader, tell: Callable[[Json], None]) -> None:
+    try:
+        while True:
+            (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
+            message = unpacked(await reader.readexactly(min(length, MOST)))
+            if "state" in message:
+                tell(message["state"])
+            else:
+                child.take(message)
+    except (asyncio.IncompleteReadError, ValueError, KeyError):
+        child.gone()

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Messages between the server and its children: JSON behind its length, four bytes, little-endian.
+
+A child is given two descriptors, one to read at and one to write at. It ends when there is nothing more to read, for
+then the server has ended, however that came about.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import struct
+import sys
+from typing import Any, Final
+
+LENGTH: Final = struct.Struct("<I")
+MOST: Final = 64 << 20  # bytes of a message
+Message = dict[str, Any]
+
+
+class ServerEnded(Exception):
+    """Nobody is at the other end any more."""
+
+
+def packed(message: Message) -> bytes:
+    body = json.dumps(message, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return LENGTH.pack(len(body)) + body
+
+
+def unpacked(body: bytes) -> Message:
+    """Raises ValueError."""
+    found = json.loads(body)
+    if not isinstance(found, dict):
+        raise ValueError("a message is an object")
+    return found
+
+
+class ServerChannel:
+    """The child's end."""
+
+    def __init__(self, reading: int, writing: int) -> None:
+        self._reading, self._writing = reading, writing
+
+    @classmethod
+    def given(cls) -> ServerChannel:
+        """The one that the command line has; what is begun from here does not have it."""
+        reading, writing = map(int, sys.argv[1:3])
+        os.set_inheritable(reading, False)
+        os.set_inheritable(writing, False)
+        return cls(reading, writing)
+
+    def waits(self, seconds: float) -> bool:
+        """Whether there is something to read, or the end, within that time."""
+        return bool(select.select([self._reading], [], [], seconds)[0])
+
+    def receive(self) -> Message:
+        """Raises ServerEnded."""
+        (length,) = LENGTH.unpack(self._exactly(LENGTH.size))
+        if length > MOST:
+            raise ServerEnded
+        return unpacked(self._exactly(length))
+
+    def _exactly(self, count: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < count:
+            part = os.read(self._reading, count - len(parts))
+            if not part:
+                raise ServerEnded
+            parts += part
+        return bytes(parts)
+
+    def send(self, message: Message) -> None:
+        """Raises ServerEnded."""
+        data = memoryview(packed(message))
+        try:
+            while data:
+                data = data[os.write(self._writing, data) :]
+        except BrokenPipeError:
+            raise ServerEnded from None

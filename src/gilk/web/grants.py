@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The targets that a window may reach. That is settled when it starts, and nothing in a browser can change it."""
+
+from __future__ import annotations
+
+import base64
+import os
+from pathlib import Path
+
+from gilk.api.processes import Seen, look_at, processes
+from gilk.errors import TargetError, UsageError
+from gilk.values import dataclass
+
+KERNEL = "kernel"
+_PROCESS, _FILE = "pid-", "file-"
+_MOST_FILES = 500  # that are listed
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """``users``: whose processes; ``pids``: which besides. ``files``: below which directories. ``acts``: not only
+    looks."""
+
+    users: frozenset[int] = frozenset()
+    pids: frozenset[int] = frozenset()
+    files: tuple[Path, ...] = ()
+    kernel: bool = False
+    acts: bool = True
+
+    def holds(self, one: Seen) -> bool:
+        return one.user in self.users or one.pid in self.pids
+
+    def processes(self) -> list[Seen]:
+        """All that may be reached, the youngest first."""
+        return sorted(filter(self.holds, processes()), key=lambda one: -one.born)
+
+    def programs(self) -> tuple[list[Path], int]:
+        """Files that may be programs or libraries, in the directories that were given; and how many more there are."""
+        there = (path for folder in self.files for path in sorted(folder.iterdir()))
+        found = [path for path in there if _is_program(path)]
+        return found[:_MOST_FILES], max(0, len(found) - _MOST_FILES)
+
+    def target(self, identity: str) -> str:
+        """The target as all commands name it. Raises TargetError `not-granted`, `target-changed`, UsageError
+        `bad-target`."""
+        if identity == KERNEL:
+            if not self.kernel:
+                raise TargetError("not-granted", "this window may not reach the kernel", "gilk web --kernel may")
+            return KERNEL
+        if identity.startswith(_PROCESS):
+            return self._process(identity)
+        if identity.startswith(_FILE):
+            return str(self._file(_path(identity.removeprefix(_FILE))))
+        raise UsageError("bad-target", f"{identity!r} is no target: pid-NUMBER-BIRTH, file-PATH or kernel")
+
+    def _process(self, identity: str) -> str:
+        number, _, born = identity.removeprefix(_PROCESS).partition("-")
+        if not (number.isdecimal() and born.isdecimal() and len(number) < 10):
+            raise UsageError("bad-target", f"{identity!r} is no process", "the overview lists them")
+        one = look_at(int(number))
+        if one is None or one.born != int(born):
+            raise TargetError("target-changed", f"process {number} has ended", "the overview lists those there are")
+        if not self.holds(one):
+            raise TargetError("not-granted", f"this window may not reach process {number}", f"gilk web --pid {number}")
+        return f"pid:{number}"
+
+    def _file(self, path: Path) -> Path:
+        real = Path(os.path.realpath(path))
+        if not any(real.is_relative_to(folder) for folder in self.files):
+            raise TargetError("not-granted", f"{path} lies below no directory of this window's", "gilk web --files DIR")
+        return real
+
+
+def born(identity: str) -> int:
+    """The birth of a process, as its identity has it."""
+    return int(identity.rpartition("-")[2])
+
+
+def check_born(pid: int, when: int) -> None:
+    """For a process that is held, whose number nobody else can have then. Raises TargetError `target-changed`."""
+    one = look_at(pid)
+    if one is None or one.born != when:
+        raise TargetError("target-changed", f"process {pid} has ended", "the overview lists those there are")
+
+
+def title_of(target: str) -> str:
+    """A target, as commands name it, for people."""
+    one = look_at(int(target.removeprefix("pid:"))) if target.startswith("pid:") else None
+    return f"{sorted(one.names)[0]} ({one.pid})" if one is not None else target
+
+
+def identity_of(one: Seen) -> str:
+    """Names that process and none that has its number later."""
+    return f"{_PROCESS}{one.pid}-{one.born}"
+
+
+def identity_of_file(path: Path) -> str:
+    return _FILE + base64.urlsafe_b64encode(os.fsencode(path)).decode().rstrip("=")
+
+
+def _path(text: str) -> Path:
+    """Raises UsageError `bad-target`."""
+    try:
+        return Path(os.fsdecode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))))
+    except ValueError:
+        raise UsageError("bad-target", f"{text!r} is no file's name", "the overview lists them") from None
+
+
+def _is_program(path: Path) -> bool:
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return file.read(4) == b"\x7fELF"
+    except OSError:
+        return False

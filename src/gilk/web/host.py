@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A session's own process: it puts instruments into a process, tells how they do, and takes them out.
+
+    python -m gilk.web.host READING WRITING
+
+The first message says what to put where. It ends when it is told to, when the target ends, and when the server has
+ended, however that came about: whatever happens, everything is taken out. If it is killed, the keeper does that.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from types import FrameType
+from typing import Any, Final
+
+from gilk.api.live import LiveRun, prepare_live
+from gilk.api.runs import Progress, parse_request, report
+from gilk.errors import GilkError
+from gilk.web.frames import Message, ServerChannel, ServerEnded
+from gilk.web.grants import check_born
+from gilk.web.worker import told
+
+Json = dict[str, Any]
+_EVERY: Final = 0.1  # seconds between two states that are told
+_PERCENTILES: Final = (50, 90, 99)
+
+
+class SessionHost:
+    def __init__(self, channel: ServerChannel) -> None:
+        self._channel = channel
+        self._over = False
+        self._told = 0.0
+        self._running: LiveRun | None = None
+
+    def begin(self, given: Json) -> LiveRun:
+        """Put everything in. Raises GilkError; then nothing has changed."""
+        held = {int(pid): born for pid, born in given["processes"].items()}
+        running = prepare_live([parse_request(text) for text in given["requests"]], list(held))
+        self._running = running
+        try:
+            for pid, born in held.items():
+                check_born(pid, born)
+        except GilkError:
+            running.abort()
+            raise
+        running.begin()
+        return running
+
+    def stop(self) -> bool:
+        """Whether the server said so, or has ended."""
+        with suppress(ServerEnded):
+            while not self._over and self._channel.waits(0):
+                self._over = self._channel.receive()["ask"] == "end"
+            return self._over
+        self._over = True
+        return True
+
+    def show(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if self._running is None or now - self._told < _EVERY:
+            return
+        self._told = now
+        try:
+            self._channel.send({"state": _state(self._running, progress)})
+        except ServerEnded:
+            self._over = True
+
+
+def _state(running: LiveRun, progress: Progress) -> Json:
+    return {
+        "seconds": round(progress.seconds, 3),
+        "hits": progress.hits,
+        "records": progress.records,
+        "drops": progress.drops,
+        "counts": running.counts(),
+        "latency": latency(running),
+        "tactics": running.tactics_by_point(),
+        "refused": running.refusals_by_point(),
+    }
+
+
+def latency(running: LiveRun) -> Json:
+    """By function: calls by the number of bits of their time in ns, and times that so many in a hundred do not
+    exceed."""
+    found = running.latencies
+    return {
+        name: {
+            "calls": sum(octaves := found.octaves(name)),
+            "total": found.total[name],
+            "octaves": octaves,
+            **{f"p{percent}": found.about(name, percent) for percent in _PERCENTILES},
+        }
+        for name in found.calls
+    }
+
+
+def main() -> None:
+    channel = ServerChannel.given()
+    host = SessionHost(channel)
+    signal.signal(signal.SIGTERM, leave)
+    try:
+        begun = channel.receive()
+        running = host.begin(begun["given"])
+    except GilkError as error:
+        channel.send({"id": begun["id"], "error": told(error)})
+        return
+    except ServerEnded:
+        return
+    _carry_out(host, running, channel, begun)
+
+
+def _carry_out(host: SessionHost, running: LiveRun, channel: ServerChannel, begun: Message) -> None:
+    try:
+        with suppress(ServerEnded):
+            channel.send({"id": begun["id"], "ok": {"host": os.getpid()}})
+        running.wait(None, host.stop, host.show)
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        progress = running.progress()
+        result = report(running.finish()).to_json()
+        with suppress(ServerEnded):
+            channel.send({"state": {**_state(running, progress), "report": result}})
+
+
+def leave(number: int, _frame: FrameType | None) -> None:
+    """The handler of signals that end a session in good order."""
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    main()

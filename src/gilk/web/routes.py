@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The routes. A page is a frame without data; its twin, the same address with ``.json``, has what it shows.
+
+Whatever changes something is a POST. The guard (guard.py) has been passed before anything here is called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+import sys
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from gilk.version import VERSION
+from gilk.web import children, manual
+from gilk.web.answers import answering, given, not_routed, whole_number
+from gilk.web.assets import Assets
+from gilk.web.audit import Audit
+from gilk.web.children import ServerChild, ToldError
+from gilk.web.grants import KERNEL, Grants, identity_of, identity_of_file, title_of
+from gilk.web.guard import KEY_PATH, LIVE_PATH, Gate, Guard
+from gilk.web.keys import Keys
+from gilk.web.live import live
+from gilk.web.sessions import Sessions, WebSession
+
+Json = dict[str, Any]
+#: Pages; each is a frame, and the scripts know by its address what is to be shown.
+PAGES: Final = (
+    "/", "/doctor", "/help", "/help/{page:path}", "/about", "/target/{target}", "/target/{target}/symbols",
+    "/target/{target}/function", "/target/{target}/d", "/session/{number}",
+)  # fmt: skip
+_SEARCH_WITHIN: Final = 5.0  # seconds; an expression of the user's may take for ever
+_DOCTOR_WITHIN: Final = 120.0
+_MOST_REQUESTS: Final = 1000
+
+
+class Window:
+    """All that the server has. ``address`` makes a new one, with a key, for another browser."""
+
+    def __init__(self, grants: Grants, keys: Keys, audit: Audit, assets: Assets) -> None:
+        self.grants, self.keys, self.audit, self.assets = grants, keys, audit, assets
+        self.sessions = Sessions()
+        self._workers: dict[str, ServerChild] = {}
+        self.surveys: dict[str, str] = {}  # by target and image: how it stands
+
+    async def _worker(self, role: str) -> ServerChild:
+        """One looks things up, another makes surveys, which take longer."""
+        worker = self._workers.get(role)
+        if worker is None or worker.process.returncode is not None:
+            worker = self._workers[role] = await children.begun("gilk.web.worker")
+        return worker
+
+    async def _asked(self, what: str, **asked: Any) -> Json:
+        """Raises ToldError."""
+        worker = await self._worker("look")
+        return await worker.ask(what, **asked)
+
+    async def stop(self) -> None:
+        await self.sessions.end_all("the window was closed")
+        for worker in self._workers.values():
+            worker.kill()
+
+    # Pages and files.
+
+    async def page(self, _request: Request) -> Response:
+        return self.assets.page()
+
+    async def key(self, request: Request) -> Json:
+        token = self.keys.exchange((await given(request, key=str))["key"])
+        if token is None:
+            raise ToldError("bad-key", "this address has been used, or is older than a minute", _FRESH, 401)
+        self.audit.note("a browser was admitted")
+        return {"token": token, "acts": self.keys.acts}
+
+    # Twins.
+
+    async def index(self, _request: Request) -> Json:
+        found = await asyncio.to_thread(self.grants.processes)
+        programs, more = await asyncio.to_thread(self.grants.programs)
+        return {
+            "version": VERSION,
+            "acts": self.keys.acts,
+            "kernel": self.grants.kernel,
+            "processes": [
+                {"id": identity_of(one), "pid": one.pid, "names": sorted(one.names), "user": one.user} for one in found
+            ],
+            "programs": [{"id": identity_of_file(path), "path": str(path)} for path in programs],
+            "programs_left_out": more,
+            "sessions": [session.shown() for session in self.sessions.all()],
+        }
+
+    async def doctor(self, _request: Request) -> Json:
+        """The findings of `gilk doctor --json`, in a process of its own: it tries things out."""
+        command = (sys.executable, "-P", "-m", "gilk", "doctor", "--json")
+        pipe, none = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+        process = await asyncio.create_subprocess_exec(*command, stdin=none, stdout=pipe, stderr=none)
+        try:
+            output, _ = await asyncio.wait_for(process.communicate(), _DOCTOR_WITHIN)
+            found: Json = json.loads(output)
+        except (TimeoutError, ValueError):
+            if process.returncode is None:
+                process.kill()
+            raise ToldError("doctor-failed", "gilk doctor did not answer", "run it in a terminal", 500) from None
+        return {**found, "command": "gilk doctor"}
+
+    async def help(self, request: Request) -> Json:
+        """The pages; or one of them, or one paragraph of it."""
+        name, heading = request.query_params.get("page", ""), request.query_params.get("at", "")
+        if not name:
+            return {"pages": manual.pages()}
+        return {"page": name, "text": manual.paragraph(name, heading) if heading else manual.page(name), "at": heading}
+
+    async def about(self, _request: Request) -> Json:
+        return {"version": VERSION, "licence": "LGPL-2.1-or-later", "audit": str(self.audit.path), "scripts": "ours"}
+
+    async def target(self, request: Request) -> Json:
+        name = self.grants.target(identity := request.path_params["target"])
+        found = await self._asked("images", target=name)
+        sessions = [each.shown() for each in self.sessions.all() if each.target == identity]
+        return {
+            **found,
+            "id": identity,
+            "name": name,
+            "title": title_of(name),
+            "sessions": sessions,
+            "surveys": self._surveys_of(identity),
+        }
+
+    def _surveys_of(self, identity: str) -> Json:
+        return {key.split("\n")[1]: state for key, state in self.surveys.items() if key.split("\n")[0] == identity}
+
+    async def symbols(self, request: Request) -> Json:
+        name, asked = self.grants.target(request.path_params["target"]), request.query_params
+        image = asked.get("image", "")
+        question = self._asked(
+            "symbols", target=name, image=image, query=asked.get("q", ""), sort=asked.get("sort", "match"),
+            only=asked.get("only", ""), first=whole_number(asked.get("first", "0")),
+        )  # fmt: skip
+        await self._asked("warm", target=name, image=image)
+        found = await self._in_time(question)
+        survey = self.surveys.get(f"{request.path_params['target']}\n{image}", "")
+        return {**found, "image": image, "query": asked.get("q", ""), "survey": survey,
+                "command": shlex.join(["gilk", "scan", name, f"{image}:*" if image else "*", "--list"])}  # fmt: skip
+
+    async def _in_time(self, question: Any) -> Json:
+        try:
+            found: Json = await asyncio.wait_for(question, _SEARCH_WITHIN)
+        except TimeoutError:
+            (await self._worker("look")).kill()
+            hint = "an expression that looks back may take for ever; a glob does not"
+            raise ToldError("search-too-slow", "the search was given up", hint, 503) from None
+        return found
+
+    async def function(self, request: Request) -> Json:
+        name, asked = self.grants.target(request.path_params["target"]), request.query_params
+        image, address = asked.get("image", ""), asked.get("at", "")
+        found = await self._asked("function", target=name, image=image, address=address)
+        where = f"{image}:{address}" if image else address
+        return {**found, "pattern": image, "command": shlex.join(["gilk", "cfg", name, where])}
+
+    async def session(self, request: Request) -> Json:
+        return self.sessions.get(whole_number(request.path_params["number"])).shown()
+
+    # Actions.
+
+    async def survey(self, request: Request) -> Json:
+        """Analyse an image, in a worker of its own; its end is seen by asking for the symbols again."""
+        asked = await given(request, target=str, image=str)
+        name, key = self.grants.target(asked["target"]), f"{asked['target']}\n{asked['image']}"
+        command = shlex.join(
+            ["gilk", "scan", name, f"{asked['image']}:*"] if asked["image"] else ["gilk", "scan", name]
+        )
+        self.audit.note("survey", command)
+        self.surveys[key] = "under way"
+        try:
+            worker = await self._worker("survey")
+            found = await worker.ask("survey", target=name, image=asked["image"])
+        except ToldError as error:
+            self.surveys[key] = f"{error.message} ({error.slug})"
+            raise
+        self.surveys[key] = "done"
+        return {**found, "command": command}
+
+    async def cancel(self, request: Request) -> Json:
+        """Give surveys up."""
+        await given(request)
+        if (worker := self._workers.pop("survey", None)) is not None:
+            worker.kill()
+        return {"command": ""}
+
+    async def preview(self, request: Request) -> Json:
+        asked = await given(request, target=str, requests=list)
+        name = self.grants.target(asked["target"])
+        return await self._asked("preview", target=name, requests=_texts(asked["requests"]))
+
+    async def begin(self, request: Request) -> Json:
+        asked = await given(request, target=str, requests=list)
+        requests = _texts(asked["requests"])
+        name = self.grants.target(asked["target"])
+        if asked["target"].startswith("file-"):
+            raise ToldError("not-running", "a file is not a running program", "start it, and choose the process")
+        if name == KERNEL:
+            raise ToldError("kernel-is-shown", "the window shows the kernel, and puts nothing into it", "gilk run does")
+        if any(text.startswith(f"{KERNEL}:") for text in requests):
+            raise ToldError("other-target", "a point is one of the kernel", "gilk run takes it")
+        session = await self._begun(asked["target"], name, requests)
+        return session.shown()
+
+    async def begin_d(self, request: Request) -> Json:
+        """Run a D program in a process."""
+        asked = await given(request, target=str, text=str)
+        name = self.grants.target(asked["target"])
+        if not asked["target"].startswith("pid-"):
+            raise ToldError("not-running", "the window runs D programs in processes only", "gilk dtrace --on")
+        session = self.sessions.begin_d(asked["target"], title_of(name), asked["text"])
+        return (await self._noted(session, shlex.join(["gilk", "dtrace", "-p", name[4:], "-n", asked["text"]]))).shown()
+
+    async def _begun(self, identity: str, name: str, requests: list[str]) -> WebSession:
+        words = ["gilk", "run", "-p", name.removeprefix("pid:"), *(w for each in requests for w in ("-i", each))]
+        command = shlex.join(words)
+        return await self._noted(self.sessions.begin(identity, title_of(name), requests), command)
+
+    async def _noted(self, beginning: Coroutine[Any, Any, WebSession], command: str) -> WebSession:
+        """Begin, and write what came of it to the audit file. Raises ToldError."""
+        try:
+            session = await beginning
+        except ToldError as error:
+            self.audit.note("begin", command, f"refused: {error.message} ({error.slug})")
+            raise
+        self.audit.note("begin", command, f"session {session.number}")
+        return session
+
+    async def end(self, request: Request) -> Json:
+        asked = await given(request, session=int)
+        session = self.sessions.get(asked["session"])
+        await self.sessions.end(session)
+        self.audit.note("end", f"# session {session.number}", str((session.state.get("report") or {}).get("restored")))
+        return session.shown()
+
+    async def end_all(self, request: Request) -> Json:
+        await given(request)
+        await self.sessions.end_all("everything was taken out")
+        self.audit.note("everything out")
+        return {"sessions": [session.shown() for session in self.sessions.all()]}
+
+    async def live(self, socket: WebSocket) -> None:
+        await live(socket, self.keys, self.sessions)
+
+
+_FRESH = "start `gilk web` again, or press `another browser` in a window that is open"
+
+
+def _texts(requests: list[Any]) -> list[str]:
+    """Raises ToldError `bad-request`."""
+    if not 0 < len(requests) <= _MOST_REQUESTS or not all(isinstance(each, str) for each in requests):
+        raise ToldError("bad-request", f"requests are 1 to {_MOST_REQUESTS} texts, POINTS=INSTRUMENT")
+    return requests
+
+
+def routes(window: Window) -> list[BaseRoute]:
+    twins = {
+        "/index.json": window.index, "/doctor.json": window.doctor, "/help.json": window.help,
+        "/about.json": window.about, "/target/{target}.json": window.target,
+        "/target/{target}/symbols.json": window.symbols, "/target/{target}/function.json": window.function,
+        "/session/{number}.json": window.session,
+    }  # fmt: skip
+    actions = {
+        KEY_PATH: window.key, "/survey": window.survey, "/survey/cancel": window.cancel, "/preview": window.preview,
+        "/session": window.begin, "/session/d": window.begin_d, "/session/end": window.end, "/end": window.end_all,
+    }  # fmt: skip
+    return [
+        Route("/assets/{digest}/{name}", window.assets.file),
+        *(Route(path, answering(handler)) for path, handler in twins.items()),
+        *(Route(path, answering(handler), methods=["POST"]) for path, handler in actions.items()),
+        *(Route(path, window.page) for path in PAGES),
+        WebSocketRoute(LIVE_PATH, window.live),
+    ]
+
+
+def application(window: Window, gate: Gate) -> Guard:
+    handlers = {HTTPException: not_routed, 500: not_routed}
+    return Guard(Starlette(routes=routes(window), exception_handlers=handlers), gate)

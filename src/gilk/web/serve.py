@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Starting and ending the server: on this machine's loopback addresses, or at a Unix socket, and nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+
+from gilk.errors import GilkError, UsageError
+from gilk.values import dataclass
+from gilk.web import assets, peer, routes
+from gilk.web.audit import Audit
+from gilk.web.grants import Grants
+from gilk.web.guard import Gate
+from gilk.web.keys import Keys
+
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_BACKLOG: Final = 128
+_MOST_AT_ONCE: Final = 200  # connections
+_MESSAGE: Final = 4096  # bytes of a message over a WebSocket
+
+
+@dataclass(frozen=True)
+class Settings:
+    """``port`` 0 is any that is free. ``socket``: a path, in place of a port."""
+
+    grants: Grants
+    port: int = 0
+    socket: Path | None = None
+    audit: Path | None = None
+
+
+def serve(settings: Settings, ready: Callable[[str], None]) -> None:
+    """Serve until SIGINT, SIGTERM or SIGHUP; then take everything out. ``ready`` is told the address.
+
+    Raises UsageError `port-taken`, GilkError `window-incomplete`, StoreError.
+    """
+    from gilk.web.audit import usual_place
+
+    files = assets.load()
+    if files.missing:
+        raise GilkError(
+            "window-incomplete", f"this installation lacks {', '.join(files.missing)} of the window",
+            "install gilk[web] again",
+        )  # fmt: skip
+    audit = Audit(settings.audit or usual_place())
+    with _listening(settings) as (listener, shown):
+        keys = Keys(settings.grants.acts)
+        window = routes.Window(settings.grants, keys, audit, files)
+        gate = Gate(keys, None if settings.socket else peer.trusted_users())
+        asyncio.run(_served(window, gate, listener, lambda: ready(f"{shown}/#key={keys.make()}")))
+
+
+@contextlib.contextmanager
+def _listening(settings: Settings) -> Iterator[tuple[socket.socket, str]]:
+    listener = _unix(settings.socket) if settings.socket is not None else _loopback(settings.port)
+    try:
+        port = listener.getsockname()[1] if settings.socket is None else 0
+        yield listener, f"http://127.0.0.1:{port}" if port else "http://localhost:PORT"
+    finally:
+        listener.close()
+        if settings.socket is not None:
+            settings.socket.unlink(missing_ok=True)
+
+
+def _loopback(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise UsageError("port-taken", f"port {port}: {error.strerror}", "without --port any free one does") from None
+    return listener
+
+
+def _unix(path: Path) -> socket.socket:
+    """For nobody else: the mode is there before anybody can connect."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listener.bind(str(path))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise UsageError("port-taken", f"{path}: {error.strerror}", "name a path where nothing is") from None
+    finally:
+        os.umask(before)
+    return listener
+
+
+async def _served(window: routes.Window, gate: Gate, listener: socket.socket, ready: Callable[[], None]) -> None:
+    config = uvicorn.Config(
+        routes.application(window, gate), log_level="error", access_log=False, lifespan="off", ws_max_size=_MESSAGE,
+        limit_concurrency=_MOST_AT_ONCE, server_header=False, proxy_headers=False, ws="websockets-sansio",
+    )  # fmt: skip
+    server = _Server(config)
+    async with _ended_by_signals() as end:
+        task = asyncio.create_task(server.serve([listener]))
+        while not server.started and not task.done():
+            await asyncio.sleep(0.01)
+        ready()
+        waiting = asyncio.create_task(end.wait())
+        await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
+        await window.stop()
+        server.should_exit = server.force_exit = True
+        waiting.cancel()
+        await task
+
+
+class _Server(uvicorn.Server):
+    """Signals are ours: everything is taken out first."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _ended_by_signals() -> AsyncIterator[asyncio.Event]:
+    """With a second signal the server ends at once; its children then take everything out by themselves."""
+    loop, end = asyncio.get_running_loop(), asyncio.Event()
+
+    def arrived(number: int) -> None:
+        if end.is_set():
+            sys.stderr.flush()
+            os._exit(128 + number)
+        end.set()
+
+    for number in _ENDING:
+        loop.add_signal_handler(number, arrived, number)
+    try:
+        yield end
+    finally:
+        for number in _ENDING:
+            loop.remove_signal_handler(number)

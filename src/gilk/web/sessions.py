@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The sessions that this window has begun, each in a child; and who watches them."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import field
+from typing import Any
+
+from gilk.values import dataclass
+from gilk.web import children
+from gilk.web.children import ServerChild, ToldError
+from gilk.web.grants import born
+
+Json = dict[str, Any]
+_MOST = 64  # sessions, those that have ended included; the oldest of these is forgotten
+
+
+@dataclass(eq=False)
+class WebSession:
+    """``requests``: the instruments, or a D program. ``command`` and ``python`` do the same. ``state``: as its child
+    told it last. ``end``: '' while it goes on, else why it does not."""
+
+    number: int
+    target: str
+    title: str
+    requests: tuple[str, ...]
+    command: str
+    python: str
+    since: float
+    state: Json = field(default_factory=dict)
+    end: str = ""
+    revision: int = 0
+    host: int = 0  # the number of its child's process
+    child: ServerChild | None = None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def told(self, state: Json) -> None:
+        self.state = state
+        self.revision += 1
+        self.changed.set()
+
+    def gone(self) -> None:
+        report = self.state.get("report")
+        if report is None:
+            self.state["report"] = None
+            self.end = self.end or "its process was killed; gilk's keeper has taken everything out"
+        self.end = self.end or "its target has ended"
+        self.told(self.state)
+
+    def shown(self) -> Json:
+        facts = {
+            "number": self.number, "target": self.target, "title": self.title, "requests": list(self.requests),
+            "since": self.since, "end": self.end, "revision": self.revision, "host": self.host, "command": self.command,
+            "python": self.python,
+        }  # fmt: skip
+        return {**facts, **self.state}
+
+
+_PYTHON = "import gilk\n\nwith gilk.attach({}) as target, target.session() as session:"
+
+
+def _pid(target: str) -> str:
+    """The number in a process's identity (grants.py)."""
+    return target.split("-")[1]
+
+
+class Sessions:
+    def __init__(self) -> None:
+        self._all: dict[int, WebSession] = {}
+        self._last = 0
+
+    def all(self) -> list[WebSession]:
+        """The newest first."""
+        return list(reversed(self._all.values()))
+
+    def get(self, number: int) -> WebSession:
+        """Raises ToldError."""
+        try:
+            return self._all[number]
+        except KeyError:
+            hint = "the overview lists those there are"
+            raise ToldError("no-such-session", f"there is no session {number}", hint, 404) from None
+
+    async def begin(self, target: str, title: str, requests: Sequence[str]) -> WebSession:
+        """Put instruments in. Raises ToldError; then nothing has changed."""
+        pid = _pid(target)
+        words = ["gilk", "run", "-p", pid, *(w for r in requests for w in ("-i", r))]
+        lines = [f"    session.insert({p!r}, {i!r})" for p, _, i in (r.rpartition("=") for r in requests)]
+        python = "\n".join([_PYTHON.format(pid), *lines, "    print(session.counts())"])
+        made = WebSession(self._last + 1, target, title, tuple(requests), shlex.join(words), python, time.time())
+        return await self._begun(made, "gilk.web.host", requests=list(requests), processes={int(pid): born(target)})
+
+    async def begin_d(self, target: str, title: str, text: str) -> WebSession:
+        """Run a D program. Raises ToldError; then nothing has changed."""
+        pid = _pid(target)
+        python = (
+            f"import gilk\n\nwith gilk.dtrace({text!r}, pid={pid}) as session:\n    for event in session: print(event)"
+        )
+        command = shlex.join(["gilk", "dtrace", "-p", pid, "-n", text])
+        made = WebSession(self._last + 1, target, title, (text,), command, python, time.time())
+        return await self._begun(made, "gilk.web.d_host", text=text, processes={int(pid): born(target)})
+
+    async def _begun(self, made: WebSession, module: str, **given: Any) -> WebSession:
+        child = await children.begun(module, made.told, made.gone)
+        begun = await child.ask("begin", **given)
+        made.number = self._last = self._last + 1
+        made.host, made.child = begun["host"], child
+        self._all[made.number] = made
+        self._forget()
+        return made
+
+    def _forget(self) -> None:
+        ended = [number for number, each in self._all.items() if each.end]
+        for number in ended[: max(0, len(self._all) - _MOST)]:
+            del self._all[number]
+
+    async def end(self, session: WebSession, why: str = "you ended it") -> None:
+        """Take everything out, and wait for the word on it."""
+        if session.end or session.child is None:
+            return
+        session.end = why
+        await session.child.leave()
+        while "report" not in session.state:
+            session.changed.clear()
+            await session.changed.wait()
+
+    async def end_all(self, why: str) -> None:
+        await asyncio.gather(*(self.end(each, why) for each in self.all()))

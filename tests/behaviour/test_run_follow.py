@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""`gilk run --follow`: programs that the processes of a tree execute have their probes before their first instruction."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.behaviour.harness import ENVIRONMENT, Loop, children, cpu, differences, leftovers, run_gilk, wait_for
+from tests.programs.build import build, compile_text
+
+MAKEFILE = "all: a b c\na b c:\n\t@sh -c 'ls / > /dev/null; /bin/echo $@'\n"
+
+
+def followed(insert: str, *command: str | Path, cwd: Path | None = None) -> dict[str, Any]:
+    done = run_gilk("run", "--json", "--follow", "-i", insert, "--", *command, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert report["restored"] is True and not report["partial"], report["notes"]
+    return report
+
+
+def executed(directory: Path, *command: str) -> collections.Counter[str]:
+    """The programs that are executed, as strace has them."""
+    words = ["strace", "-f", "-qq", "-o", "strace.txt", "-e", "trace=execve", *command]
+    subprocess.run(words, cwd=directory, check=True, stdout=subprocess.DEVNULL)
+    text = (directory / "strace.txt").read_text()
+    begun = dict(re.findall(r'^(\d+) +execve\("([^"]+)".*unfinished', text, re.MULTILINE))
+    ended = re.findall(r"^(\d+) +<\.\.\. execve resumed>.* = 0$", text, re.MULTILINE)
+    whole = re.findall(r'^\d+ +execve\("([^"]+)".*\) = 0$', text, re.MULTILINE)
+    return collections.Counter(os.path.realpath(path) for path in [*whole, *(begun[pid] for pid in ended)])
+
+
+def test_programs_are_those_that_strace_sees(tmp_path: Path) -> None:
+    """With -j2, two at once; each has the calls that it has by itself."""
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    report = followed("libc:malloc:entry=count", "make", "-j2", cwd=tmp_path)
+    programs = report["programs"]
+    assert collections.Counter(one["path"] for one in programs) == executed(tmp_path, "make", "-j2")
+    assert all(one["points"] == 1 and not one["slug"] for one in programs)
+    alone = json.loads(
+        run_gilk("run", "--json", "-i", "libc:malloc:entry=count", "--", "/bin/echo", "a").stdout.split("\n")[1]
+    )
+    echoes = [one["counts"] for one in programs if one["path"].endswith("/echo")]
+    assert echoes == [alone["counts"]] * 3
+    assert report["counts"] == {"libc.so.6:malloc:entry": sum(sum(one["counts"].values()) for one in programs)}
+
+
+def test_not_followed_is_not_seen(tmp_path: Path) -> None:
+    """The negative control."""
+    done = run_gilk("run", "--json", "-i", "hot:entry=count", "--", build("exec"), "5")
+    assert "programs" not in json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(("name", "arguments", "hits", "programs"), [
+    ("exec", ("5",), 500, 6),  # a program that executes itself, at first from another thread than the first
+    ("vfork", ("5",), 15, 6),  # children that have their parent's memory until they execute something
+    ("fork", ("5",), 550, 1),  # children that execute nothing
+])  # fmt: skip
+def test_ways_to_begin(name: str, arguments: tuple[str, ...], hits: int, programs: int) -> None:
+    report = followed("hot:entry=count", build(name), *arguments)
+    assert report["counts"] == {f"{name}:hot:entry": hits}
+    assert len(report["programs"]) == programs
+    assert sum(sum(one["counts"].values()) for one in report["programs"]) == hits
+
+
+def test_records_of_all_are_in_one_file(tmp_path: Path) -> None:
+    words = ["run", "-q", "--follow", "-i", "hot:entry=time", "-o", "f.parquet", "--", build("exec"), "4"]
+    assert run_gilk(*words, cwd=tmp_path).returncode == 0
+    shown = json.loads(run_gilk("show", "--json", "f.parquet", cwd=tmp_path).stdout)
+    assert shown["latency"]["hot"]["count"] == 400
+
+
+SERVER = r"""
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+__attribute__((noipa)) void served(void) { __asm__ volatile(""); }
+static volatile int usr1;
+static void on_usr1(int number) { usr1 += number == SIGUSR1; }
+int main(int count, char **words)
+{
+	char byte;
+	int status;
+	if (words[1][0] == 'w') {
+		served();
+		return 0;
+	}
+	signal(SIGUSR1, on_usr1);
+	write(1, "ready\n", 6);
+	while (read(0, &byte, 1) == 1) {
+		pid_t child = fork();
+		if (!child && byte == 'x') {
+			execl("/proc/self/exe", "server", "work", (char *)0);
+			_exit(1);
+		}
+		if (!child) {
+			served();
+			_exit(0);
+		}
+		waitpid(child, &status, 0);
+		dprintf(1, "%d %d\n", status, usr1);
+	}
+	return 0;
+}
+"""
+
+
+def test_children_of_a_server_that_was_attached_to(tmp_path: Path) -> None:
+    """It forks children that go on, and others that execute a program. Its signals come to it meanwhile."""
+    program = compile_text(tmp_path, "server", SERVER, "-O1", "-w")
+    server = subprocess.Popen([program, "loop"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with server:
+        assert server.stdin and server.stdout and server.stdout.readline() == b"ready\n"
+        words = [
+            sys.executable,
+            "-m",
+            "gilk",
+            "run",
+            "--json",
+            "--follow",
+            "--every",
+            "50ms",
+            "-i",
+            "served:entry=count",
+        ]
+        environment = {**os.environ, **ENVIRONMENT}
+        with subprocess.Popen([*words, "-p", str(server.pid)], stdout=subprocess.PIPE, env=environment) as client:
+            assert client.stdout and client.stdout.readline()  # a first period: all is in
+            for turn, byte in enumerate(b"xfxfx"):
+                server.send_signal(signal.SIGUSR1)
+                server.stdin.write(bytes([byte]))
+                server.stdin.flush()
+                assert server.stdout.readline() == b"0 %d\n" % (turn + 1)
+            client.send_signal(signal.SIGINT)
+            report = json.loads(client.stdout.read().splitlines()[-1])
+        assert report["counts"] == {"server:served:entry": 5} and report["restored"] is True, json.dumps(report)
+        assert [sum(one["counts"].values()) for one in report["programs"]] == [2, 1, 1, 1]
+        assert not differences(server.pid) and not leftovers(server.pid) and tracer(server.pid) == 0
+        server.stdin.close()
+        assert server.wait() == 0
+
+
+def tracer(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(re.findall(r"^TracerPid:\s*(\d+)", status, re.MULTILINE)[0])
+
+
+SHELL = """{program} loop < {fifo} & {program} loop < {fifo} & wait"""
+
+
+@contextmanager
+def two_loops(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], list[int]]]:
+    """A followed shell with two programs that both have their probes; the client, and all three."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    kept = os.open(fifo, os.O_RDWR)
+    line = SHELL.format(program=build("hot8"), fifo=fifo)
+    words = [sys.executable, "-m", "gilk", "run", "-q", "--follow", "-i", "hot8:*:entry=count", "-c", f"sh -c '{line}'"]
+    client = subprocess.Popen(words, stdout=subprocess.PIPE, env={**os.environ, **ENVIRONMENT})
+    pids: list[int] = []
+    with client:
+        try:
+            assert client.stdout and client.stdout.readline() == client.stdout.readline() == b"ready\n"
+            keeper = next(pid for pid in _descendants(client.pid) if comm(pid) == "sh")
+            pids = [keeper, *children(keeper)]
+            assert len(pids) == 3 and all(map(leftovers, pids[1:])), pids
+            yield client, pids
+        finally:
+            os.close(kept)
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            client.kill()
+
+
+def comm(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _descendants(pid: int) -> list[int]:
+    found = children(pid)
+    return [*found, *(below for each in found for below in _descendants(each))]
+
+
+def test_all_are_clean_when_the_client_is_killed(tmp_path: Path) -> None:
+    with two_loops(tmp_path) as (client, pids):
+        client.send_signal(signal.SIGKILL)
+        for pid in pids:
+            assert wait_for(lambda pid=pid: not leftovers(pid) and not differences(pid) and not tracer(pid)), pid
+        for pid in pids[1:]:
+            ticks = cpu(pid)
+            assert wait_for(lambda pid=pid, ticks=ticks: cpu(pid) > ticks)
+
+
+def test_all_go_on_when_the_keeper_is_killed(tmp_path: Path) -> None:
+    """They keep their probes, which `gilk restore` takes out."""
+    with two_loops(tmp_path) as (client, pids):
+        keeper = tracer(pids[0])
+        assert keeper and {tracer(pid) for pid in pids} == {keeper}
+        os.kill(keeper, signal.SIGKILL)
+        client.wait()
+        for pid in pids[1:]:
+            ticks = cpu(pid)
+            assert wait_for(lambda pid=pid, ticks=ticks: cpu(pid) > ticks) and tracer(pid) == 0
+            assert run_gilk("restore", str(pid)).returncode == 0
+            assert not differences(pid)
+
+
+def test_a_script_and_a_static_program(tmp_path: Path) -> None:
+    source = '__attribute__((noipa)) void tick(void) { __asm__ volatile(""); }\nint main(void) { tick(); return 0; }'
+    program = compile_text(tmp_path, "fixed", source, "-O1", "-static")
+    script = tmp_path / "script"
+    script.write_text(f"#!/bin/sh\n{program}\n{program}; true\n")
+    script.chmod(0o755)
+    report = followed("fixed:tick:entry=count", script)
+    assert report["counts"] == {"fixed:tick:entry": 2} and len(report["programs"]) == 3
+
+
+def test_a_stopped_job_stays_stopped(tmp_path: Path) -> None:
+    """Nobody runs whom somebody else has stopped, though its threads are traced; and SIGCONT wakes it."""
+    with two_loops(tmp_path) as (_, pids):
+        one, other = pids[1:]
+        os.kill(one, signal.SIGSTOP)
+        assert wait_for(lambda: stat(one) in "tT")
+        ticks, running = cpu(one), cpu(other)
+        assert wait_for(lambda: cpu(other) > running + os.sysconf("SC_CLK_TCK") / 5)
+        assert cpu(one) == ticks
+        os.kill(one, signal.SIGCONT)
+        assert wait_for(lambda: cpu(one) > ticks)
+
+
+def stat(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+
+
+def test_points_that_no_program_has(tmp_path: Path) -> None:
+    done = run_gilk("run", "--json", "--follow", "-i", "libnowhere:f:entry=count", "--", "sh", "-c", "true; /bin/true")
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert done.returncode == 0 and report["partial"] and len(report["programs"]) == 2
+    assert any("libnowhere" in note for note in report["notes"])
+
+
+@pytest.mark.parametrize("words", [["-i", "kernel:vfs_read:entry=count"], ["-i", "main=@path"], ["--on", "lab"]])
+def test_refused(words: list[str]) -> None:
+    done = run_gilk("run", "--follow", "-i", "main:entry=count", *words, "--", "true")
+    assert done.returncode == 2 and "(cannot-follow)" in done.stderr
+
+
+def test_who_follows_is_the_first() -> None:
+    with Loop([build("hot8")]) as loop:
+        words = [sys.executable, "-m", "gilk", "run", "--json", "--every", "50ms", "-i", "hot8:*:entry=count"]
+        first = [*words, "-p", str(loop.pid)]
+        with subprocess.Popen(first, stdout=subprocess.PIPE, env={**os.environ, **ENVIRONMENT}) as client:
+            assert client.stdout and client.stdout.readline()
+            done = run_gilk("run", "--follow", "-i", "hot8:*:entry=count", "-p", str(loop.pid))
+            client.send_signal(signal.SIGINT)
+            client.stdout.read()
+        assert done.returncode != 0 and "(follow-alone)" in done.stderr

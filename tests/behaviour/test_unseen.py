@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Programs that a process begins, and that nobody follows, are named in reports."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import gilk
+from gilk.targets.unseen import Unseen
+from tests.behaviour.harness import ENVIRONMENT, children, wait_for
+
+SHELL = "echo ready; read go; { read more; read more; } <&3 & cat <&3 & wait"
+
+
+def test_a_child_that_executes_a_program_is_unseen_and_one_that_is_forked_is_not() -> None:
+    ends = os.pipe()
+    words = ["bash", "-c", SHELL.replace("<&3", f"<&{ends[0]}")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=ends[:1]) as shell:
+        try:
+            look_at(shell)
+        finally:
+            os.close(ends[1])
+            shell.kill()
+    os.close(ends[0])
+
+
+def look_at(shell: subprocess.Popen[bytes]) -> None:
+    assert shell.stdin and shell.stdout and shell.stdout.readline() == b"ready\n"
+    with gilk.attach(shell.pid) as target, target.session() as session:
+        session.insert("libc:malloc:entry", gilk.count)
+        moment = iter(range(100))
+        unseen = Unseen(shell.pid, now=lambda: float(next(moment)))
+        unseen.look()
+        assert unseen.remark == ""
+        shell.stdin.write(b"go\n")
+        shell.stdin.flush()
+        assert wait_for(lambda: sorted(map(comm, children(shell.pid))) == ["bash", "cat"])
+        unseen.look()
+        assert unseen.remark == "at least 1 program was executed that is not seen here: cat"
+
+
+def comm(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+@contextmanager
+def gone_on(words: list[str], fifo: Path) -> Iterator[list[str]]:
+    """Lines of a client whose program waits for another one, `cat`, which reads the fifo: when it has been there for
+    some lines of the client's, it ends."""
+    os.mkfifo(fifo)
+    command = [sys.executable, "-m", "gilk", *words, "-c", f"sh -c 'cat {fifo}; true'"]
+    lines: list[str] = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **ENVIRONMENT}) as client:
+        assert client.stdout
+        kept = os.open(fifo, os.O_WRONLY)  # there is somebody who reads
+        lines += [client.stdout.readline() for _ in range(10)]
+        os.close(kept)
+        yield [*lines, *client.stdout]
+
+
+@pytest.mark.parametrize("words", [
+    ["run", "--json", "--every", "50ms", "-i", "libc:malloc:entry=count"],
+    ["dtrace", "--json", "-n", "pid$target:libc.so.6:malloc:entry { @ = count(); } tick-50ms { trace(1); }"],
+])  # fmt: skip
+def test_reports_name_them(words: list[str], tmp_path: Path) -> None:
+    with gone_on(words, tmp_path / "fifo") as lines:
+        told = [json.loads(line) for line in lines if line.startswith("{")]
+    notes = told[-1]["notes"] if words[0] == "run" else [one["text"] for one in told if one["type"] == "noted"]
+    assert any("executed" in note and note.partition(": ")[2].startswith("cat") for note in notes), told

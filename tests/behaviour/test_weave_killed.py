@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The weaver is killed before and amid each single thing that it asks of four keepers: all processes have the aspects
+then, or none has, as their own answers say."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gilk.api.aspects import read_aspects
+from gilk.engines.aspect.state import WovenState
+from gilk.engines.aspect.weaving import Weaving
+from gilk.session import advising
+from gilk.targets.maps import CODE_NAME, read_maps
+from gilk.targets.process import KeeperClient, attach
+from gilk.targets.restore import is_kept, restore, session_of
+from tests.behaviour.advised import Rounds, aspects, build, rounds
+from tests.behaviour.harness import differences, leftovers, wait_for
+from tests.behaviour.test_weavings import PROGRAM
+
+FIX = """
+call(long one(long k)) then inplace { return 1000; };
+seq(call(long one(long k)); call(long two(long k)) then inplace { return 2000; });
+"""
+_STEPS = ((KeeperClient, "ask"), (KeeperClient, "_await"), (WovenState, "switch"), (WovenState, "stay"))
+_Numbers = list[int]
+
+
+@contextmanager
+def killed_at(limit: int) -> Iterator[_Numbers]:
+    """This process kills itself instead of the step of that number; the list has how many there were."""
+    done = [0]
+
+    def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def instead(*given: Any, **named: Any) -> Any:
+            done[0] += 1
+            if done[0] == limit:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*given, **named)
+
+        return instead
+
+    kept = [getattr(owner, name) for owner, name in _STEPS]
+    for (owner, name), function in zip(_STEPS, kept, strict=True):
+        setattr(owner, name, guarded(function))
+    try:
+        yield done
+    finally:
+        for (owner, name), function in zip(_STEPS, kept, strict=True):
+            setattr(owner, name, function)
+
+
+def weave(path: Path, pids: _Numbers, persist: bool, limit: int) -> tuple[int, int]:
+    """In and out again, until the step of that number: how many steps it takes until all is in, and until all is out."""
+    with ExitStack() as stack, killed_at(limit) as done:
+        held = [stack.enter_context(attach(pid)) for pid in pids]
+        with Weaving(read_aspects(path), dict.fromkeys(pids, ()), held, persist=persist) as weaving:
+            weaving.weave()
+            there = done[0]
+            weaving.unweave()
+            return there, done[0]
+
+
+def settled(pid: int) -> bool:
+    """No keeper has it any more."""
+    return not any(is_kept(session_of(one)) for one in read_maps(pid) if one.path.startswith(CODE_NAME))
+
+
+def answers(programs: list[Rounds]) -> set[str]:
+    """Whether each is woven: {"woven"} or {"plain"} where they agree."""
+    found = (tuple(map(int, one.ask().split())) for one in programs)
+    return {"woven" if a == 1000 and b == 2000 else "plain" if 3 * a == 2 * b else f"{a} {b}" for a, b in found}
+
+
+class Killed:
+    """Four processes, and weavers that are killed."""
+
+    def __init__(self, path: Path, programs: list[Rounds], persist: bool) -> None:
+        self._path, self._programs, self._persist = path, programs, persist
+        self._pids = [one.pid for one in programs]
+        #: As of a weaver that nobody kills. The C is compiled then, once for all.
+        self.there, self.steps = weave(path, self._pids, persist, 0)
+
+    def check(self, limits: Iterable[int]) -> None:
+        """What is in stays where it is to stay, until the step that says otherwise; at all others nothing does. That
+        one comes last: what has been restored keeps memory of ours."""
+        for limit in sorted(limits, key=lambda limit: limit == self.there + 1):
+            stays = self._persist and limit == self.there + 1
+            assert self._at(limit) == {"woven" if stays else "plain"}, (limit, self.there, self.steps)
+
+    def _at(self, limit: int) -> set[str]:
+        """The answers of the processes after that; then they are as they were."""
+        child = os.fork()
+        if not child:
+            try:
+                weave(self._path, self._pids, self._persist, limit)
+            finally:
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+        assert wait_for(lambda: all(map(settled, self._pids)))
+        found = answers(self._programs)
+        if found == {"woven"}:
+            for pid in self._pids:
+                restore(pid)
+        else:
+            assert not any(map(leftovers, self._pids)), limit
+        assert not any(map(differences, self._pids)), limit
+        assert answers(self._programs) == {"plain"}
+        return found
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Iterator[list[Rounds]]:
+    path = build(tmp_path, PROGRAM.replace("static long n;", "static long n; n %= 7;"))
+    with ExitStack() as stack:
+        yield [stack.enter_context(rounds(path)) for _ in range(4)]
+
+
+@pytest.fixture
+def killed(
+    programs: list[Rounds], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Killed:
+    monkeypatch.setattr(advising, "compile_advice", functools.cache(advising.compile_advice))
+    return Killed(aspects(tmp_path, FIX), programs, request.param)
+
+
+@pytest.mark.parametrize("killed", [True, False], indirect=True, ids=["stays", "goes"])
+def test_killed_at_some_steps(killed: Killed) -> None:
+    killed.check([*range(3, killed.there, killed.there // 4), *range(killed.there, killed.there + 3), killed.steps])
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("killed", [True, False], indirect=True, ids=["stays", "goes"])
+def test_killed_at_every_step(killed: Killed) -> None:
+    """In both cases together some 200 times."""
+    killed.check(range(1, killed.steps + 1))
+    assert killed.steps > 90

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Weavings that stay when the weaver is killed, in all processes or in none, and are found and taken out later."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gilk
+from gilk.errors import TargetError
+from tests.behaviour.advised import Rounds, build, rounds
+from tests.behaviour.harness import differences, leftovers, run_gilk, wait_for
+from tests.behaviour.test_weavings import PROGRAM, matches
+
+FIX = """group A;
+aspect fix: A: call(long one(long k)) then inplace { return proceed() + 100; };
+aspect pair: seq(A: call(long one(long k)); A: call(long two(long k)) then inplace { return -1; });
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("persist"), PROGRAM)
+
+
+@contextmanager
+def woven(place: Path, *targets: Rounds) -> Iterator[int]:
+    """The number of the weaver, which may be killed."""
+    (place / "fix.aspect").write_text(FIX)
+    pids = [word for one in targets for word in ("-p", str(one.pid))]
+    done = run_gilk("weave", place / "fix.aspect", *pids, "-d", "--persist")
+    assert done.returncode == 0, done.stderr
+    number = int(done.stdout)
+    try:
+        yield number
+    finally:
+        run_gilk("aspect", "remove", str(number))
+
+
+def listed(number: int) -> dict[str, Any]:
+    found = json.loads(run_gilk("aspect", "list", "--json").stdout)["weavings"]
+    one: dict[str, Any] = next((one for one in found if one["id"] == number), {})
+    return one
+
+
+def kill(number: int) -> None:
+    """And wait until nobody answers for it any more, but what it has left in its processes."""
+    os.kill(number, signal.SIGKILL)
+    assert wait_for(lambda: bool(listed(number).get("abandoned")))
+
+
+def test_a_fix_stays_when_the_weaver_is_killed(program: Path, tmp_path: Path) -> None:
+    with rounds(program) as one, rounds(program) as other, woven(tmp_path, one, other) as number:
+        assert [each.ask() for each in (one, other)] == ["102 -1", "102 -1"]
+        kill(number)
+        assert [each.ask() for each in (one, other)] == ["104 -1", "104 -1"]
+        found = listed(number)
+        assert (found["file"], sorted(found["pids"])) == (
+            str(tmp_path / "fix.aspect"), sorted((one.pid, other.pid)),
+        )  # fmt: skip
+        assert matches(number) == {"fix": 4, "pair": 4}  # in both processes together
+        assert "its weaver has gone" in run_gilk("aspect", "show", str(number)).stdout
+        assert run_gilk("aspect", "off", str(number), "fix").returncode == 0
+        assert [each.ask() for each in (one, other)] == ["6 -1", "6 -1"]
+        assert run_gilk("aspect", "on", str(number)).returncode == 0
+        assert "(no-such-aspect)" in run_gilk("aspect", "on", str(number), "none").stderr
+        assert one.ask() == "108 -1"
+        assert run_gilk("aspect", "remove", str(number)).returncode == 0
+        assert [each.ask() for each in (one, other)] == ["10 15", "8 12"]
+        assert [differences(each.pid) for each in (one, other)] == [[], []]
+        assert not listed(number)
+        assert "(no-such-weaving)" in run_gilk("aspect", "show", str(number)).stderr
+
+
+def test_gilk_restore_takes_it_out_of_one_process(program: Path, tmp_path: Path) -> None:
+    with rounds(program) as one, rounds(program) as other, woven(tmp_path, one, other) as number:
+        with pytest.raises(TargetError) as raised:
+            gilk.restore(one.pid)
+        assert raised.value.slug == "in-session"
+        kill(number)
+        gilk.restore(one.pid)
+        assert (one.ask(), other.ask(), differences(one.pid)) == ("2 3", "102 -1", [])
+        assert listed(number)["pids"] == [other.pid]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_weaver_that_is_told_to_end_leaves_nothing(program: Path, tmp_path: Path, how: signal.Signals) -> None:
+    with rounds(program) as one, woven(tmp_path, one) as number:
+        assert one.ask() == "102 -1"
+        os.kill(number, how)
+        assert wait_for(lambda: not listed(number))
+        assert wait_for(lambda: (differences(one.pid), leftovers(one.pid)) == ([], []))
+        assert one.ask() == "4 6"

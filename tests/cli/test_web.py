@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``gilk web`` starts as its options say, or says why not. tests/web has what it serves."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.behaviour.harness import ENVIRONMENT, run_gilk
+from tests.web.served import PATIENCE, served
+
+
+def test_as_root_it_reaches_only_what_is_named() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    done = run_gilk("web")
+    assert done.returncode == 2 and "(name-what-to-reach)" in done.stderr
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        done = run_gilk("web", "--user", "root", "--port", str(other.getsockname()[1]), "--audit", tmp_path / "a")
+    assert done.returncode == 2 and "(port-taken)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "slug"),
+    [(["--user", "nobody-at-all"], "no-such-user"), (["--audit", "/proc/none/a", "--pid", "1"], "cannot-write")],
+)
+def test_what_is_wrong_is_named(options: list[str], slug: str) -> None:
+    done = run_gilk("web", *options)
+    assert f"({slug})" in done.stderr and done.returncode != 0
+
+
+def test_without_its_libraries_it_says_how_to_get_them(tmp_path: Path) -> None:
+    script = "import sys\nsys.modules['uvicorn'] = None\nfrom gilk.cli.main import main\nsys.exit(main(['web']))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env={**os.environ, **ENVIRONMENT}
+    )
+    assert done.returncode == 1 and "uvicorn (web-missing)\n  pip install 'gilk[web]'" in done.stderr
+
+
+def test_the_audit_file_is_nobody_elses(tmp_path: Path) -> None:
+    with served(tmp_path, "--pid", str(os.getpid())) as window:
+        window.token()
+        assert stat.S_IMODE(window.audit.stat().st_mode) == 0o600
+        assert window.audited()[0]["uid"] == os.getuid()
+
+
+def test_a_unix_socket_is_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    words = [sys.executable, "-m", "gilk", "web", "--json", "--socket", path, "--audit", tmp_path / "a"]
+    words += ["--pid", str(os.getpid())]
+    with subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        key = json.loads(process.stdout.readline())["address"].partition("#key=")[2]
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        connection = http.client.HTTPConnection("localhost:4000", timeout=PATIENCE)
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.connect(str(path))
+        connection.request("POST", "/key", json.dumps({"key": key}))
+        assert connection.getresponse().status == 200
+        connection.close()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 0 and not path.exists()
+
+
+def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+    with served(tmp_path, "--pid", str(os.getpid())) as window:
+        window.token()
+        window.process.send_signal(signal.SIGSTOP)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
+            window.process.send_signal(number)
+        assert window.process.wait(PATIENCE) in (0, 128 + signal.SIGINT, 128 + signal.SIGTERM)

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Lines of the tables of a kernel's providers: what they compile to, and what is left out."""
+
+from __future__ import annotations
+
+from gilk.engines.dtrace.kernel_given import givens
+from gilk.lang.d.meaning.world import Nothing
+from gilk.lang.facts import facts
+from gilk.providers.kernel import io, proc, sched, table
+
+PLAIN = table.rows("""
+    one | t:a | arg1 == 3 | arg2; arg0 + 1
+    two | e:b |           |
+""")
+
+
+def test_conditions_and_arguments_are_those_of_the_line() -> None:
+    one, two = (givens(PLAIN, Nothing())[row] for row in PLAIN)
+    assert one.condition is not None and facts(one.condition).arguments == {1}
+    assert [facts(each).arguments for each in one.arguments if each is not None] == [{2}, {0}]
+    assert (two.condition, two.arguments) == (None, ())
+
+
+def test_a_line_about_types_that_are_not_there_is_left_out() -> None:
+    """The others stay."""
+    lacking = table.rows("three | t:c | ((struct none *)arg0)->x | arg0")
+    assert set(givens((*PLAIN, *lacking), Nothing())) == set(PLAIN)
+    assert givens((), Nothing()) == {}
+
+
+def test_tables_and_refusals_have_no_name_in_common() -> None:
+    for provider in (io, proc, sched):
+        assert not {row.name for row in provider._ROWS} & provider.NOT_SEEN.keys()

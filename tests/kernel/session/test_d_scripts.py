@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Each script of examples/d/kernel tells of a kernel at work what its first lines promise."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gilk.targets.kernel.target import KernelTarget
+from tests.kernel.session.d_programs import ran
+
+pytestmark = pytest.mark.xdist_group("lab")
+SCRIPTS = Path(__file__).parents[3] / "examples" / "d" / "kernel"
+WORK = ["sh", "-c", "for n in 1 2 3; do cat /proc/version | wc -c; done; cat /no/file; /no/program; sleep 0.1; true"]
+#: What a script is given, and what it has to say.
+CASES = {
+    "bitesize": ("", r"^$|bytes"),
+    "cswstat": ("", r"\d{4} \w+ +\d+ [\d:]+ +[1-9]\d* +\d+ +[1-9]\d*"),
+    "execsnoop": ("", r" cat +/\S*bin/cat\n(.*\n)*.* /no/program: error 2\n"),
+    "filereads": ("", r"cat +/version +\d+|cat .*/version +\d+"),
+    "hotkernel": ("", r"vmlinux`\w\S+ +\d+\n(.*\n)*vmlinux +\d+\nuser mode +\d+"),
+    "kill": ("", r"signal-send +\S+ +sh +17 +\d+"),
+    "kmalloc": ("", r"bytes\n(.*\n)*vmlinux`\w\S+ +\d+"),
+    "offcpu": ("sh", r"vmlinux`schedule\+0x\w+\n(.*\n)*vmlinux`do_wait\+0x\w+\n(.*\n)*\d+ us"),
+    "opensnoop": ("", r"cat +0 /proc/version\n(.*\n)*.*cat +2 /no/file\n"),
+    "runqlat": ("", r"processor [01], nanoseconds"),
+    "shortlived": ("", r"cat \n(.*\n)*cat +\d+ +4"),
+    "syscallbyproc": ("", r"cat +read +\d+\n(.*\n)*cat +openat +2 +\d+"),
+    "wakers": ("", r"\S+ +sh +\d+\n"),
+}
+
+
+def test_every_script_has_a_case() -> None:
+    assert {path.stem for path in SCRIPTS.glob("*.d")} == CASES.keys()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_script(kernel: KernelTarget, name: str) -> None:
+    given, expected = CASES[name]
+    done = ran(kernel, (SCRIPTS / f"{name}.d").read_text(), WORK, arguments=(given,) if given else ())
+    assert not done.errors, done.errors
+    assert re.search(expected, "\n".join(done.lines) + "\n"), "\n".join(done.lines)

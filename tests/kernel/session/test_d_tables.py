@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""rawtp, sched, proc and io in a live stock kernel, beside the events that ftrace records of the same work."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from gilk.engines.dtrace.enabling import NoSuchProbe
+from gilk.engines.dtrace.in_kernel import printed
+from gilk.errors import TargetError
+from gilk.targets.kernel.d_messages import POINT, POINT_BODY, POINT_NAME, DriverProgram
+from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.target import KernelTarget
+from gilk.trace.d.layout import LAYOUT_FIELDS
+from gilk.trace.d.memory import MemoryOptions
+from tests.kernel.driver.driving import Guest
+from tests.kernel.session.d_programs import program, ran
+from tests.kernel.session.test_d_programs import shell
+
+pytestmark = pytest.mark.xdist_group("lab")
+BEGIN = """\
+cd /sys/kernel/tracing
+echo > trace; echo 4096 > buffer_size_kb
+for event in {events}; do echo 1 > events/$event/enable; done
+"""
+END = """\
+cd /sys/kernel/tracing
+echo 0 > events/enable
+cat trace
+"""
+SHELL = ["sh", "-c", "for n in 1 2 3 4 5; do cat /proc/version | wc -c; done; /no/such/program; kill -0 $$; true"]
+FIELDS = re.compile(r"(\w+)=(\S+)")
+
+
+def traced(said: str, event: str) -> list[dict[str, str]]:
+    """The fields of each event, in order; ``task``: the number of the task that ran."""
+    lines = re.findall(rf"^ *\S.*?-(\d+) +\[.*: {event}: (.*)$", said, re.MULTILINE)
+    return [{"task": task, **dict(FIELDS.findall(rest))} for task, rest in lines]
+
+
+def is_within(ours: Sequence[object], theirs: Sequence[object], least: int) -> bool:
+    """Theirs are ours, and some that came before the program began, or after its end."""
+    starts = range(len(theirs) - len(ours) + 1)
+    return len(ours) >= least and any(theirs[at : at + len(ours)] == ours for at in starts)
+
+
+def test_processes_are_those_that_ftrace_sees(kernel: KernelTarget, guest: Guest) -> None:
+    names = ("sched_process_fork", "sched_process_exec", "sched_process_exit", "signal_generate")
+    events = [f"{'signal' if name.startswith('signal') else 'sched'}/{name}" for name in names]
+    shell(guest, BEGIN.format(events=" ".join(events)))
+    text = """
+        proc:::create /pid == $target/ { printf("create %d\\n", args[0]->pr_pid); }
+        proc:::start /ppid == $target && curpsinfo->pr_fname == "sh"/ { printf("start %d\\n", pid); }
+        proc:::exec /ppid == $target/ { printf("exec %s\\n", args[0]); }
+        proc:::exec-success /ppid == $target/ { printf("executes %d %s\\n", pid, execname); }
+        proc:::exec-failure /ppid == $target/ { printf("fails %d\\n", args[0]); }
+        proc:::exit /ppid == $target || pid == $target/ { printf("exit %d %d\\n", pid, args[0]); }
+        proc:::signal-send /args[1]->pr_pid == $target/ { printf("signal %d\\n", args[2]); }
+        proc:::signal-discard /args[1]->pr_pid == $target/ { printf("discard %d\\n", args[2]); }
+        BEGIN { printf("target %d\\n", $target); }"""
+    done = ran(kernel, text, SHELL)
+    said = shell(guest, END)
+    told: dict[str, list[str]] = {}
+    for line in done.lines:
+        told.setdefault(line.split()[0], []).append(line.split(maxsplit=1)[1])
+    (target,) = told["target"]
+    forks, executed, exits, signals = (traced(said, name) for name in names)
+    children = [one["child_pid"] for one in forks if one["task"] == target]
+    assert told["create"] == children and len(children) >= 11
+    assert sorted(told["start"]) == sorted(children)
+    mine = [one for one in executed if one["pid"] in children]
+    assert sorted(told["executes"]) == sorted(f"{one['pid']} {one['filename'].rpartition('/')[2]}" for one in mine)
+    assert {one["filename"] for one in mine} < {*told["exec"]} and "/no/such/program" in told["exec"]
+    assert told["fails"] == ["2"]
+    ended = [one["task"] for one in exits if one["task"] in (target, *children)]
+    assert sorted(told["exit"]) == sorted(f"{pid} 1" for pid in ended)
+    of_target = [one for one in signals if one["pid"] == target]
+    for name, result, least in (("signal", "0", 5), ("discard", "1", 1)):
+        assert is_within(told[name], [one["sig"] for one in of_target if one["res"] == result], least)
+
+
+def test_switches_and_wakeups_are_those_that_ftrace_sees(kernel: KernelTarget, guest: Guest) -> None:
+    shell(guest, BEGIN.format(events="sched/sched_switch sched/sched_waking"))
+    text = """
+        sched:::off-cpu /tid == $target/ { printf("off %d\\n", args[0]->pr_lwpid); }
+        sched:::sleep /tid == $target/ { sleeps++; }
+        rawtp:sched::sched_switch /tid == $target && args[3] != 0 && !args[0]/ { switches++; }
+        sched:::wakeup /args[0]->pr_lwpid == $target/ { printf("waker %d\\n", tid); }
+        sched:::on-cpu /tid == $target/ { on++; }
+        sched:::enqueue /args[0]->pr_lwpid == $target/ { @[args[2]->cpu_id >= 0 && args[2]->cpu_id < 2] = count(); }
+        BEGIN { printf("target %d\\n", $target); }
+        END { printf("%d %d %d\\n", sleeps, switches, on); printa("%d\\n", @); }"""
+    done = ran(kernel, text, SHELL)
+    said = shell(guest, END)
+    (target,) = [line.split()[1] for line in done.lines if line.startswith("target")]
+    switched, woken = traced(said, "sched_switch"), traced(said, "sched_waking")
+    nexts = [one["next_pid"] for one in switched if one["prev_pid"] == target]
+    off = [line.split()[1] for line in done.lines if line.startswith("off")]
+    assert is_within(off, nexts, 6)
+    wakers = [one["task"] for one in woken if one["pid"] == target]
+    assert is_within([line.split()[1] for line in done.lines if line.startswith("waker")], wakers, 5)
+    sleeps, switches, on = map(int, done.lines[-2].split())
+    states = [one["prev_state"] for one in switched if one["prev_pid"] == target][-len(off) :]
+    assert sleeps == switches == sum(not state.startswith("R") for state in states)
+    assert abs(on - len(off)) <= 1  # it begins and ends with one of them
+    assert done.lines[-1] == "1"
+
+
+@pytest.fixture
+def disk(guest: Guest, exchange: Path) -> Iterator[str]:
+    """A file system in memory, on a block device that nothing else uses."""
+    shell(guest, "modprobe ext4 && modprobe brd rd_nr=1 rd_size=16384 && mkfs.ext4 -q /dev/ram0")
+    shell(guest, "mkdir -p /tmp/disk && mount /dev/ram0 /tmp/disk && sync")
+    yield "/tmp/disk"
+    shell(guest, "umount /tmp/disk 2>/dev/null; rmmod brd")
+
+
+def test_requests_are_those_that_ftrace_sees(guest: Guest, disk: str) -> None:
+    """The device, the place, the size and the file of each."""
+    kernel = KernelTarget(guest.link)
+    shell(guest, BEGIN.format(events="block/block_bio_queue"))
+    text = """
+        io:::start /args[1]->dev_name == "ram0"/ {
+            printf("io %d,%d %s %d + %d %s %s\\n", args[1]->dev_major, args[1]->dev_minor,
+                args[0]->b_flags & B_READ ? "R" : "W", args[0]->b_blkno, args[0]->b_bcount / 512, args[1]->dev_statname,
+                args[2]->fi_name);
+        }
+        rawtp:ext4::ext4_sync_file_enter { synced++; }
+        END { printf("synced %d\\n", synced); }"""
+    work = f"echo words > {disk}/named; sync {disk}/named; echo 3 > /proc/sys/vm/drop_caches; cat {disk}/named"
+    done = ran(kernel, text, ["sh", "-c", work])
+    ours = [line.split() for line in done.lines if line.startswith("io")]
+    theirs = re.findall(r"block_bio_queue: (\d+,\d+) (\S+) (\d+) \+ (\d+) ", shell(guest, END))
+    wanted = [(device, "R" if "R" in kind else "W", at, size) for device, kind, at, size in theirs if size != "0"]
+    assert is_within([(one[1], one[2], one[3], one[5]) for one in ours if one[5] != "0"], wanted, 4)
+    assert {one[6] for one in ours} == {"ram0"}
+    assert [one[7] for one in ours if one[2] == "W"].count("named") == 1 and "named" in [
+        one[7] for one in ours if one[2] == "R"
+    ]
+    assert done.lines[-1] == "synced 1"
+
+
+def test_a_module_is_held_as_long_as_a_program_is_at_its_tracepoints(guest: Guest, disk: str) -> None:
+    kernel = KernelTarget(guest.link)
+    consumer, _ = program(kernel, "rawtp:::ext4_sync_file_enter { n++; }")
+    assert not consumer.start()
+    shell(guest, f"umount {disk}")
+    assert guest.vm.run(["rmmod", "ext4"])[0] != 0
+    guest.link.close_driver()
+    assert guest.vm.run(["rmmod", "ext4"])[0] == 0
+    assert not guest.complaints()
+
+
+def test_points_that_make_no_sense_are_refused(kernel: KernelTarget, guest: Guest) -> None:
+    """Of no program, of no group, of a name without an end or that no tracepoint has; and there is no harm in many."""
+    consumer, _ = program(kernel, "BEGIN { n++; }")
+    made, enabled = consumer.compiled.program, consumer.enabled
+    layout = MemoryOptions(2, scratches=0, aggregations=1, globals_size=520).layout()
+    driver = Driver(guest.link)
+    good = (0, 1, 0, 0, b"sched_switch")
+    with pytest.raises(TargetError):
+        driver.ask(POINT, POINT_BODY.pack(*good))
+    code = printed(made, enabled, enabled.groups(), consumer.options)
+    DriverProgram(driver).load(code, [int(getattr(layout, name)) for name in LAYOUT_FIELDS], 50_000)
+    bad = [(1, 1, 0, 0, b"sched_switch"), (0, 1, 2, 0, b"sched_switch"), (0, 1, 0, 1, b"sched_switch")]
+    for row in [*bad, (0, 1, 0, 0, b"sched_switch_"), (0, 1, 0, 0, b""), (0, 1, 0, 0, b"x" * POINT_NAME)]:
+        with pytest.raises(TargetError):
+            driver.ask(POINT, POINT_BODY.pack(*row))
+    for _ in range(20):
+        driver.ask(POINT, POINT_BODY.pack(*good))
+    guest.link.close_driver()
+    assert not guest.complaints()
+
+
+@pytest.mark.parametrize(
+    ("probe", "why"),
+    [
+        ("io:::done", "no loops"),
+        ("sched:::remain-cpu", "two places"),
+        ("sched:::cpucaps-sleep", "no cpucaps"),
+        ("rawtp:::no_such_tracepoint", "does not match"),
+        ("lockstat:::adaptive-acquire", "not there yet"),
+    ],
+)
+def test_what_there_is_not_is_refused_with_the_reason(kernel: KernelTarget, probe: str, why: str) -> None:
+    with pytest.raises(NoSuchProbe, match=why):
+        program(kernel, f"{probe} {{ }}")

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A kernel's types, variables and stacks in D say what /proc, ftrace and kallsyms of the same boot say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gilk.errors import UsageError
+from gilk.lang.d.passes.values import DoesNotCompile
+from gilk.targets.kernel.target import KernelTarget
+from tests.kernel.driver.driving import Guest
+from tests.kernel.session.d_programs import ran
+from tests.kernel.session.test_d_programs import TOLD, TRACING, shell
+
+pytestmark = pytest.mark.xdist_group("lab")
+TIMES = 20
+
+
+def test_the_task_is_the_one_that_runs(kernel: KernelTarget, calls: Path) -> None:
+    """By way of its struct as by D's own variables; and by way of variables of which each processor has one."""
+    text = """
+        syscall::getpgid:entry /pid == $target/ {
+            this->task = (struct task_struct *)curthread;
+            @[stringof(curthread->comm) == execname, this->task->pid == tid, this->task->tgid == pid,
+              curthread->real_parent->tgid == ppid, curthread->cred->uid.val == uid,
+              `current_task == curthread, `cpu_number == cpu, `runqueues.cpu == cpu,
+              `runqueues.curr == curthread, curthread->mm->owner->pid == pid] = count();
+        }
+        END { printa("%d %d %d %d %d %d %d %d %d %d %@d\\n", @); }"""
+    assert ran(kernel, text, [str(calls), str(TIMES)]).lines == [f"1 1 1 1 1 1 1 1 1 1 {TIMES}"]
+
+
+def test_variables_are_those_of_proc(kernel: KernelTarget, guest: Guest) -> None:
+    text = """BEGIN {
+        printf("%s|", `linux_banner); printf("%s|", stringof(`init_task.comm)); printf("%d|", `init_task.pid);
+        printf("%d|%d|%d|", `pid_max, `max_threads, `nr_cpu_ids);
+        printf("%s|", stringof(`init_uts_ns.name.release)); printf("%d|", `init_task.tasks.prev != NULL);
+        printf("%p|%p|", `vfs_read, &`init_task); exit(0); }"""
+    told = "".join(ran(kernel, text).lines).split("|")
+    read = [guest.vm.run(["cat", f"/proc/{name}"])[1].decode() for name in ("version", "sys/kernel/pid_max")]
+    threads = guest.vm.run(["cat", "/proc/sys/kernel/threads-max"])[1].decode()
+    release = guest.vm.run(["uname", "-r"])[1].decode().strip()
+    symbols = guest.vm.run(["grep", "-E", " (vfs_read|init_task)$", "/proc/kallsyms"])[1].decode().split()
+    address = {name: at for at, name in zip(symbols[::3], symbols[2::3], strict=True)}
+    assert told[0].strip() == read[0].strip()
+    assert told[1:8] == ["swapper/0", "0", read[1].strip(), threads.strip(), "2", release, "1"]
+    assert told[8:10] == [address["vfs_read"].lstrip("0"), address["init_task"].lstrip("0")]
+
+
+def test_arguments_have_the_types_of_the_function(kernel: KernelTarget) -> None:
+    """vfs_read(struct file *, char *, size_t, loff_t *) and do_filp_open(int, struct filename *, ...)."""
+    text = """
+        fbt::vfs_read:entry /pid == $target && args[2] == 777/ {
+            @[stringof(args[0]->f_path.dentry->d_name.name), args[0]->f_inode->i_rdev >> 20] = sum(args[2]);
+        }
+        fbt::vfs_read:return /pid == $target && args[1] == 777/ { @results = count(); }
+        fbt::do_filp_open:entry /pid == $target/ { self->name = stringof(args[1]->name); }
+        fbt::do_filp_open:return /pid == $target && self->name == "/dev/zero"/ { @opened = count(); }
+        END { printa("%s %d %@d\\n", @); printa("%@d\\n", @results); printa("%@d\\n", @opened); }"""
+    done = ran(kernel, text, ["dd", "if=/dev/zero", "of=/dev/null", "bs=777", "count=10", "status=none"])
+    assert done.lines == ["zero 1 7770", "10", "1"]
+
+
+def test_system_calls_have_the_types_of_their_arguments(kernel: KernelTarget, calls: Path) -> None:
+    """As a call's format file has them: int and long, of which the upper bits mean nothing or all, and pointers."""
+    text = """
+        syscall::getpgid:entry /pid == $target/ { @ = sum(args[0]); @size[sizeof (args[0])] = count(); }
+        syscall::openat:entry /pid == $target/ { @names[args[0], copyinstr((uintptr_t)args[1])] = count(); }
+        syscall::newfstat:entry /pid == $target/ { @members[sizeof (args[1]->st_size)] = count(); }
+        syscall::msgsnd:entry /pid == $target/ { @text[args[1]->mtype, args[2]] = count(); }
+        END { printa("%@d\\n", @); printa("%d %@d\\n", @size); printa("%d %d %@d\\n", @text); }"""
+    total = sum(range(0x1000, 0x1000 + TIMES))
+    assert ran(kernel, text, [str(calls), str(TIMES)]).lines == [str(total), f"4 {TIMES}", f"1 100 {TIMES}"]
+
+
+def test_a_stack_is_the_one_that_ftrace_sees(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
+    """From the function on to the system call; caller is the second, and stackdepth as many as there are."""
+    name = "load_msg"
+    shell(guest, TRACING.format(names=name) + "echo 1 > options/func_stack_trace\n")
+    text = f"""
+        fbt::{name}:entry /pid == $target/ {{ @[stack()] = count(); @depth[stackdepth, caller] = count(); }}
+        fbt::{name}:entry /pid == $target/ {{ @two[stack(2)] = count(); @names[sym(caller), mod(caller)] = count(); }}
+        END {{ printa("%k %@d\\n", @); printa("depth %d %a %@d\\n", @depth); printa("two %k %@d\\n", @two);
+               printa("names %a %a %@d\\n", @names); }}"""
+    done = ran(kernel, text, [str(calls), str(TIMES)], clausetime="100000")
+    trace = shell(guest, "cd /sys/kernel/tracing; echo 0 > options/func_stack_trace\n" + TOLD)
+    theirs = re.findall(r"=> (\S+)", trace.partition("<stack trace>")[2].partition("calls-")[0])
+    frames = [line.strip() for line in done.lines if "`" in line and not line.startswith(("depth", "names"))]
+    ours = [re.sub(r"\+0x.*", "", frame.partition("`")[2]) for frame in frames]
+    length = len(ours) - 2  # those of stack(2) come behind
+    assert ours[:length] == theirs[-length:] and theirs[-1].startswith("entry_SYSCALL") and ours[0] == name
+    assert ours[length:] == ours[:2]
+    (depth,) = [line.split() for line in done.lines if line.startswith("depth")]
+    assert depth[1] == str(length) and depth[2].startswith(f"vmlinux`{ours[1]}+0x") and depth[3] == str(TIMES)
+
+
+def test_a_sample_has_the_stack_of_what_was_interrupted(kernel: KernelTarget) -> None:
+    """A task that does nothing but read /dev/zero is in read(): its stacks lead there. In user mode there is none."""
+    text = """
+        syscall::read:entry /pid == $target && arg2 == 1000000/ { reading = 1; }
+        profile-997 /pid == $target && arg0 && reading/ { @[stack()] = count(); n++; }
+        profile-997 /pid == $target && arg1/ { @user[stackdepth, caller] = count(); }
+        profile-997 /n > 40/ { exit(0); }
+        END { printa("%k %@d\\n", @); printa("user %d %d %@d\\n", @user); }"""
+    done = ran(kernel, text, ["dd", "if=/dev/zero", "of=/dev/null", "bs=1000000"], clausetime="100000")
+    ends = [line for line in done.lines if "entry_SYSCALL_64_after_hwframe" in line]
+    assert len(ends) >= 3 and "vmlinux`ksys_read" in "".join(done.lines)
+    assert all(line.startswith("user 0 0 ") for line in done.lines if line.startswith("user"))
+
+
+def test_no_address_that_a_program_makes_up_does_harm(kernel: KernelTarget, guest: Guest) -> None:
+    """The ends of all ranges of addresses, holes, and all registers of devices: faults, or the memory there."""
+    devices = re.findall(r"^0x(\w+)-0x\w+ .*ioremap", shell(guest, "cat /proc/vmallocinfo"), re.MULTILINE)
+    assert devices
+    ends = [0, 0x1000, 1 << 47, 0xFFFF << 48, 0xFFFF8 << 44, 0xFFFFFF << 40, 0xFFFFFFFF << 32, 0xFFFFFFFF80000000]
+    ends += [0xFFFFFFFFA0000000, 0xFFFFFFFFC0000000, 0xFFFFFFFFFF000000, 0xFFFFFFFFFF600000, 0xFFFFFFFFFF5FD000]
+    ends += [0xFFFFC90000000000, 0xFFFFE90000000000, 0xFFFFEA0000000000, 0xFFFFFE0000000000, 0xFFFFFF8000000000]
+    ends += [0xFFFFFFEF00000000, 0xFFFFFFFEFFFFFFFF, 0xFFFFFFFFFFFFFFFF, 0xDEAD000000000100]
+    around = [end + by & (1 << 64) - 1 for end in ends for by in (-4096, -8, -7, -1, 0, 1, 4096)]
+    clauses = [f"BEGIN {{ trace(*(long *)0x{at:x}); }}" for at in sorted({*around, *(int(one, 16) for one in devices)})]
+    bad = [f"BEGIN {{ printf(\"device %x\\n\", *(int *)0x{one}); }}" for one in devices]
+    done = ran(kernel, "\n".join([*clauses, *bad, "BEGIN { exit(0); }"]), bufsize="8m", clausetime="1000000")
+    assert not any(line.startswith("device") for line in done.lines)
+    assert done.errors.count("invalid address") >= len(bad) + len(clauses) // 2
+    assert not guest.complaints()
+
+
+@pytest.mark.parametrize(
+    ("action", "what"),
+    [
+        ("trace(`no_such_symbol)", "failed to resolve"),
+        ("trace(`saved_boot_params)", "failed to resolve"),
+        ("trace(curthread->no_such_member)", "no_such_member"),
+        ("trace(((struct no_such_struct *)arg0)->x)", "no_such_struct"),
+    ],
+)
+def test_what_the_kernel_has_not_does_not_compile(kernel: KernelTarget, action: str, what: str) -> None:
+    with pytest.raises(DoesNotCompile) as caught:
+        ran(kernel, f"BEGIN {{ {action}; }}")
+    assert what in str(caught.value)
+
+
+def test_a_struct_as_a_whole_is_printed_or_refused(kernel: KernelTarget) -> None:
+    done = ran(kernel, "BEGIN { print(&`init_task.se.load); exit(0); }")
+    assert "weight" in "".join(done.lines) and "load_weight" in "".join(done.lines)
+    with pytest.raises(UsageError) as caught:
+        ran(kernel, "BEGIN { x = `init_task.se.load; }")
+    assert caught.value.slug == "not-in-kernel"

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Two contexts. The first computes; the handler of SIGUSR1 leaves it for the second, which prints a line and waits for a
+ * letter. Then it goes back: g: that is all. s: with the signal pending, so that it comes anew before the first has
+ * executed one instruction. e: the first is to end. Exits with 1 when something was computed wrong.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+static ucontext_t first, second;
+static char stack[128 << 10];
+static volatile int over;
+
+__attribute__((noinline, noclone)) unsigned long work(int n, unsigned long a, unsigned long b)
+{
+	__asm__ volatile("" : : : "memory"); /* or it would be called once */
+	for (int i = 0; i < n; i++) {
+		if (a & 1)
+			a = a * 3 + 1;
+		else
+			a = a / 2 + b;
+		b ^= a << 3;
+	}
+	return a ^ b;
+}
+
+__attribute__((noinline, noclone)) static char ask(void)
+{
+	char letter = 'e';
+
+	if (write(STDOUT_FILENO, "parked\n", 7) != 7 || read(STDIN_FILENO, &letter, 1) != 1)
+		_exit(2);
+	return letter;
+}
+
+static void wait_for_letters(void)
+{
+	for (;;) {
+		char letter = ask();
+
+		over = letter == 'e';
+		if (letter == 's')
+			raise(SIGUSR1);
+		swapcontext(&second, &first);
+	}
+}
+
+static void leave(int number, siginfo_t *info, void *context)
+{
+	(void)number, (void)info, (void)context;
+	swapcontext(&first, &second);
+}
+
+int main(void)
+{
+	struct sigaction action = { .sa_sigaction = leave, .sa_flags = SA_SIGINFO };
+	unsigned long expected = work(4000, 1, 2);
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	getcontext(&second);
+	second.uc_stack.ss_sp = stack;
+	second.uc_stack.ss_size = sizeof stack;
+	makecontext(&second, wait_for_letters, 0);
+	sigaction(SIGUSR1, &action, NULL);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	printf("ready\n");
+	fflush(stdout);
+	while (!over)
+		if (work(4000, 1, 2) != expected)
+			return 1;
+	return 0;
+}

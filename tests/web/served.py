@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A window that is served by a process of its own, as users have it, and requests to it."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.behaviour.harness import ENVIRONMENT
+
+PATIENCE = 60  # seconds
+
+
+@dataclass(frozen=True)
+class Served:
+    """``address`` has the one-time key."""
+
+    process: subprocess.Popen[str]
+    address: str
+    port: int
+    key: str
+    audit: Path
+
+    def send(
+        self, method: str, path: str, headers: Mapping[str, str] | None = None, body: Any = None
+    ) -> tuple[int, Any, http.client.HTTPMessage]:
+        """The status, the object that is answered (or its text), and the headers."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        try:
+            sent = None if body is None else json.dumps(body)
+            connection.request(method, path, sent, dict(headers or {}))
+            answer = connection.getresponse()
+            text = answer.read().decode()
+            found = json.loads(text) if answer.headers.get_content_type() == "application/json" else text
+            return answer.status, found, answer.headers
+        finally:
+            connection.close()
+
+    def token(self) -> str:
+        status, found, _ = self.send("POST", "/key", body={"key": self.key})
+        assert status == 200, found
+        return str(found["token"])
+
+    def audited(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.audit.read_text().splitlines()]
+
+
+@contextlib.contextmanager
+def served(place: Path, *options: str | Path) -> Iterator[Served]:
+    """``gilk web`` with these options. It has to end with status 0 when it is told to."""
+    audit = place / "audit.jsonl"
+    words = [sys.executable, "-m", "gilk", "web", "--json", "--audit", audit, *options]
+    with subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            address = json.loads(line)["address"]
+            base, _, key = address.partition("/#key=")
+            yield Served(process, address, int(base.rpartition(":")[2]), key, audit)
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(PATIENCE) == 0
+        finally:
+            process.kill()

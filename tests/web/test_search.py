@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Functions are found by a part of their names, a glob, an expression, an address."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gilk.api.scans import FunctionSymbol, TargetImage
+from gilk.errors import UsageError
+from gilk.web.search import PAGE, SymbolFigures, SymbolRow, found
+
+IMAGE = TargetImage("prog", "", "prog", Path("prog"))
+NAMES = ["pipe_write", "pipe_read", "do_pipe2", "unpipe", "PIPE_BIG", "parse", "a::Engine::update(int)"]
+FIGURES = [SymbolFigures(4, 8, refused, (("no-room", refused),) if refused else ()) for refused in (0, 3, 8)]
+ROWS = [
+    SymbolRow.of(IMAGE, FunctionSymbol(name, 0x1000 + 0x100 * n, 16 * (n + 1)), name, [None, *FIGURES][n % 4])
+    for n, name in enumerate(NAMES)
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("pipe_write", "pipe_write"),
+        ("pipe", "pipe_read pipe_write PIPE_BIG unpipe do_pipe2"),
+        ("PIPE_*", "PIPE_BIG pipe_read pipe_write"),
+        ("*pipe", "unpipe"),
+        ("/^p.*e$/", "parse pipe_write"),
+        ("/read|2/", "do_pipe2 pipe_read"),
+        ("0x1105", "pipe_read"),
+        ("0x1010", ""),
+        ("ppwrt", "pipe_write"),
+        ("engine::up", "a::Engine::update(int)"),
+        ("nothing", ""),
+    ],
+)
+def test_a_query_finds(query: str, names: str) -> None:
+    assert {row.shown for row in found(ROWS, query, "match")[1]} == set(names.split(" ")) - {""}
+
+
+def test_the_best_comes_first() -> None:
+    assert [row.shown for row in found(ROWS, "pipe", "match")[1]][:2] == ["PIPE_BIG", "pipe_read"]
+    assert [row.shown for row in found(ROWS, "parse", "match")[1]] == ["parse"]
+    assert [row.symbol.size for row in found(ROWS, "", "size")[1]] == sorted(
+        (16 * n for n in range(1, 8)), reverse=True
+    )
+    assert found(ROWS, "", "refused")[1][0].figures == FIGURES[2]
+
+
+def test_a_page_is_a_part_of_the_order() -> None:
+    many = [SymbolRow.of(IMAGE, FunctionSymbol(f"f{n:04}", n, n), f"f{n:04}") for n in range(1000)]
+    pages = [found(many, "f", "size", "", first) for first in range(0, 1000, PAGE)]
+    assert {count for count, _ in pages} == {1000}
+    assert [row.symbol.size for _, rows in pages for row in rows] == list(range(999, -1, -1))
+
+
+def test_markers_say_which_points_can_be_had() -> None:
+    assert [row.marker for row in ROWS[:4]] == ["not-analysed", "all", "some", "none"]
+    assert {row.marker for row in found(ROWS, "", "match", "some")[1]} == {"some"}
+
+
+@pytest.mark.parametrize("query", ["/(/", "0xyz", "x" * 201, "/(?P<a>)(?P<a>)/"])
+def test_a_bad_query_is_named(query: str) -> None:
+    with pytest.raises(UsageError) as error:
+        found(ROWS, query, "match")
+    assert error.value.slug == "bad-search"

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Sessions of a window: what they show is what a run reports, and however they end the target is what it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+from tests.behaviour.harness import Loop, differences, leftovers, run_gilk, wait_for
+from tests.programs.build import build
+from tests.web.served import PATIENCE, Served, served
+
+REQUESTS = ["dispatch:blocks=count", "ackermann:entry=time"]
+
+
+class Asking:
+    """A browser's part: it has the token."""
+
+    def __init__(self, window: Served) -> None:
+        self.window = window
+        self.token = window.token()
+
+    def get(self, path: str) -> Any:
+        return self._said("GET", path)
+
+    def post(self, path: str, **given: Any) -> Any:
+        return self._said("POST", path, given)
+
+    def _said(self, method: str, path: str, body: Any = None) -> Any:
+        headers = {"Authorization": f"Bearer {self.token}"}
+        return self.window.send(method, path, headers, body)[1]
+
+    def target(self, pid: int) -> str:
+        return next(one["id"] for one in self.get("/index.json")["processes"] if one["pid"] == pid)
+
+    def live(self) -> ClientConnection:
+        port = self.window.port
+        return connect(f"ws://127.0.0.1:{port}/live", origin=f"http://127.0.0.1:{port}")  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    with Loop([build("work")]) as found:
+        yield found
+
+
+@pytest.fixture
+def asking(loop: Loop, tmp_path: Path) -> Iterator[Asking]:
+    with served(tmp_path, "--pid", str(loop.pid)) as window:
+        yield Asking(window)
+
+
+def clean(loop: Loop) -> bool:
+    return wait_for(lambda: not leftovers(loop.pid) and not differences(loop.pid))
+
+
+def updates(asking: Asking, number: int) -> Iterator[dict[str, Any]]:
+    """The state of a session, as often as it changes."""
+    state: dict[str, Any] = {}
+    with asking.live() as socket:
+        socket.send(json.dumps({"token": asking.token, "session": number}))
+        while True:
+            try:
+                news = json.loads(socket.recv(timeout=PATIENCE))
+            except ConnectionClosed:
+                return
+            counts = {**state.get("counts", {}), **news.get("counts", {})}
+            state = {**state, **news, "counts": counts}
+            yield state
+            socket.send("{}")
+
+
+def test_a_session_counts_and_is_taken_out(loop: Loop, asking: Asking) -> None:
+    target = asking.target(loop.pid)
+    begun = asking.post("/session", target=target, requests=REQUESTS)
+    assert begun["requests"] == REQUESTS and differences(loop.pid)
+    ended = False
+    for state in updates(asking, begun["number"]):
+        if not ended and state.get("hits", 0) > 10_000 and state.get("latency"):
+            ended = True
+            asking.post("/session/end", session=begun["number"])
+    report = state["report"]
+    assert report["restored"] is True and clean(loop)
+    assert {point for point, count in report["counts"].items() if count} <= set(state["counts"])
+    whole = run_gilk("run", "--json", "-p", str(loop.pid), "--for", "0", *(w for r in REQUESTS for w in ("-i", r)))
+    same = json.loads(whole.stdout.splitlines()[-1])
+    assert set(state["counts"]) == set(same["counts"]) and report["tactics"] == same["tactics"]
+    assert state["command"].endswith(f"-p {loop.pid} -i {REQUESTS[0]} -i {REQUESTS[1]}")
+    rows = [row for row in asking.window.audited() if row["what"] in ("begin", "end")]
+    assert [row["outcome"] for row in rows] == ["session 1", "True"] and rows[0]["command"] == state["command"]
+
+
+def test_a_plan_is_previewed_as_a_session_makes_it(loop: Loop, asking: Asking) -> None:
+    target = asking.target(loop.pid)
+    planned = asking.post("/preview", target=target, requests=REQUESTS)["points"]
+    assert not differences(loop.pid), "nothing was written"
+    begun = asking.post("/session", target=target, requests=REQUESTS)
+    state = next(state for state in updates(asking, begun["number"]) if state.get("tactics"))
+    assert {row["point"]: row["tactic"] for row in planned} == state["tactics"]
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [["nothing:entry=count"], ["dispatch:@99:pre=count"], ["x=y"], ["main:entry=@path"], ["kernel:f:entry=count"],
+     ["main:entry=a.c:f"]],
+)  # fmt: skip
+def test_what_cannot_be_put_in_changes_nothing(loop: Loop, asking: Asking, requests: list[str]) -> None:
+    answer = asking.post("/session", target=asking.target(loop.pid), requests=requests)
+    assert answer["error"]["slug"] and not differences(loop.pid)
+    assert asking.get("/index.json")["sessions"] == []
+
+
+def test_only_what_was_granted_is_reached(loop: Loop, asking: Asking) -> None:
+    assert [one["pid"] for one in asking.get("/index.json")["processes"]] == [loop.pid]
+    born = Path(f"/proc/{os.getpid()}/stat").read_text().rpartition(")")[2].split()[19]
+    mine = asking.target(loop.pid)
+    for target, slug in [(f"pid-{os.getpid()}-{born}", "not-granted"), (mine + "1", "target-changed"),
+                         ("kernel", "not-granted"), ("file-L2Jpbi9jYXQ", "not-granted"), ("x", "bad-target"),
+                         ("pid-1", "bad-target"), ("file-é", "bad-target")]:  # fmt: skip
+        assert asking.post("/preview", target=target, requests=REQUESTS)["error"]["slug"] == slug
+
+
+def test_everything_out_ends_all_sessions(loop: Loop, asking: Asking) -> None:
+    target = asking.target(loop.pid)
+    for request in REQUESTS:
+        assert asking.post("/session", target=target, requests=[request])["number"]
+    answer = asking.post("/end")
+    assert len(answer["sessions"]) == 2 and all(one["end"] for one in answer["sessions"])
+    assert clean(loop)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_server_that_ends_leaves_nothing_behind(loop: Loop, tmp_path: Path, number: int) -> None:
+    with served(tmp_path, "--pid", str(loop.pid)) as window:
+        asking = Asking(window)
+        asking.post("/session", target=asking.target(loop.pid), requests=REQUESTS)
+        assert differences(loop.pid)
+        window.process.send_signal(number)
+        window.process.wait(PATIENCE)
+        assert clean(loop) and loop.alive()
+
+
+def test_a_server_killed_while_it_begins_leaves_nothing_behind(loop: Loop, tmp_path: Path) -> None:
+    """Without waiting for the answer: the child is on its way somewhere."""
+    with served(tmp_path, "--pid", str(loop.pid)) as window:
+        asking = Asking(window)
+        target = asking.target(loop.pid)
+        connection = HTTPConnection("127.0.0.1", window.port, timeout=PATIENCE)
+        body = json.dumps({"target": target, "requests": ["*:blocks=count"]})
+        connection.request("POST", "/session", body, {"Authorization": f"Bearer {asking.token}"})
+        assert wait_for(lambda: bool(leftovers(loop.pid)))
+        window.process.kill()
+        window.process.wait(PATIENCE)
+        connection.close()
+        assert clean(loop) and loop.alive()
+
+
+def test_a_child_that_is_killed_is_undone_and_shown(loop: Loop, asking: Asking) -> None:
+    begun = asking.post("/session", target=asking.target(loop.pid), requests=REQUESTS)
+    os.kill(begun["host"], signal.SIGKILL)
+    last = list(updates(asking, begun["number"]))[-1]
+    assert last["report"] is None and "killed" in last["end"]
+    assert clean(loop)
+    assert asking.post("/session", target=asking.target(loop.pid), requests=REQUESTS)["number"] == 2
+
+
+def test_a_target_that_ends_is_shown(tmp_path: Path) -> None:
+    program = subprocess.Popen([build("work"), "loop"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    with program, served(tmp_path, "--pid", str(program.pid)) as window:
+        asking = Asking(window)
+        begun = asking.post("/session", target=asking.target(program.pid), requests=REQUESTS)
+        program.kill()
+        last = list(updates(asking, begun["number"]))[-1]
+    assert last["end"] == "its target has ended" and "report" in last
+
+
+@pytest.mark.parametrize("first", ['{"token": "x", "session": 1}', "[]", "x", '{"session": 1}', "{" * 2000])
+def test_a_connection_without_the_token_is_closed(loop: Loop, asking: Asking, first: str) -> None:
+    asking.post("/session", target=asking.target(loop.pid), requests=REQUESTS)
+    with asking.live() as socket, pytest.raises(ConnectionClosed) as closed:
+        socket.send(first)
+        socket.recv(timeout=PATIENCE)
+    assert closed.value.rcvd is not None and closed.value.rcvd.code == 1008
+
+
+def test_read_only_looks_and_does_nothing(loop: Loop, tmp_path: Path) -> None:
+    with served(tmp_path, "--pid", str(loop.pid), "--read-only") as window:
+        asking = Asking(window)
+        assert asking.get("/index.json")["acts"] is False
+        for path in ("/session", "/end", "/survey", "/preview", "/session/end"):
+            assert asking.post(path)["error"]["slug"] == "read-only"
+
+
+PROGRAM = 'pid$target::dispatch:entry { @calls[probefunc] = count(); } tick-100hz /++n == 3/ { printf("ticked"); }'
+
+
+def test_a_d_program_prints_what_the_command_prints(loop: Loop, asking: Asking) -> None:
+    begun = asking.post("/session/d", target=asking.target(loop.pid), text=PROGRAM)
+    assert begun["number"] == 1 and differences(loop.pid), begun
+    ended = False
+    for state in updates(asking, 1):
+        if not ended and "ticked" in state.get("printed", ""):
+            ended = True
+            asking.post("/session/end", session=1)
+    assert state["report"] == {"restored": True, "status": 0, "notes": []} and clean(loop)
+    assert "description 'pid$target::dispatch:entry ' matched 2 probes" in state["printed"]
+    name, count = state["printed"].split()[-2:]
+    assert name == "dispatch" and int(count) > 0
+    assert state["command"] == f"gilk dtrace -p {loop.pid} -n '{PROGRAM}'"
+
+
+@pytest.mark.parametrize(
+    ("text", "slug"),
+    [("BEGIN { x", "bad-d-program"), ("pid$target::nothing:entry { }", "no-such-probe"),
+     ('BEGIN { system("touch /tmp/no"); }', "destructive-in-window"),
+     ('#pragma D option destructive\nBEGIN { raise(9); }', "destructive-in-window")],
+)  # fmt: skip
+def test_a_d_program_that_is_refused_changes_nothing(loop: Loop, asking: Asking, text: str, slug: str) -> None:
+    answer = asking.post("/session/d", target=asking.target(loop.pid), text=text)
+    assert answer["error"]["slug"] == slug, answer
+    assert not differences(loop.pid) and asking.get("/index.json")["sessions"] == []

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The window in a real browser: a session by mouse and one by keyboard, what strange names do, and whom it suits.
+
+Every page is loaded without a message on the console. Tests wait for what they mean to see.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
+
+from tests.behaviour.harness import Loop, differences, leftovers, wait_for
+from tests.programs.build import build
+from tests.render.browser import CHROMIUM, FLAGS
+from tests.web.served import Served, served
+
+expect.set_options(timeout=60_000)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    assert CHROMIUM is not None, "no Chromium: tools/setup test installs it"
+    with sync_playwright() as playwright:
+        flags = [flag for flag in FLAGS if not flag.startswith(("--headless", "--window-size"))]
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def loop() -> Iterator[Loop]:
+    with Loop([build("work")]) as found:
+        yield found
+
+
+CANARY = '<img src=x onerror="window.canary=1">'
+STRANGE = ["</style><script>window.canary=1</script>", "a\u202egnp.exe", "x\x01\x7f\x1b[2J", "y" * 3000]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a program whose functions have hostile names."""
+    place = tmp_path_factory.mktemp("strange")
+    names = [CANARY, *STRANGE]
+    marks = [f"q{n:02}".ljust(len(name.encode()), "z") for n, name in enumerate(names)]
+    functions = "".join(
+        f".globl {mark}\n.type {mark},@function\n{mark}: mov %edi,%eax\ninc %eax\nret\n.size {mark},.-{mark}\n"
+        for mark in marks
+    )
+    main = f".globl main\n.type main,@function\nmain: call {marks[0]}\nret\n.size main,.-main\n"
+    (place / "x.s").write_text(f"{main}{functions}.section .note.GNU-stack\n")
+    subprocess.run(["cc", "-o", place / "x", place / "x.s"], check=True)
+    code = (place / "x").read_bytes()
+    for mark, name in zip(marks, names, strict=True):
+        code = code.replace(mark.encode(), name.encode())
+    (place / "x").write_bytes(code)
+    return place
+
+
+@pytest.fixture(scope="module")
+def window(loop: Loop, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("web"), "--pid", str(loop.pid), "--files", folder) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def context(browser: Browser, window: Served) -> Iterator[BrowserContext]:
+    """With the token in its first tab; other tabs ask that one for it."""
+    found = browser.new_context(viewport={"width": 1200, "height": 900})
+    first = found.new_page()
+    first.goto(window.address)
+    ready(first)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
+    """A tab, on whose console nothing must be said; that a request was refused is no fault of the page."""
+    found = context.new_page()
+    said: list[str] = []
+    found.on("console", lambda message: said.append(message.text) if "status of 400" not in message.text else None)
+    found.on("pageerror", lambda error: said.append(str(error)))
+    yield found
+    found.close()
+    assert not said
+
+
+def ready(page: Page) -> None:
+    expect(page.locator("body[data-ready=yes]")).to_be_attached()
+
+
+def opened(page: Page, window: Served, path: str) -> Page:
+    page.goto(f"http://127.0.0.1:{window.port}{path}")
+    ready(page)
+    return page
+
+
+def functions(page: Page, window: Served, name: str) -> None:
+    """The page of the functions of a process or a file, by its link on the overview."""
+    opened(page, window, "/")
+    page.get_by_role("link", name=name, exact=True).click()
+    expect(page.locator("td.name").first).to_be_visible()
+
+
+def clean(loop: Loop) -> bool:
+    return wait_for(lambda: not leftovers(loop.pid) and not differences(loop.pid))
+
+
+def suits(page: Page, state: str) -> None:
+    found = Axe().run(page)
+    assert not found.response["violations"], (state, found.generate_report())
+
+
+def test_a_session_by_mouse(page: Page, window: Served, loop: Loop) -> None:
+    functions(page, window, "work")
+    page.get_by_label("Function", exact=True).fill("dispat")
+    expect(page.locator("td.name")).to_have_count(1)
+    assert "q=dispat" in page.url
+    page.get_by_role("link", name="dispatch", exact=True).click()
+    page.get_by_role("button", name="@0:pre", exact=False).first.click()
+    page.get_by_role("button", name="Count every block").click()
+    page.get_by_role("button", name="Preview the plan").click()
+    expect(page.get_by_text("points can be had")).to_be_visible()
+    page.get_by_text("As a command").last.click()
+    expect(page.locator("#pane pre").first).to_have_text(
+        f"gilk run -p {loop.pid} -i 'dispatch:@0:pre=count' -i 'dispatch:blocks=count'"
+    )
+    assert not differences(loop.pid), "nothing is written before it begins"
+    page.get_by_role("button", name="Begin").click()
+    expect(page.get_by_role("heading", name="Counts")).to_be_visible()
+    assert differences(loop.pid)
+    page.go_back()
+    expect(page.locator("g.heat6").first).to_be_attached()
+    suits(page, "counted blocks")
+    page.go_forward()
+    page.get_by_role("button", name="Take out").click()
+    expect(page.get_by_text("the code was compared: it is what it was")).to_be_visible()
+    suits(page, "a session that is over")
+    assert clean(loop)
+
+
+def test_a_session_by_keyboard(page: Page, window: Served, loop: Loop) -> None:
+    functions(page, window, "work")
+
+    def reach(name: str, role: str = "button") -> None:
+        """Tab until that has the focus."""
+        wanted = page.get_by_role(role, name=name).first  # type: ignore[arg-type]
+        expect(wanted).to_be_visible()
+        for _ in range(200):
+            page.keyboard.press("Tab")
+            if wanted.evaluate("element => element === document.activeElement"):
+                return
+        raise AssertionError(f"{name} cannot be reached")
+
+    reach("Function", "searchbox")
+    page.keyboard.type("ackermann")
+    expect(page.locator("td.name")).to_have_count(1)
+    reach("Time calls of ackermann")
+    page.keyboard.press("Enter")
+    reach("Begin")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Times of calls")).to_be_visible()
+    reach("Everything out")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("the code is what it was")).to_be_visible()
+    assert clean(loop)
+
+
+def test_a_d_program_prints(page: Page, window: Served, loop: Loop) -> None:
+    functions(page, window, "work")
+    page.get_by_role("link", name="a D program for it").click()
+    page.get_by_label("Program").fill("pid$target::dispatch:entry { x")
+    page.get_by_role("button", name="Run").click()
+    expect(page.get_by_role("alert")).to_contain_text("Nothing was put in.")
+    page.get_by_label("Program").fill('pid$target::dispatch:entry /++n == 5/ { printf("<b>%d", n); }')
+    page.get_by_role("button", name="Run").click()
+    expect(page.get_by_label("Output of the program")).to_contain_text("<b>5")
+    suits(page, "a D program")
+    page.get_by_role("button", name="Take out").click()
+    expect(page.get_by_text("the code was compared: it is what it was")).to_be_visible()
+    assert clean(loop)
+
+
+def test_names_are_text_whatever_is_in_them(page: Page, window: Served, folder: Path) -> None:
+    functions(page, window, str(folder / "x"))
+    page.get_by_label("Function", exact=True).fill("onerror")
+    expect(page.locator("td.name")).to_have_text([CANARY])
+    page.get_by_label("Function", exact=True).fill("gnp")
+    expect(page.locator("td.name")).to_have_text(["a\\u202egnp.exe"])
+    page.get_by_label("Function", exact=True).fill("main")
+    expect(page.locator("td.name")).to_have_count(1)
+    page.get_by_role("link", name="main", exact=True).click()
+    expect(page.locator(".graph")).to_contain_text(CANARY)
+    assert page.evaluate("window.canary === undefined")
+
+
+def test_an_endless_search_is_given_up(context: BrowserContext, window: Served, folder: Path) -> None:
+    page = context.new_page()
+    functions(page, window, str(folder / "x"))
+    page.get_by_label("Function", exact=True).fill("/^(y+)+z/")
+    expect(page.get_by_role("alert")).to_contain_text("search-too-slow")
+    page.get_by_label("Function", exact=True).fill("main")
+    expect(page.locator("td.name")).to_have_text(["main"])
+    page.close()
+
+
+APPEND = """name => import(document.querySelector("script").src.replace("main.js", "dom.js"))
+    .then(({ h }) => document.body.append(h("p", null, name))).then(() => "done", String)"""
+
+
+@pytest.mark.parametrize("policy", [True, False])
+def test_the_canary_can_sing(context: BrowserContext, window: Served, policy: bool) -> None:
+    """The control: with markup made of text the name is executed, and the policy alone keeps it from that."""
+    page = context.new_page()
+    text = "element.append(child instanceof Node"
+
+    def answer(route: Route) -> None:
+        found = route.fetch()
+        body = found.text().replace(text, f"element.innerHTML = child; {text}")
+        headers = {name: value for name, value in found.headers.items() if policy or name != "content-security-policy"}
+        route.fulfill(response=found, body=body, headers=headers)
+
+    page.route("**/assets/*/dom.js", answer)
+    page.route(f"http://127.0.0.1:{window.port}/about", answer)
+    page.goto(f"http://127.0.0.1:{window.port}/about")
+    done = page.evaluate(APPEND, CANARY)
+    if policy:
+        assert "TrustedHTML" in done and page.evaluate("window.canary === undefined")
+    else:
+        page.wait_for_function("window.canary === 1")
+    page.close()
+
+
+PAGES = [
+    "/",
+    "/about",
+    "/help",
+    "/help/cli/run",
+    "/target/ID",
+    "/target/ID/symbols",
+    "/target/ID/function?at=dispatch",
+    "/target/ID/d",
+]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_suit_everybody(page: Page, window: Served, loop: Loop, scheme: str) -> None:
+    """axe finds nothing, in light and dark; at 360 px nothing but a table, a graph or code is wider than the page."""
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    opened(page, window, "/")
+    target = page.get_by_role("link", name="work", exact=True).get_attribute("href").split("/")[2]  # type: ignore[union-attr]
+    wrong: list[tuple[str, str]] = []
+    for path in PAGES:
+        opened(page, window, path.replace("ID", target))
+        assert page.locator("h1").count() == 1, path
+        found = Axe().run(page)
+        wrong += [(path, found.generate_report())] if found.response["violations"] else []
+        page.set_viewport_size({"width": 360, "height": 740})
+        wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        wrong += [(path, f"{wide} pixels too wide")] if wide > 0 else []
+        page.set_viewport_size({"width": 1200, "height": 900})
+    assert not wrong
+
+
+def test_a_page_says_what_its_twin_says(page: Page, window: Served, loop: Loop) -> None:
+    with page.expect_response("**/symbols.json*") as answered:
+        functions(page, window, "work")
+    rows = answered.value.json()["rows"]
+    assert [row["shown"] for row in rows] == page.locator("td.name").all_text_contents()
+    with page.expect_response("**/function.json*") as graph:
+        page.get_by_role("link", name="dispatch", exact=True).click()
+    blocks = graph.value.json()["blocks"]
+    expect(page.locator(".graph .block")).to_have_count(len(blocks))
+    strips = page.locator(".graph .point").all_text_contents()
+    assert strips == [
+        f"@{block['index']}:{side}  {block['points'][side].get('tactic')}"
+        for block in blocks
+        for side in ("pre", "post")
+    ]
+
+
+def test_without_a_key_there_is_an_explanation(browser: Browser, window: Served) -> None:
+    page = browser.new_page()
+    opened(page, window, "/")
+    expect(page.get_by_role("alert")).to_contain_text("needs a key")
+    page.goto(window.address)
+    ready(page)
+    page.close()
