@@ -9,7 +9,7 @@ import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from gilk.analysis.analysis import Analysis
 from gilk.errors import TargetError
@@ -47,11 +47,11 @@ class KeeperClient(Requests):
 
     is_shared = False
 
-    def __init__(self, launches: bool = False, made: Spawned | None = None) -> None:
-        """``launches``: it is to launch a program. ``made``: one that answers for other processes, too."""
+    def __init__(self, made: Spawned | None = None) -> None:
+        """``made``: one that answers for other processes, too."""
         super().__init__()
         self._of_many = made is not None
-        made = made or spawned(launches)
+        made = made or spawned()
         self.pid, self._reap, self._channel, self._ended = made.pid, made.reap, made.channel, made.ended
         self._channel.settimeout(_PATIENCE)  # also what is sent is taken, or it has gone
 
@@ -90,9 +90,18 @@ class KeeperClient(Requests):
             "gilk restore puts its code right",
         )
 
+    def keep_name(self, fd: int) -> None:
+        self.ask("keep_name", fds=(fd,))
+
+    def give_up_name(self) -> None:
+        self.ask("give_up_name")
+
+    def wait(self, block: bool) -> ProcessEnd | None:
+        return cast("ProcessEnd | None", self.ask("wait", block))
+
     def follow(self, line: int) -> None:
         """Have the keeper follow what the process begins, and tell of it on this line (tree_client.py)."""
-        super().follow(line)
+        self.ask("follow", fds=(line,))
         self._of_many = True
 
     def leave(self) -> None:
@@ -209,7 +218,7 @@ class Process:
 
     def copy_code(self, units: Units) -> int:
         """Have copies of the code ready in which these units are in force; in how many mappings that is worth it."""
-        self._copies = self.keeper.copy_code(units)
+        self._copies = tuple(self.keeper.ask("copy_code", units))
         return len(self._copies)
 
     def occupied(self) -> Occupied:
@@ -224,7 +233,7 @@ class Process:
     def release(self) -> None:
         """Let a launched program run."""
         if self._held:
-            self.keeper.release()
+            self.keeper.ask("release")
             self._held = False
 
     def kill_unstarted(self) -> None:
@@ -236,12 +245,12 @@ class Process:
 
     def raise_semaphores(self, counters: list[Semaphore]) -> list[Raised]:
         """Have these say, until the end, that somebody listens; those that do."""
-        return self.keeper.raise_semaphores(counters)
+        return cast("list[Raised]", self.keeper.ask("raise_semaphores", counters))
 
     def sample(self, stack: int = 0) -> list[Sample]:
         """Where the threads are that run just now, and ``stack`` bytes of the stack of each; they stand still only
         to tell. Raises TargetError."""
-        return self.keeper.sample(stack)
+        return cast("list[Sample]", self.keeper.ask("sample", stack))
 
     def wait(self, block: bool = False) -> ProcessEnd | None:
         return self.keeper.wait(block)
@@ -301,7 +310,7 @@ def keeper_of(pid: int) -> KeeperClient:
         raise TargetError("no-such-process", f"there is no process {pid}")
     keeper = KeeperClient()
     try:
-        keeper.attach(pid)
+        keeper.ask("attach", pid)
     except BaseException:
         keeper.leave()
         raise

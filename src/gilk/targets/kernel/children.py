@@ -10,8 +10,7 @@ import signal
 import struct
 import termios
 
-from gilk.targets.framing import MessageKind
-from gilk.targets.kernel.messages import RequestRefused, fields, unpack_strings
+from gilk.targets.kernel.messages import MessageKind, RequestRefused, fields, unpack_strings
 
 
 class Child:
