@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -181,7 +181,8 @@ def two_loops(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], list[in
         finally:
             os.close(kept)
             for pid in pids:
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it has ended: its input has
+                    os.kill(pid, signal.SIGKILL)
             client.kill()
 
 
