@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What pyproject.toml cannot say: a package that is built has the documentation in it, for the window's help."""
+"""Puts the documentation into a package that is built, for the window's help, as pyproject.toml cannot."""
 
 import shutil
 from pathlib import Path

@@ -98,9 +98,14 @@ class Signals:
             yield entry_of(ground, function), Want(address - loaded.bias, False, instrument, self._key)
 
 
+def _main(process: Target) -> Loaded | None:
+    """The program's own image, where it is mapped."""
+    return next((one for one in process.loaded() if one.main), None)
+
+
 def _of_go(process: Target) -> list[tuple[int, int]]:
     """(handler, restorer) of those that a Go program is about to install, by its symbols; none of another program."""
-    main = next((one for one in process.loaded() if one.main), None)
+    main = _main(process)
     image = process.image(main.path) if main is not None else None
     if main is None or image is None or not image.is_go:
         return []
@@ -114,7 +119,7 @@ def _of_go(process: Target) -> list[tuple[int, int]]:
 
 def switches_stacks(process: Target) -> bool:
     """Whether the program calls what leaves one stack for another: a handler of its own may wait, then."""
-    main = next((one for one in process.loaded() if one.main), None)
+    main = _main(process)
     return main is not None and process.mentions(main.path, _SWITCHES)
 
 

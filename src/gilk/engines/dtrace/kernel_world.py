@@ -143,7 +143,7 @@ class KernelWorld:
     # Functions.
 
     def arguments(self, probe: str) -> tuple[tuple[Type, int | None], ...] | None:
-        """Those of fbt that BTF has. Clones such as ``name.isra.0`` have other parameters, and are not there."""
+        """The arguments of fbt that BTF has. Clones like ``name.isra.0`` have other parameters, and are not there."""
         description = described(probe)
         if description.provider == "rawtp":
             return self._tracepoint(description.name)
@@ -163,7 +163,7 @@ class KernelWorld:
         return None
 
     def _call(self, name: str) -> tuple[tuple[Type, int | None], ...] | None:
-        """Those of a system call; None where the kernel does not tell, or a type that it tells is not known."""
+        """The arguments of a system call; None where the kernel does not tell, or a type that it tells is not known."""
         words = declared(self.target.link, name) if name and not is_glob(name) else None
         found = [self._declared(each) for each in words or ()]
         given = [(type_, number) for number, type_ in enumerate(found) if type_ is not None and is_scalar(type_)]

@@ -20,5 +20,5 @@ NOT_SEEN = {
 
 
 def probes(target: HasKernel, description: Description) -> Iterator[KernelProbe]:
-    """Those of the table."""
+    """The probes of the table."""
     return table.probes("io", _ROWS, target, description)

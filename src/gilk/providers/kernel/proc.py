@@ -34,5 +34,5 @@ NOT_SEEN = {
 
 
 def probes(target: HasKernel, description: Description) -> Iterator[KernelProbe]:
-    """Those of the table."""
+    """The probes of the table."""
     return table.probes("proc", _ROWS, target, description)

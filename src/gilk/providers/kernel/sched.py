@@ -36,5 +36,5 @@ NOT_SEEN = {
 
 
 def probes(target: HasKernel, description: Description) -> Iterator[KernelProbe]:
-    """Those of the table."""
+    """The probes of the table."""
     return table.probes("sched", _ROWS, target, description)
