@@ -40,7 +40,7 @@ class InProcess:
         return Session(self.target, points=4096, threads=16, ring=1 << 16)
 
     def read(self, address: int, size: int) -> bytes:
-        found: bytes = self.target.keeper.ask("peek", address, size)
+        found = self.target.keeper.peek(address, size)
         return found
 
     def finish(self) -> int:

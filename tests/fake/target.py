@@ -127,14 +127,14 @@ class FakeProcess:
         return not names.isdisjoint({*image.plt.values(), *image.got.values()}) or any(map(image.named, names))
 
     def raise_semaphores(self, counters: list[Semaphore]) -> list[Raised]:
-        found: list[Raised] = self.keeper.ask("raise_semaphores", counters)
+        found = self.keeper.raise_semaphores(counters)
         return found
 
     def sample(self, stack: int = 0) -> list[Sample]:
-        found: list[Sample] = self.keeper.ask("sample", stack)
+        found = self.keeper.sample(stack)
         return found
 
     def copy_code(self, units: Units) -> int:
-        return len(self.keeper.ask("copy_code", units))
+        return len(self.keeper.copy_code(units))
 
     def keep_learnt(self) -> None: ...

@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 
 from gilk.errors import MachineGone, TargetError
 from gilk.lab import VM
+from gilk.targets.framing import MessageKind
 from gilk.targets.kernel.channel import Channel
 from gilk.targets.kernel.link import LocalLink, RelayLink, start_relay
-from gilk.targets.kernel.messages import MessageKind
 from gilk.targets.kernel.relay import bundle
 
-HEADER = struct.Struct("<IIB")  # as messages.py describes it, written down again
+HEADER = struct.Struct("<IIB")  # as framing.py describes it, written down again
 FILE, CORE, CONTROL, SPAWN, INPUT = 1, 2, 4, 7, 8
 HELLO, PART, DONE, FAIL, EXIT = 64, 65, 66, 67, 71
 LIMIT = 20  # seconds

@@ -8,6 +8,7 @@ the helper at the worst moment; one test leaves it to chance, with the whole pro
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -103,6 +104,7 @@ def test_what_is_put_in_the_place_of_memory_is_refused_and_not_touched(
     before = victim.stat()
     with Partner(fdswap, what, victim) as partner:
         monkeypatch.setattr(shared_memory, "_taken", waiting_for(partner, shared_memory._taken))
+        gc.collect()  # of other tests
         known = files_of_ours()
         with pytest.raises(TargetError) as caught:
             set_up(partner.pid)

@@ -6,11 +6,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
+from gilk.targets.apart import HELPERS, KEEPER
 from tests.behaviour.harness import Loop, leftovers, wait_for
+from tests.behaviour.waiting import PATIENCE
 from tests.programs.build import build
 
 _LAUNCHES = """\
@@ -39,6 +42,48 @@ with gilk.attach(int(sys.argv[1])) as target, target.session() as session:
     session.insert([function.entry for function in target.functions("*")], gilk.count)
     os.killpg(0, signal.SIGINT) if sys.argv[2] == "int" else os.kill(os.getpid(), signal.SIGKILL)
 """
+
+_SEVERAL = """\
+import os, signal, sys
+import gilk
+private, public = os.open("/etc/hostname", os.O_RDONLY), os.open("/etc/passwd", os.O_RDONLY)
+os.set_inheritable(public, True)
+held = [gilk.attach(int(sys.argv[1])), gilk.attach(int(sys.argv[2]))]
+(server,) = [pid for pid in open(f"/proc/self/task/{os.getpid()}/children").read().split()
+             if open(f"/proc/{pid}/comm").read() == "gilk-forks\\n"]
+if sys.argv[4] == "server":
+    os.kill(int(server), signal.SIGKILL)
+held.append(gilk.attach(int(sys.argv[3])))
+keepers = [target.process.keeper.pid for target in held]
+of_forks = [] if sys.argv[4] == "server" else [server, *keepers[1:]]
+files = {os.readlink(one) for pid in of_forks for one in os.scandir(f"/proc/{pid}/fd")}
+sessions = [target.session() for target in held]
+for target, session in zip(held, sessions):
+    session.insert([function.entry for function in target.functions("*")], gilk.count)
+print(server, *keepers, flush=True)
+print(*sorted(name for name in files if name.startswith("/etc")), flush=True)
+if sys.argv[4] == "client":
+    os.kill(os.getpid(), signal.SIGKILL)
+for session in sessions:
+    session.close()
+for target in held:
+    target.close()
+"""
+
+
+@pytest.mark.parametrize("killed", ["", "client", "server"])
+def test_a_client_of_several_processes_has_their_keepers_forked(killed: str) -> None:
+    """They outlive neither its end nor that of the process which forks them, and have no files of it."""
+    with Loop([build("rounds")]) as one, Loop([build("rounds")]) as two, Loop([build("rounds")]) as three:
+        pids = [loop.pid for loop in (one, two, three)]
+        before = [_code(pid) for pid in pids]
+        words = [sys.executable, "-c", _SEVERAL, *map(str, pids), killed]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode == (-9 if killed == "client" else 0), done.stderr
+        numbers, files = done.stdout.splitlines()
+        assert files == "" and len(set(numbers.split())) == 4
+        assert wait_for(lambda: [_code(pid) for pid in pids] == before and not any(map(leftovers, pids)))
+        assert wait_for(lambda: not any(_is_helper(int(pid)) for pid in numbers.split()))
 
 
 def test_files_are_handed_on_as_an_exec_would_and_not_kept() -> None:
@@ -77,7 +122,11 @@ def _maps(pid: int) -> str:
 
 
 def _is_keeper(pid: int) -> bool:
+    return _is_helper(pid, {KEEPER})
+
+
+def _is_helper(pid: int, names: Collection[str] = HELPERS) -> bool:
     try:
-        return Path(f"/proc/{pid}/comm").read_text() == "gilk-keeper\n" and os.path.exists(f"/proc/{pid}/exe")
+        return Path(f"/proc/{pid}/comm").read_text().rstrip("\n") in names and os.path.exists(f"/proc/{pid}/exe")
     except OSError:
         return False

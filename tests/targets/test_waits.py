@@ -53,7 +53,7 @@ def test_a_keeper_that_does_not_answer_is_ended(monkeypatch: pytest.MonkeyPatch)
         keeper = target.process.keeper
         os.kill(keeper.pid, signal.SIGSTOP)
         with pytest.raises(TargetError) as raised:
-            keeper.ask("present")
+            keeper.is_present()
         assert raised.value.slug == "keeper-gone"
         assert wait_for(lambda: not keeper.there)
         with pytest.raises(TargetError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import pickle
 import resource
 import socket
 import threading
@@ -14,6 +15,7 @@ import pytest
 
 from gilk.errors import TargetError
 from gilk.targets import wire
+from gilk.targets.framing import MessageKind, framed
 from gilk.targets.kernel.channel import Channel
 
 
@@ -37,6 +39,13 @@ def test_a_large_message_arrives_whole() -> None:
     sender.start()
     assert wire.receive(other)[0] == content
     sender.join()
+
+
+def test_a_message_of_another_kind_is_not_unpickled() -> None:
+    one, other = socket.socketpair()
+    one.sendall(framed(MessageKind.WORDS, pickle.dumps("a value")) + framed(MessageKind.VALUE, pickle.dumps("a value")))
+    with pytest.raises(wire.ChannelClosed):
+        wire.receive(other)
 
 
 def test_the_other_end_going_is_noticed() -> None:

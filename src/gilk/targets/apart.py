@@ -12,8 +12,9 @@ from os import setpgid
 from pathlib import Path
 
 _NOT_FOR_US = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTTOU, signal.SIGPIPE)
-#: What the process of a keeper is called.
-KEEPER = "gilk-keeper"
+#: The names of processes of ours that are not commands.
+KEEPER, BROKER, FORK_SERVER = "gilk-keeper", "gilk-broker", "gilk-forks"
+HELPERS = frozenset((KEEPER, BROKER, FORK_SERVER))
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

@@ -9,7 +9,7 @@ import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from gilk.analysis.analysis import Analysis
 from gilk.errors import TargetError
@@ -47,11 +47,11 @@ class KeeperClient(Requests):
 
     is_shared = False
 
-    def __init__(self, made: Spawned | None = None) -> None:
-        """``made``: one that answers for other processes, too."""
+    def __init__(self, launches: bool = False, made: Spawned | None = None) -> None:
+        """``launches``: it is to launch a program. ``made``: one that answers for other processes, too."""
         super().__init__()
         self._of_many = made is not None
-        made = made or spawned()
+        made = made or spawned(launches)
         self.pid, self._reap, self._channel, self._ended = made.pid, made.reap, made.channel, made.ended
         self._channel.settimeout(_PATIENCE)  # also what is sent is taken, or it has gone
 
@@ -90,18 +90,9 @@ class KeeperClient(Requests):
             "gilk restore puts its code right",
         )
 
-    def keep_name(self, fd: int) -> None:
-        self.ask("keep_name", fds=(fd,))
-
-    def give_up_name(self) -> None:
-        self.ask("give_up_name")
-
-    def wait(self, block: bool) -> ProcessEnd | None:
-        return cast("ProcessEnd | None", self.ask("wait", block))
-
     def follow(self, line: int) -> None:
         """Have the keeper follow what the process begins, and tell of it on this line (tree_client.py)."""
-        self.ask("follow", fds=(line,))
+        super().follow(line)
         self._of_many = True
 
     def leave(self) -> None:
@@ -218,7 +209,7 @@ class Process:
 
     def copy_code(self, units: Units) -> int:
         """Have copies of the code ready in which these units are in force; in how many mappings that is worth it."""
-        self._copies = tuple(self.keeper.ask("copy_code", units))
+        self._copies = self.keeper.copy_code(units)
         return len(self._copies)
 
     def occupied(self) -> Occupied:
@@ -233,7 +224,7 @@ class Process:
     def release(self) -> None:
         """Let a launched program run."""
         if self._held:
-            self.keeper.ask("release")
+            self.keeper.release()
             self._held = False
 
     def kill_unstarted(self) -> None:
@@ -245,12 +236,12 @@ class Process:
 
     def raise_semaphores(self, counters: list[Semaphore]) -> list[Raised]:
         """Have these say, until the end, that somebody listens; those that do."""
-        return cast("list[Raised]", self.keeper.ask("raise_semaphores", counters))
+        return self.keeper.raise_semaphores(counters)
 
     def sample(self, stack: int = 0) -> list[Sample]:
         """Where the threads are that run just now, and ``stack`` bytes of the stack of each; they stand still only
         to tell. Raises TargetError."""
-        return cast("list[Sample]", self.keeper.ask("sample", stack))
+        return self.keeper.sample(stack)
 
     def wait(self, block: bool = False) -> ProcessEnd | None:
         return self.keeper.wait(block)
@@ -310,7 +301,7 @@ def keeper_of(pid: int) -> KeeperClient:
         raise TargetError("no-such-process", f"there is no process {pid}")
     keeper = KeeperClient()
     try:
-        keeper.ask("attach", pid)
+        keeper.attach(pid)
     except BaseException:
         keeper.leave()
         raise

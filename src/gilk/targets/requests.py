@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A client's requests to a keeper, whichever way they take: a socket to its process (process.py), a call."""
+"""A client's requests to a keeper, whichever way they take: a socket to its process (process.py), a call.
+
+This is the table of them. A method of answers.py or server.py answers each: it has the request's name, and as many
+arguments.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,11 @@ from typing import Any, cast
 
 from gilk.targets.batch import Batch
 from gilk.targets.changing import Outcome
+from gilk.targets.copies import Copy, Units
 from gilk.targets.held import ArenaMap
-from gilk.targets.semaphores import Raised
+from gilk.targets.launch import Command, ProcessEnd
+from gilk.targets.running import Sample
+from gilk.targets.semaphores import Raised, Semaphore
 
 
 class Requests(ABC):
@@ -21,6 +28,51 @@ class Requests(ABC):
     @abstractmethod
     def ask(self, name: str, *arguments: Any, fds: tuple[int, ...] = ()) -> Any:
         """The answer."""
+
+    # The process.
+
+    def attach(self, pid: int) -> None:
+        self.ask("attach", pid)
+
+    def launch(self, command: Command) -> int:
+        """The number of the process, of which nothing has run yet."""
+        return cast(int, self.ask("launch", command))
+
+    def run_until_linked(self, notify: int, state: int) -> bool:
+        """Run a launched program until the linker says so, at ``notify`` and in ``state``; False where it has ended."""
+        return bool(self.ask("run_until_linked", notify, state))
+
+    def run_to(self, address: int, finally_: bool) -> bool:
+        """Run a launched program to there; ``finally_``: and stop all of it. False where it has ended."""
+        return bool(self.ask("run_to", address, finally_))
+
+    def main_of(self, low: int, high: int) -> int:
+        """The main() that a program at its entry hands over, if it lies from ``low`` to ``high``; 0 if not."""
+        return cast(int, self.ask("main_of", low, high))
+
+    def release(self) -> None:
+        """Let a launched program run."""
+        self.ask("release")
+
+    def wait(self, block: bool) -> ProcessEnd | None:
+        """How a launched program ended; None while it runs."""
+        return cast("ProcessEnd | None", self.ask("wait", block))
+
+    def is_present(self) -> bool:
+        return bool(self.ask("present"))
+
+    def keep_name(self, fd: int) -> None:
+        """Keep the socket that has the name of the session (meeting.py) to the end."""
+        self.ask("keep_name", fds=(fd,))
+
+    def give_up_name(self) -> None:
+        self.ask("give_up_name")
+
+    def follow(self, line: int) -> None:
+        """Follow what the process begins, and tell of it on this line (tree_client.py)."""
+        self.ask("follow", fds=(line,))
+
+    # What is mapped there.
 
     def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]:
         """File descriptors of code and data."""
@@ -48,6 +100,8 @@ class Requests(ABC):
     def map_advice(self, blocks: int) -> int:
         return cast(int, self.ask("map_advice", blocks))
 
+    # What is read and written there.
+
     def poke(self, address: int, data: bytes) -> None:
         self.ask("poke", address, data)
 
@@ -60,8 +114,24 @@ class Requests(ABC):
     def search_stacks(self) -> None:
         self.ask("search_stacks")
 
-    def is_present(self) -> bool:
-        return bool(self.ask("present"))
+    def sample(self, stack: int) -> list[Sample]:
+        """Where the threads are that run just now, and ``stack`` bytes of the stack of each."""
+        return cast("list[Sample]", self.ask("sample", stack))
+
+    def put_back(self, copies: tuple[Copy, ...]) -> None:
+        """Exchange these copies for the code that they are of."""
+        self.ask("put_back", copies)
+
+    def repair(self, pieces: list[tuple[int, bytes]]) -> None:
+        """Write code at addresses, with no thread in the patches that lead out of it."""
+        self.ask("repair", pieces)
+
+    def raise_semaphores(self, counters: list[Semaphore]) -> list[Raised]:
+        return cast("list[Raised]", self.ask("raise_semaphores", counters))
+
+    def lower_abandoned(self) -> None:
+        """Lower semaphores that sessions have raised whose keepers are gone."""
+        self.ask("lower_abandoned")
 
     def lower_semaphores(self, raised: list[Raised]) -> None:
         self.ask("lower_semaphores", raised)
@@ -74,6 +144,12 @@ class Requests(ABC):
 
     def map_pages(self, pages: dict[int, int]) -> list[int]:
         return cast("list[int]", self.ask("map_pages", pages))
+
+    # Patches.
+
+    def copy_code(self, units: Units) -> tuple[Copy, ...]:
+        """Copies of code, made ready, in which these units are in force."""
+        return tuple(self.ask("copy_code", units))
 
     def stage(self, number: int, batch: Batch) -> None:
         self.ask("stage", number, batch)

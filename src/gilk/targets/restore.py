@@ -52,14 +52,14 @@ def restore(pid: int) -> Restored:
         _check_abandoned(pid, {session_of(mapping) for mapping in maps if mapping.path.startswith(CODE_NAME)})
         copies = tuple(exchanged(read_maps(pid), process.files.extents))
         if copies:
-            process.keeper.ask("put_back", copies)
+            process.keeper.put_back(copies)
         found = [_stretches_of(process, loaded) for loaded in process.loaded()]
         ours = [stretch for mine, _ in found for stretch in mine]
-        process.keeper.ask("repair", [(stretch.address, stretch.original) for stretch in ours])
-        process.keeper.ask("lower_abandoned")
+        process.keeper.repair([(stretch.address, stretch.original) for stretch in ours])
+        process.keeper.lower_abandoned()
         for mapping in process.maps():
             if mapping.path.startswith(DATA_NAME) and mapping.offset == 0:
-                process.keeper.ask("poke", mapping.start, bytes(8))  # no magic: whoever comes next may take over
+                process.keeper.poke(mapping.start, bytes(8))  # no magic: whoever comes next may take over
         counts: dict[str, int] = {}
         for stretch in ours:
             counts[stretch.image] = counts.get(stretch.image, 0) + len(stretch.original)
@@ -115,7 +115,7 @@ def _stretches_of(process: Process, loaded: Loaded) -> tuple[list[Stretch], list
     for mapping in process.maps():
         if not mapping.executable or not _of(mapping, loaded):
             continue
-        content = process.keeper.ask("peek", mapping.start, mapping.end - mapping.start)
+        content = process.keeper.peek(mapping.start, mapping.end - mapping.start)
         kept = image.read(mapping.start - loaded.bias, len(content))
         live = np.frombuffer(content, np.uint8)[: len(kept)]
         differ = live != np.frombuffer(kept, np.uint8)[: len(live)]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 
 from gilk.errors import TargetError
-from gilk.targets.apart import KEEPER
+from gilk.targets.apart import HELPERS
 from gilk.targets.maps import CODE_NAME, read_maps
 from gilk.targets.program import name_of, program_file
 from gilk.targets.stat import PARENT, START_TIME, stat_of
@@ -47,7 +47,7 @@ def look_at(pid: int) -> Seen | None:
 def processes() -> list[Seen]:
     """All that we may look into, but for this one and gilk's own helpers."""
     found = (look_at(int(name)) for name in os.listdir("/proc") if name.isdecimal())
-    return [one for one in found if one is not None and one.pid != os.getpid() and KEEPER not in one.names]
+    return [one for one in found if one is not None and one.pid != os.getpid() and HELPERS.isdisjoint(one.names)]
 
 
 def is_instrumented(pid: int) -> bool:
@@ -114,7 +114,7 @@ class Watched:
         for pid in there:
             if again or now - self._since.setdefault(pid, now) < _SOON:
                 self._look_at(pid, now)
-        return [one for one in self._seen.values() if KEEPER not in one.names]
+        return [one for one in self._seen.values() if HELPERS.isdisjoint(one.names)]
 
     def _look_at(self, pid: int, now: float) -> None:
         one, old = look_at(pid), self._seen.pop(pid, None)

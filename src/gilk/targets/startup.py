@@ -31,9 +31,9 @@ def start(
     command = launch.Command(
         tuple(arguments), dict(environment or os.environ), directory or os.getcwd(), os.getpgrp(), ignored
     )
-    keeper, process = KeeperClient(), None
+    keeper, process = KeeperClient(launches=True), None
     try:
-        pid = keeper.ask("launch", command)
+        pid = keeper.launch(command)
         process = Process(keeper, pid, launched=True)
         if until is not Until.EXEC:
             link(process)
@@ -60,7 +60,7 @@ def link(process: Process) -> None:
         }
         if "_dl_debug_state" in symbols and "_r_debug" in symbols:
             notify, state = (symbols[n] + linker.bias for n in ("_dl_debug_state", "_r_debug"))
-            if not process.keeper.ask("run_until_linked", notify, state + 24):
+            if not process.keeper.run_until_linked(notify, state + 24):
                 raise TargetError("cannot-launch", "the program ended while it was being linked")
             return
 
@@ -73,17 +73,17 @@ def _run_to_main(process: Process) -> None:
     image = process.image(loaded.path)
     address = next((s.address for s in image.named("main") if s.kind is SymbolKind.FUNC), 0)
     address = address + loaded.bias if address else _handed_over(process, loaded, image)
-    if not process.keeper.ask("run_to", address, True):
+    if not process.keeper.run_to(address, finally_=True):
         raise TargetError("cannot-launch", "the program ended before its main()")
 
 
 def _handed_over(process: Process, loaded: Loaded, image: Image) -> int:
     """The main() of a program without symbols."""
-    if process.keeper.ask("run_to", image.entry + loaded.bias, False):
+    if process.keeper.run_to(image.entry + loaded.bias, finally_=False):
         for each in image.segments:
             if each.executable and each.address <= image.entry < each.address + each.size:
                 low = each.address + loaded.bias
-                address: int = process.keeper.ask("main_of", low, low + each.size)
+                address = process.keeper.main_of(low, low + each.size)
                 if address:
                     return address
     what = f"it cannot be told where the main() of {loaded.name} is, which has no symbols"

@@ -76,7 +76,7 @@ class TreeClient:
             raise
         finally:
             theirs.close()
-        keeper = KeeperClient(Spawned(self.keeper, channel, ended, lambda: None))
+        keeper = KeeperClient(made=Spawned(self.keeper, channel, ended, lambda: None))
         return Process(keeper, executed.pid, launched=True)
 
     def let_pass(self, executed: Executed) -> None:

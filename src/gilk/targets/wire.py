@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Messages between client and keeper: pickled values of our own over a socket pair, and file descriptors.
+"""Messages between client and keeper: pickled values of our own over a socket pair, and file descriptors (framing.py).
 
 Both ends are one program started by one user; nobody else can reach the socket.
 """
@@ -10,11 +10,12 @@ import array
 import pickle
 import select
 import socket
-import struct
 from collections.abc import Sequence
 from typing import Any
 
-_HEADER = struct.Struct("<QI")
+from gilk.targets.framing import HEADER, MessageKind
+
+_MOST_FDS = 4  # of one message
 
 
 class ChannelClosed(Exception):
@@ -22,9 +23,9 @@ class ChannelClosed(Exception):
 
 
 def send(channel: socket.socket, value: Any, fds: tuple[int, ...] = ()) -> None:
-    """Raises Closed."""
+    """Raises ChannelClosed."""
     body = pickle.dumps(value, protocol=5)
-    header = _HEADER.pack(len(body), len(fds))
+    header = HEADER.pack(len(body), 0, MessageKind.VALUE)
     ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
     try:
         channel.sendmsg([header], ancillary)
@@ -34,9 +35,11 @@ def send(channel: socket.socket, value: Any, fds: tuple[int, ...] = ()) -> None:
 
 
 def receive(channel: socket.socket) -> tuple[Any, tuple[int, ...]]:
-    """Raises Closed."""
+    """A value, and the file descriptors that came with it. Raises ChannelClosed."""
     header, fds = _receive_header(channel)
-    size, _ = _HEADER.unpack(header)
+    size, _, kind = HEADER.unpack(header)
+    if kind != MessageKind.VALUE:
+        raise ChannelClosed
     return pickle.loads(_receive_exactly(channel, size)), fds
 
 
@@ -66,7 +69,7 @@ def _receive_header(channel: socket.socket) -> tuple[bytes, tuple[int, ...]]:
     fds = array.array("i")
     try:
         data, ancillary, _, _ = channel.recvmsg(
-            _HEADER.size, socket.CMSG_SPACE(4 * fds.itemsize), socket.MSG_CMSG_CLOEXEC
+            HEADER.size, socket.CMSG_SPACE(_MOST_FDS * fds.itemsize), socket.MSG_CMSG_CLOEXEC
         )
     except ConnectionResetError:
         raise ChannelClosed from None
@@ -75,7 +78,7 @@ def _receive_header(channel: socket.socket) -> tuple[bytes, tuple[int, ...]]:
     for level, kind, content in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
-    return data + _receive_exactly(channel, _HEADER.size - len(data)), tuple(fds)
+    return data + _receive_exactly(channel, HEADER.size - len(data)), tuple(fds)
 
 
 def _receive_exactly(channel: socket.socket, size: int) -> bytes:

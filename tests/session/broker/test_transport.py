@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pickle
 import random
 import socket
 import struct
@@ -22,6 +23,7 @@ from gilk.image import lookup
 from gilk.session.broker.client import RemoteTracer
 from gilk.session.broker.transport import MOST_FROM_STRANGERS, Closed, Inbox, Line, Message, packed, send
 from gilk.targets.base import Loaded
+from gilk.targets.framing import HEADER, MessageKind, framed
 from gilk.targets.meeting import is_right_to_trace, rendezvous, right_to_trace
 from gilk.targets.process import Process
 from gilk.version import VERSION
@@ -71,16 +73,37 @@ def test_deep_nesting_and_sizes_that_are_not_believed() -> None:
     for content in (b"[" * 3000, b'{"a":' * 500, b"1" * 4000, b"[]", b"\xff{}", b"{,}"):
         sender, receiver = socket.socketpair()
         with sender, receiver:
-            sender.sendall(struct.pack("<II", len(content), 0) + content)
+            sender.sendall(framed(MessageKind.WORDS, struct.pack("<I", len(content)) + content))
             inbox = Inbox(receiver, MOST_FROM_STRANGERS, takes_fds=False)
             inbox.read()
             with pytest.raises(Closed):
                 inbox.next()
     sender, receiver = socket.socketpair()
     with sender, receiver:
-        sender.sendall(struct.pack("<II", 0xFFFFFFFF, 0xFFFFFFFF))
+        sender.sendall(HEADER.pack(0xFFFFFFFF, 0, MessageKind.WORDS))
         inbox = Inbox(receiver, MOST_FROM_STRANGERS, takes_fds=False)
         inbox.read()
+        with pytest.raises(Closed):
+            inbox.next()
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        framed(MessageKind.VALUE, pickle.dumps({"do": "hello"})),
+        framed(MessageKind.WORDS, struct.pack("<I", 2) + b"{}", tag=1),
+        framed(MessageKind.WORDS, struct.pack("<I", 3) + b"{}"),
+        framed(MessageKind.WORDS, b"\0"),
+        framed(MessageKind.FILE, b"/etc/hostname"),
+    ],
+)
+def test_a_message_that_is_for_others_ends_the_line(frame: bytes) -> None:
+    sender, receiver = socket.socketpair()
+    with sender, receiver:
+        inbox = Inbox(receiver, MOST_FROM_STRANGERS, takes_fds=False)
+        sender.sendall(framed(MessageKind.WORDS, struct.pack("<I", 2) + b"{}") + frame)
+        inbox.read()
+        assert inbox.next() == Message({})
         with pytest.raises(Closed):
             inbox.next()
 

@@ -44,7 +44,7 @@ class Connection:
 
     def meet(self) -> None:
         self.known = self.takes_part = True
-        self.inbox.most, self.inbox.takes_fds = MOST, False
+        self.inbox.trust()
 
     def answer(self, words: dict[str, Any], fd: int = -1, content: bytes = b"") -> None:
         """``fd`` is closed once it has gone. Raises Closed."""

@@ -224,7 +224,7 @@ class BrokerClient:
         """Take out what was put in; whether the process is known to be what it was, None when others have a part in it
         still."""
         try:
-            self._tracer.ask("close")
+            self._tracer.close()
         except TargetError as error:
             if error.slug != "keeper-gone":
                 raise

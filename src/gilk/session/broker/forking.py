@@ -10,7 +10,7 @@ import signal
 import socket
 
 from gilk.session.broker.broker import Broker
-from gilk.targets.apart import fork, stand_apart
+from gilk.targets.apart import BROKER, fork, stand_apart
 from gilk.targets.process import Process
 
 
@@ -33,7 +33,7 @@ def fork_broker(process: Process) -> tuple[socket.socket, int]:
 def _be_broker(process: Process, listener: socket.socket | None, first: socket.socket) -> None:
     gc.disable()  # what was the consumer's is never looked at again
     signal.set_wakeup_fd(-1)
-    stand_apart("gilk-broker")
+    stand_apart(BROKER)
     ends = [end.fileno() for end in (first, listener) if end is not None]
     _let_go_of_files({*ends, *process.keeper.files, *process.files.descriptors})
     gc.freeze()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Messages between a broker and those who have a part in its session: JSON, bytes behind it, and file descriptors.
+"""Messages between a broker and its clients: JSON, bytes behind it, and file descriptors (targets/framing.py, WORDS).
 
 The broker believes nothing of what it is sent, and waits for nobody: half a message waits in a buffer, an answer that
 is not read waits in another, and what is no message ends the line.
@@ -15,13 +15,14 @@ import socket
 import struct
 from typing import Any
 
+from gilk.targets.framing import FrameReader, MessageKind, TooLarge, framed
 from gilk.targets.wire import readable
 from gilk.values import dataclass
 
-_HEADER = struct.Struct("<II")  # bytes of JSON, bytes behind it
+_SIZE = struct.Struct("<I")  # bytes of JSON
 _CHUNK = 1 << 16
 _ONE_FD = socket.CMSG_SPACE(array.array("i").itemsize)
-MOST = 64 << 20  # bytes of either part
+MOST = 128 << 20  # bytes of a message
 MOST_FROM_STRANGERS = 4096
 
 
@@ -38,7 +39,7 @@ class Message:
 
 def packed(words: dict[str, Any], content: bytes = b"") -> bytes:
     body = json.dumps(words, separators=(",", ":")).encode()
-    return _HEADER.pack(len(body), len(content)) + body + content
+    return framed(MessageKind.WORDS, _SIZE.pack(len(body)) + body + content)
 
 
 def send(end: socket.socket, data: bytes, fd: int = -1) -> int:
@@ -48,13 +49,13 @@ def send(end: socket.socket, data: bytes, fd: int = -1) -> int:
 
 
 class Inbox:
-    """Makes messages of what arrives. ``most``: bytes that either part of one may have. ``takes_fds``: whether
-    descriptors are wanted; the kernel closes those that are not."""
+    """Makes messages of what arrives. ``most``: bytes that one may have. ``takes_fds``: whether descriptors are wanted;
+    the kernel closes those that are not."""
 
     def __init__(self, end: socket.socket, most: int, takes_fds: bool) -> None:
-        self.most, self.takes_fds = most, takes_fds
+        self.takes_fds = takes_fds
         self._end = end
-        self._data = bytearray()
+        self._frames = FrameReader(most)
         self._fd = -1
 
     def read(self) -> None:
@@ -69,7 +70,7 @@ class Inbox:
                 self._keep(array.array("i", content[:4])[0])
         if not data:
             raise Closed
-        self._data += data
+        self._frames.add(data)
 
     def _keep(self, fd: int) -> None:
         if self._fd >= 0:
@@ -78,24 +79,34 @@ class Inbox:
 
     def next(self) -> Message | None:
         """The next whole one. Raises Closed."""
-        if len(self._data) < _HEADER.size:
+        try:
+            message = self._frames.next()
+        except TooLarge:
+            raise Closed from None
+        if message is None:
             return None
-        sizes = _HEADER.unpack_from(self._data)
-        if max(sizes) > self.most:
-            raise Closed
-        middle = _HEADER.size + sizes[0]
-        if len(self._data) < middle + sizes[1]:
-            return None
-        words = _read(bytes(self._data[_HEADER.size : middle]))
-        content = bytes(self._data[middle : middle + sizes[1]])
-        del self._data[: middle + sizes[1]]
+        words, content = _parts(*message)
         fd, self._fd = self._fd, -1
         return Message(words, content, fd)
+
+    def trust(self) -> None:
+        """From now on messages may be as long as they need to be, and bring no descriptors."""
+        self._frames.most, self.takes_fds = MOST, False
 
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def _parts(kind: int, tag: int, body: bytes) -> tuple[dict[str, Any], bytes]:
+    """The words and the bytes of a message. Raises Closed."""
+    if kind != MessageKind.WORDS or tag or len(body) < _SIZE.size:
+        raise Closed
+    end = _SIZE.size + _SIZE.unpack_from(body)[0]
+    if end > len(body):
+        raise Closed
+    return _read(body[_SIZE.size : end]), body[end:]
 
 
 def _read(text: bytes) -> dict[str, Any]:

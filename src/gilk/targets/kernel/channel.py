@@ -16,7 +16,8 @@ from typing import Final
 
 from gilk.errors import MachineGone, TargetError
 from gilk.targets import wire
-from gilk.targets.kernel.messages import HEADER, LARGEST, MAGIC, UNDER_WAY, VERSION, MessageKind, pack_strings
+from gilk.targets.framing import FrameReader, MessageKind, TooLarge, framed
+from gilk.targets.kernel.messages import LARGEST, MAGIC, UNDER_WAY, VERSION, pack_strings
 
 _READ: Final = 1 << 20  # bytes at once
 
@@ -125,7 +126,7 @@ class Channel:
         self._silent = silent
         self._lost: MachineGone | None = None
         self._heard = 0.0  # when something last came, of time.monotonic
-        self._received = bytearray()
+        self._received = FrameReader(LARGEST)
         self._unsent = bytearray()
         self._open: dict[int, RelayRequest] = {}
         self._last_tag = 0
@@ -189,7 +190,7 @@ class Channel:
             raise self._lost
         if len(payload) > LARGEST:
             raise TargetError("relay-broken", f"a message of {len(payload)} bytes is too long for the relay")
-        self._unsent += HEADER.pack(len(payload), tag, kind) + payload
+        self._unsent += framed(kind, payload, tag)
         self._send()
 
     def forget(self, tag: int) -> None:
@@ -235,24 +236,15 @@ class Channel:
             data = b""
         if not data:
             raise self._lose(self._gone() if self._gone else MachineGone("relay-gone", "the relay has ended"))
-        self._received += data
+        self._received.add(data)
         self._heard = time.monotonic()
-        while (message := self._next()) is not None:
-            self._dispatch(*message)
+        try:
+            while (message := self._received.next()) is not None:
+                self._dispatch(*message)
+        except TooLarge as error:
+            raise _nonsense(str(error)) from None
 
-    def _next(self) -> tuple[int, int, bytes] | None:
-        if len(self._received) < HEADER.size:
-            return None
-        size, tag, kind = HEADER.unpack_from(self._received)
-        if size > LARGEST:
-            raise _nonsense(f"a message of {size} bytes")
-        if len(self._received) < HEADER.size + size:
-            return None
-        payload = bytes(self._received[HEADER.size : HEADER.size + size])
-        del self._received[: HEADER.size + size]
-        return tag, kind, payload
-
-    def _dispatch(self, tag: int, kind: int, payload: bytes) -> None:
+    def _dispatch(self, kind: int, tag: int, payload: bytes) -> None:
         if tag in self._open:
             self._open[tag].take(kind, payload)
         elif tag == 0 and not self.release:

@@ -10,7 +10,8 @@ import signal
 import struct
 import termios
 
-from gilk.targets.kernel.messages import MessageKind, RequestRefused, fields, unpack_strings
+from gilk.targets.framing import MessageKind
+from gilk.targets.kernel.messages import RequestRefused, fields, unpack_strings
 
 
 class Child:

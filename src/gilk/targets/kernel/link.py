@@ -17,9 +17,9 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 from gilk.errors import MachineGone, TargetError
+from gilk.targets.framing import MessageKind
 from gilk.targets.kernel.channel import Channel, RemoteProcess, Sink
 from gilk.targets.kernel.driver_abi import APPLY, UNDO
-from gilk.targets.kernel.messages import MessageKind
 from gilk.targets.kernel.own import OwnKernel
 from gilk.targets.kernel.relay import bundle
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The messages between a RelayLink and its relay.
 
-A message is `HEADER` (payload's length, tag, kind) and a payload. The client
-chooses the tag of a request; what answers it carries the same. All numbers are
-little-endian. A list of strings is their count, then each one's length and bytes.
+They are framed as all messages are (targets/framing.py); the client chooses the
+tag of a request. A list of strings is their count, then each one's length and bytes.
 
     client -> relay
       FILE     path                                 read it whole
@@ -34,34 +33,11 @@ ends the relay. So does the end of the stream: processes are killed, and /dev/il
 from __future__ import annotations
 
 import struct
-from enum import IntEnum
 
 MAGIC, VERSION = b"gilk-relay", 1
-HEADER = struct.Struct("<IIB")
 LARGEST = 64 << 20  # bytes of payload: a plan for the whole kernel is smaller
 PIECE = 1 << 20  # bytes of an answer sent at once
 UNDER_WAY = 256 << 10
-
-
-class MessageKind(IntEnum):
-    FILE = 1
-    CORE = 2
-    OPEN = 3
-    CONTROL = 4
-    DRAIN = 5
-    SHUT = 6
-    SPAWN = 7
-    INPUT = 8
-    SIGNAL = 9
-    WINDOW = 10
-    HELLO = 64
-    PART = 65
-    DONE = 66
-    FAIL = 67
-    OUT = 68
-    ERR = 69
-    TOOK = 70
-    EXIT = 71
 
 
 class RequestRefused(Exception):

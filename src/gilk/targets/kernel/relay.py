@@ -19,8 +19,9 @@ import struct
 import sys
 from collections.abc import Iterable
 
+from gilk.targets.framing import FrameReader, MessageKind, TooLarge, framed
 from gilk.targets.kernel.children import Child, resize, spawn, stop
-from gilk.targets.kernel.messages import HEADER, LARGEST, MAGIC, PIECE, VERSION, MessageKind, RequestRefused, fields
+from gilk.targets.kernel.messages import LARGEST, MAGIC, PIECE, VERSION, RequestRefused, fields
 from gilk.targets.kernel.own import OwnKernel
 
 
@@ -34,10 +35,10 @@ class Relay:
         self.owners: dict[int, Child] = {}  # by descriptor
         self.poll = select.poll()
         self.poll.register(source, select.POLLIN)
-        self.received = bytearray()
+        self.received = FrameReader(LARGEST)
 
     def send(self, kind: int, tag: int, payload: bytes = b"") -> None:
-        message = memoryview(HEADER.pack(len(payload), tag, kind) + payload)
+        message = memoryview(framed(kind, payload, tag))
         while message:
             message = message[os.write(self.sink, message) :]
 
@@ -61,17 +62,13 @@ class Relay:
     def _receive(self) -> bool:
         """Take in what has come, and do what is complete; False when the stream has ended, or makes no sense."""
         data = os.read(self.source, PIECE)
-        self.received += data
-        while len(self.received) >= HEADER.size:
-            size, tag, kind = HEADER.unpack_from(self.received)
-            if size > LARGEST:
-                self._fail(0, errno.EMSGSIZE, f"a message of {size} bytes")
-                return False
-            if len(self.received) < HEADER.size + size:
-                break
-            payload = bytes(self.received[HEADER.size : HEADER.size + size])
-            del self.received[: HEADER.size + size]
-            self._answer(kind, tag, payload)
+        self.received.add(data)
+        try:
+            while (message := self.received.next()) is not None:
+                self._answer(*message)
+        except TooLarge as error:
+            self._fail(0, errno.EMSGSIZE, str(error))
+            return False
         return bool(data)
 
     def _answer(self, kind: int, tag: int, payload: bytes) -> None:
@@ -188,12 +185,11 @@ class Relay:
 
 def bundle() -> str:
     """The relay as one program text, for `python3 -c` or a file: its modules, made without being looked for."""
-    names = [f"gilk.targets.kernel.{name}" for name in ("messages", "own", "children", "relay")]
-    folder = os.path.dirname(os.path.abspath(__file__))
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     parts = {}
-    for name in names:
-        with open(f"{folder}/{name.rpartition('.')[2]}.py", encoding="utf-8") as file:
-            parts[name] = file.read()
+    for name in ("framing", "kernel.messages", "kernel.own", "kernel.children", "kernel.relay"):
+        with open(f"{folder}/{name.replace('.', '/')}.py", encoding="utf-8") as file:
+            parts[f"gilk.targets.{name}"] = file.read()
     return (
         f"import sys, types\nfor name, text in {parts!r}.items():\n"
         "    module = sys.modules[name] = types.ModuleType(name)\n"

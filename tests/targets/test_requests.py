@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The tables of messages are what is sent and answered: requests to a keeper, and to a broker."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from gilk.session.broker import broker, client_state, messages
+from gilk.targets import requests
+from gilk.targets.server import Server
+
+SOURCE = Path(requests.__file__).parents[1]
+
+
+def asked(path: Path) -> Iterator[tuple[str, int]]:
+    """Name and number of arguments of each call of `ask` with a name that is written out."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Call(ast.Attribute(attr="ask"), [ast.Constant(str(name)), *arguments]):
+                yield name, len(arguments)
+
+
+def test_each_request_to_a_keeper_has_an_answer_with_its_arguments() -> None:
+    found = dict(asked(Path(requests.__file__)))
+    assert len(found) > 30
+    answers = {name: inspect.signature(getattr(Server, name)).parameters for name in found}
+    takes = {name: len(parameters) - ("self" in parameters) for name, parameters in answers.items()}
+    assert found == takes
+
+
+def test_requests_to_a_keeper_are_written_out_once() -> None:
+    apart = SOURCE / "web"  # which asks processes of its own
+    paths = [path for path in SOURCE.rglob("*.py") if path.name != "requests.py" and not path.is_relative_to(apart)]
+    assert not [path for path in paths if list(asked(path))]
+
+
+def said() -> set[str]:
+    """The requests to a broker that its clients write."""
+    files = [SOURCE / "session" / "broker" / name for name in ("client.py", "messages.py", "client_session.py")]
+    files.append(SOURCE / "engines" / "follow" / "client.py")
+    return {name for path in files for name in re.findall(r'"do": "(\w+)"', path.read_text())}
+
+
+def test_the_table_of_a_broker_is_what_its_clients_ask_and_what_it_answers() -> None:
+    table = set(re.findall(r"^\| (\w+) \|", messages.__doc__ or "", re.MULTILINE)) - {"do"}
+    answered = {
+        name
+        for module in (broker, client_state)
+        for name in re.findall(r'case "(\w+)"', Path(module.__file__ or "").read_text())
+    }
+    assert len(table) > 20
+    assert table == answered | set(messages.OF_FOLLOWING)
+    assert table == said()
