@@ -3,7 +3,7 @@
 
 Run as ``python -m gilk.targets.fork_server FD``. A request brings a keeper's end of its channel; the answer is the
 number of the keeper and a pidfd of it. It has no files and threads besides, so its forks have none either. It ends
-after the last of its keepers, or when its client has gone.
+after the last of its keepers, when its client has gone or lets it go, and where it cannot fork; keepers go on then.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ForkServer:
         self._keepers: dict[int, int] = {}  # pidfd -> pid
 
     def serve(self) -> None:
-        with suppress(wire.ChannelClosed):
+        with suppress(wire.ChannelClosed, OSError):  # its client sees the end, and does without it
             self._answer()
             while self._keepers:
                 came, _ = wire.ready([self._channel.fileno(), *self._keepers])
@@ -35,20 +35,23 @@ class ForkServer:
                     self._answer()
 
     def _answer(self) -> None:
-        _, (theirs,) = wire.receive(self._channel)
+        """Fork a keeper. Raises wire.ChannelClosed, OSError."""
+        _, fds = wire.receive(self._channel)
+        if len(fds) != 1:
+            raise wire.ChannelClosed  # there was no room for it here
         keeper = fork()
         if not keeper:
-            self._become_keeper(socket.socket(fileno=theirs))
-        os.close(theirs)
+            self._become_keeper(fds[0])
+        os.close(fds[0])
         ended = os.pidfd_open(keeper)
         self._keepers[ended] = keeper
         wire.send(self._channel, keeper, (ended,))
 
-    def _become_keeper(self, channel: socket.socket) -> None:
+    def _become_keeper(self, end: int) -> None:
         try:
             for fd in (self._channel.fileno(), *self._keepers):
                 os.close(fd)
-            serving.serve(channel)
+            serving.serve(socket.socket(fileno=end))
         except Exception:
             sys.excepthook(*sys.exc_info())
         finally:
@@ -56,10 +59,13 @@ class ForkServer:
 
 
 def main() -> None:
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    channel.set_inheritable(False)
     stand_apart(FORK_SERVER)
     gc.collect()
     gc.freeze()  # keepers share these pages for as long as nobody looks at them
-    ForkServer(socket.socket(fileno=int(sys.argv[1]))).serve()
+    ForkServer(channel).serve()
+    os._exit(0)  # at once: its client waits for that, and there is nothing left to be tidied
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from gilk.targets.exchanged import exchanged
 from gilk.targets.files import Files
 from gilk.targets.image import analyse
 from gilk.targets.inner_threads import gone_of, threads_of
+from gilk.targets.keepers import spawned
 from gilk.targets.launch import ProcessEnd
 from gilk.targets.maps import Mapping, heap_start, occupied, read_maps
 from gilk.targets.meeting import Meeting
@@ -30,7 +31,7 @@ from gilk.targets.namespaces import own_number
 from gilk.targets.requests import Requests
 from gilk.targets.running import Sample
 from gilk.targets.semaphores import Raised, Semaphore
-from gilk.targets.spawning import Spawned, spawned
+from gilk.targets.spawning import Spawned
 from gilk.targets.status import status_of
 from gilk.targets.threads import Gone, Threads
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The keeper's process, started: as a program of its own or, where a command has not begun anything yet, as a fork. A
-client that has one already has further ones forked by a process that is for that alone (fork_server.py)."""
+"""The keeper's process, started: as a program of its own or, where a command has not begun anything yet, as a fork.
+
+A client that has one already has further ones forked by a process that is for that alone (keepers.py)."""
 
 from __future__ import annotations
 
@@ -8,21 +9,17 @@ import gc
 import os
 import socket
 import sys
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gilk.targets import wire
-from gilk.targets.alive import is_alive
 from gilk.targets.apart import fork
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
     import subprocess
 
-_PATIENCE = 60.0  # seconds for a keeper to be forked, by a process that starts first
 _ahead: list[Spawned] = []
 
 
@@ -45,61 +42,9 @@ def begin() -> None:
     _ahead.append(_forked())
 
 
-class Keepers:
-    """The keepers that this process has started, and the process that forks further ones once there is one."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._pids: set[int] = set()
-        self._server: subprocess.Popen[bytes] | None = None
-        self._channel: socket.socket | None = None
-
-    def forget(self) -> None:
-        """In a fork of this process, which has none."""
-        if self._channel is not None:
-            self._channel.close()
-        self.__dict__.update(Keepers().__dict__)
-
-    def another(self, launches: bool) -> Spawned:
-        """``launches``: it is to launch a program, which is to have every file that we were given."""
-        with self._lock:
-            self._pids = set(filter(is_alive, self._pids))
-            made = self._forked() if self._pids and not launches else None
-            made = made or _executed()
-            self._pids.add(made.pid)
-        return made
-
-    def _forked(self) -> Spawned | None:
-        """None where it could not be forked."""
-        if self._channel is None:
-            self._channel, self._server = _started("gilk.targets.fork_server", files=False)
-        mine, theirs = socket.socketpair()
-        try:
-            with theirs:
-                self._channel.settimeout(_PATIENCE)
-                wire.send(self._channel, None, (theirs.fileno(),))
-                pid, (ended,) = wire.receive(self._channel)
-            return Spawned(pid, mine, ended, lambda: None)
-        except (wire.ChannelClosed, OSError):
-            mine.close()
-            self._give_up()
-            return None
-
-    def _give_up(self) -> None:
-        """It ends with its last keeper, and is started again when there are two."""
-        assert self._channel is not None and self._server is not None
-        self._channel.close()
-        self._server.poll()
-        self._channel, self._server = None, None
-
-
-_keepers = Keepers()
-os.register_at_fork(after_in_child=_keepers.forget)
-
-
-def spawned(launches: bool) -> Spawned:
-    """A keeper: the one that was begun ahead, or another. ``launches``: it is to launch a program."""
-    return _ahead.pop() if _ahead else _keepers.another(launches)
+def begun() -> Spawned | None:
+    """The keeper that was begun ahead; None where there is none, or it was taken already."""
+    return _ahead.pop() if _ahead else None
 
 
 def _forked() -> Spawned:
@@ -134,15 +79,18 @@ def _reap(pid: int) -> None:
         os.waitpid(pid, os.WNOHANG)
 
 
-def _executed() -> Spawned:
+def executed() -> Spawned:
+    """A keeper that is a program of its own. Raises OSError."""
     # A program launched from there is to have every file that we were given.
-    mine, process = _started("gilk.targets.serving", files=True)
+    mine, process = started("gilk.targets.serving", files=True)
     return Spawned(process.pid, mine, os.pidfd_open(process.pid), process.poll)
 
 
-def _started(module: str, files: bool) -> tuple[socket.socket, subprocess.Popen[bytes]]:
-    """A channel to a process of its own that runs ``module``, which is given the number of its end. ``files``: it has
-    those that can be inherited, and the standard ones; otherwise only standard error."""
+def started(module: str, files: bool) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """A channel to a process of its own that runs ``module``, which is given the number of its end. Raises OSError.
+
+    ``files``: it has those that can be inherited, and the standard ones; otherwise only standard error.
+    """
     import subprocess  # here: those who fork need not wait for it
 
     mine, theirs = socket.socketpair()
@@ -151,9 +99,13 @@ def _started(module: str, files: bool) -> tuple[socket.socket, subprocess.Popen[
     package = str(Path(__file__).resolve().parents[2])
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
-    theirs.set_inheritable(True)
-    with theirs:
-        if not files:
-            nothing, ends = subprocess.DEVNULL, (theirs.fileno(),)
-            return mine, subprocess.Popen(arguments, pass_fds=ends, env=environment, stdin=nothing, stdout=nothing)
-        return mine, subprocess.Popen(arguments, close_fds=False, env=environment)
+    try:
+        with theirs:
+            if not files:
+                nothing, ends = subprocess.DEVNULL, (theirs.fileno(),)
+                return mine, subprocess.Popen(arguments, pass_fds=ends, env=environment, stdin=nothing, stdout=nothing)
+            theirs.set_inheritable(True)
+            return mine, subprocess.Popen(arguments, close_fds=False, env=environment)
+    except BaseException:
+        mine.close()
+        raise

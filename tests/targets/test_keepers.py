@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The process that forks keepers: whenever it is killed, its client has a keeper, and the target runs as before."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gilk.targets import fork_server, keepers, wire
+from gilk.targets.fork_server import ForkServer
+from gilk.targets.keepers import Keepers
+from gilk.targets.process import KeeperClient
+from gilk.targets.spawning import Spawned
+from tests.behaviour.harness import Loop
+from tests.behaviour.waiting import PATIENCE
+from tests.programs.build import build
+
+FILES = {fork_server.__file__, wire.__file__}
+
+
+def kill_at(limit: int) -> None:
+    """From now on this process is killed before the ``limit``-th line of the server; a fork of it is not."""
+    mine, done = os.getpid(), 0
+
+    def look(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal done
+        if frame.f_code.co_filename not in FILES or os.getpid() != mine:
+            return None
+        done += event == "line"
+        if done == limit:
+            os.kill(mine, signal.SIGKILL)
+        return look
+
+    sys.settrace(look)
+
+
+class Child(SimpleNamespace):
+    """A process as `keepers` uses one."""
+
+    pid: int
+    returncode: int | None
+
+    def wait(self, _: float) -> None:
+        if self.returncode is None:
+            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def kill(self) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+
+def served(limit: int) -> tuple[socket.socket, Child]:
+    mine, theirs = socket.socketpair()
+    pid = os.fork()
+    if not pid:
+        mine.close()
+        kill_at(limit)
+        ForkServer(theirs).serve()
+        os._exit(0)
+    theirs.close()
+    return mine, Child(pid=pid, returncode=None)
+
+
+@contextmanager
+def gone_after() -> Iterator[None]:
+    """All processes that are forked within have ended afterwards, whosever children they are."""
+    told, tells = os.pipe()
+    try:
+        yield
+    finally:
+        os.close(tells)
+        assert wire.readable(told, PATIENCE) and not os.read(told, 1)
+        os.close(told)
+
+
+def test_it_is_killed_before_each_single_thing_that_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client has a forked keeper that answers, or starts one; none of its processes stays, and the target runs."""
+    instead = Spawned(os.getpid(), socket.socket(), -1, lambda: None)
+    monkeypatch.setattr(keepers, "executed", lambda: instead)
+    forked = started = 0
+    with Loop([build("rounds")]) as loop:
+        for limit in range(1, 1000):
+            mine = Keepers()
+            mine._pids.add(os.getpid())  # as if there were one already
+            monkeypatch.setattr(keepers, "started", lambda *_, limit=limit, **__: served(limit))
+            monkeypatch.setattr(keepers, "_keepers", mine)
+            with gone_after():
+                made = mine.another(launches=False)
+                if made is instead:
+                    started += 1
+                    assert mine._server is None
+                    continue
+                forked += 1
+                assert mine._server is not None
+                ended: Any = mine._server._process
+                use(KeeperClient(made=made), loop)
+                assert mine._server is None
+            if ended.returncode == 0:  # the line of that number is not reached
+                break
+    assert started > 10 and forked > 10
+
+
+def use(keeper: KeeperClient, loop: Loop) -> None:
+    keeper._of_many = False
+    keeper.attach(loop.pid)
+    assert keeper.is_present()
+    keeper.leave()
+    assert not keeper.there
+    assert loop.process.stdin
+    loop.process.stdin.write(b".")
+    loop.process.stdin.flush()
+    assert loop.line().startswith("round ")
