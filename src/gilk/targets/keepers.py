@@ -24,7 +24,7 @@ _NAMESPACES = ("mnt", "pid_for_children", "user")
 
 
 def _rights() -> tuple[object, ...]:
-    """What this process may do and see, which a keeper of it has to be held to, too."""
+    """The limits of what this process may do and see; a keeper of it is held to the same."""
     status = status_of("self")
     links = (os.readlink(f"/proc/self/ns/{name}") for name in _NAMESPACES)
     return (*(status.get(name) for name in _RIGHTS), *links)
