@@ -107,8 +107,8 @@ class ToldMapping:
 
 @dataclass(frozen=True)
 class ProcessImage:
-    """The code that a process has mapped since it executed a program; ``number`` is the image's. ``left_out``: how many mappings
-    are not among them. ``lost``: images that nothing was noted of, so far, for want of room."""
+    """The code that a process has mapped since it executed a program; ``number`` is the image's. ``left_out``: how
+    many mappings are not among them. ``lost``: images that nothing was noted of, so far, for want of room."""
 
     number: int
     mappings: tuple[ToldMapping, ...]
