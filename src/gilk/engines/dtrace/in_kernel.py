@@ -25,7 +25,7 @@ from gilk.session.kernel_session import KernelSession, clock_of
 from gilk.session.request import FiresSite, WantedSite
 from gilk.splice import points
 from gilk.splice.points import Point
-from gilk.targets.kernel.d_messages import CodeVerdict, DriverProgram, KernelFire, SiteKind
+from gilk.targets.kernel.d_messages import CodeVerdict, DriverProgram, KernelFire, ProcessImage, SiteKind
 from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.target import KernelTarget
 from gilk.trace.clock import Clock
@@ -120,6 +120,10 @@ class InKernel:
         """How often clauses did not run so far: as others ran there, and for want of stack."""
         status = self._program.status()
         return status.nested, status.shallow
+
+    def image(self) -> ProcessImage | None:
+        """An image of a process that records tell of, and that was not asked for yet; None when there is no other."""
+        return self._program.image()
 
     def now(self) -> int:
         """The counter that time stamps are taken from."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from gilk.engines.dtrace.enabling import Enabled
 from gilk.engines.dtrace.environment import elsewhere
 from gilk.engines.dtrace.in_kernel import InKernel
+from gilk.engines.dtrace.process_names import ProcessNames
 from gilk.engines.dtrace.processor import Processor
 from gilk.engines.dtrace.tracing import Engine, sizes
 from gilk.lang.d import tree
@@ -28,6 +29,7 @@ class KernelEngine(Engine):
         self, program: tree.Program, enabled: Enabled, options: Options, target: KernelTarget, world: World
     ) -> None:
         self.program, self.enabled, self._options = program, enabled, options
+        self.processes = self._seen = ProcessNames(target.link)
         self._here = InKernel(target, program, enabled, options, world)
         try:
             self._load(options)
@@ -85,11 +87,15 @@ class KernelEngine(Engine):
 
     def end(self) -> None:
         self._fire(own.END)
+        self.follow()
 
     def close(self) -> None:
         self._here.close()
 
     def follow(self) -> bool:
+        """Ask for what processes have mapped that stacks are of. False: nothing of this one's has changed."""
+        while (told := self._here.image()) is not None:
+            self._seen.note(told)
         return False
 
     # Firing.

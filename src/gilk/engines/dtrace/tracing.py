@@ -40,6 +40,7 @@ from gilk.values import dataclass
 
 if TYPE_CHECKING:
     from gilk.engines.dtrace.in_process import InProcess, Joining
+    from gilk.engines.dtrace.process_names import ProcessNames
     from gilk.engines.dtrace.unwinding import Unwinding
     from gilk.targets.base import Target
 
@@ -67,7 +68,9 @@ Happening = Firing | Faulted | Dropped | Corrupted
 
 class Engine:
     """``process``: the one that is traced, if any, and how to have a part in its session; what is put into it is taken
-    out by close()."""
+    out by close(). ``processes``: the names of several, where there may be several."""
+
+    processes: ProcessNames | None = None
 
     def __init__(
         self, program: tree.Program, enabled: Enabled, options: Options, process: tuple[Target, Joining] | None

@@ -197,6 +197,7 @@ D_HANDLER(d_status, ilk_d_status(client, m), ilk_d_status)
 D_HANDLER(d_find, ilk_d_find(client, m), ilk_d_find)
 D_HANDLER(d_force, ilk_d_force(client, m, size), ilk_d_force)
 D_HANDLER(d_originals, ilk_d_originals(client, m, size), ilk_d_originals)
+D_HANDLER(d_mapped, ilk_d_mapped(client, m, size), ilk_d_mapped)
 D_HANDLER(d_reap, ilk_d_reap(client, m), ilk_d_reap)
 
 static const struct {
@@ -227,6 +228,7 @@ static const struct {
 	[ILK_D_FORCE & 0xff] = { d_force, sizeof(struct ilk_d_force) },
 	[ILK_D_ORIGINALS & 0xff] = { d_originals, sizeof(struct ilk_d_originals) },
 	[ILK_D_REAP & 0xff] = { d_reap, sizeof(struct ilk_d_reap) },
+	[ILK_D_MAPPED & 0xff] = { d_mapped, sizeof(struct ilk_d_mapped) },
 	[ILK_D_POINT & 0xff] = { d_point, sizeof(struct ilk_d_point) },
 };
 

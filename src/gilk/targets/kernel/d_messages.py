@@ -15,8 +15,8 @@ from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.driver_abi import WINDOW
 from gilk.values import dataclass
 
-PROGRAM, SITES, ATTACH, CLOCK, FIRE, READ, LINES, PUT, STATUS, REAP, FIND, FORCE, ORIGINALS, POINT = (
-    0xC008E100 | n for n in range(12, 26)
+PROGRAM, SITES, ATTACH, CLOCK, FIRE, READ, LINES, PUT, STATUS, REAP, FIND, FORCE, ORIGINALS, POINT, MAPPED = (
+    0xC008E100 | n for n in range(12, 27)
 )
 LINE: Final = 64
 SYSTEM_CALLS: Final = 512
@@ -35,11 +35,14 @@ LINES_BODY: Final = struct.Struct("<QQQII")
 LINE_BODY: Final = struct.Struct(f"<Q{LINE}s")
 WORD: Final = struct.Struct("<QQII")
 ORIGINAL: Final = struct.Struct(f"<QII{WINDOW}s")
+MAPPED_BODY: Final = struct.Struct("<IIII")
+MAPPING: Final = struct.Struct("<QQQ256s")
 _RANGE: Final = struct.Struct("<QQ")
 _LINES_AT_ONCE: Final = 1024
 _WORDS_AT_ONCE: Final = 4096
 _BYTES_AT_ONCE: Final = 1 << 20
 _ORIGINALS_AT_FIRST: Final = 1024
+_MAPPINGS: Final = 512  # of an image that are told of
 _FUNCTIONS: Final = tuple(Function)
 
 
@@ -90,6 +93,27 @@ class ProgramStatus:
     shallow: int
     shared: int
     wall: int
+
+
+@dataclass(frozen=True)
+class ToldMapping:
+    """A part of a file that a process executes code of. ``path``: empty where it is not known."""
+
+    start: int
+    end: int
+    offset: int
+    path: bytes
+
+
+@dataclass(frozen=True)
+class ProcessImage:
+    """The code that a process has mapped since it executed a program; ``number`` is the image's. ``left_out``: how
+    many mappings are not among them. ``lost``: images that nothing was noted of, so far, for want of room."""
+
+    number: int
+    mappings: tuple[ToldMapping, ...]
+    left_out: int
+    lost: int
 
 
 class DriverProgram:
@@ -171,6 +195,17 @@ class DriverProgram:
 
     def status(self) -> ProgramStatus:
         return ProgramStatus(*struct.unpack("<QQQQ", self._driver.ask(STATUS, bytes(32))))
+
+    def image(self) -> ProcessImage | None:
+        """One of the images that code was told of, and that have mapped code since they were asked for."""
+        body = self._driver.ask(MAPPED, MAPPED_BODY.pack(_MAPPINGS, 0, 0, 0) + bytes(_MAPPINGS * MAPPING.size))
+        _, count, number, lost = MAPPED_BODY.unpack_from(body)
+        if not number:
+            return None
+        told = min(count, _MAPPINGS)
+        rows = MAPPING.iter_unpack(body[MAPPED_BODY.size : MAPPED_BODY.size + told * MAPPING.size])
+        mappings = tuple(ToldMapping(start, end, at, path.partition(b"\0")[0]) for start, end, at, path in rows)
+        return ProcessImage(number, mappings, count - told, lost)
 
     def reap(self) -> int:
         """How many variables of tasks that have ended were freed."""

@@ -128,6 +128,11 @@ int ilk_d_point(struct ilk_client *client, struct ilk_d_point *message);
 void ilk_d_points_stop(struct ilk_program *program);
 void ilk_d_point_hit(struct gilk_regs *regs, const u64 *stack);
 
+/* process.c */
+struct ilk_images *ilk_d_images_create(void);
+void ilk_d_images_free(struct ilk_images *images);
+int ilk_d_mapped(struct ilk_client *client, struct ilk_d_mapped *message, u32 size);
+
 /* enter.S */
 void ilk_fire(void);
 void ilk_point(void);

@@ -76,6 +76,7 @@ static void free_program(struct ilk_program *p)
 {
 	if (p->code)
 		ilk_code_free(p->code);
+	ilk_d_images_free(p->clauses.images);
 	free_percpu(p->missed);
 	vfree(p->clauses.memory);
 	kvfree(p->tables);
@@ -103,7 +104,8 @@ static int allocate(struct ilk_program *p, const struct ilk_d_program *m)
 	p->clauses.memory = vzalloc(m->layout.size);
 	p->missed = __alloc_percpu(2 * sizeof(u64), sizeof(u64));
 	p->tables = kvmalloc(size_of_tables(m), GFP_KERNEL);
-	if (!p->clauses.memory || !p->missed || !p->tables)
+	p->clauses.images = ilk_d_images_create();
+	if (!p->clauses.memory || !p->missed || !p->tables || !p->clauses.images)
 		return -ENOMEM;
 	memcpy(p->tables, m + 1, size_of_tables(m));
 	ilk_d_place_tables(&p->clauses, p->tables);
