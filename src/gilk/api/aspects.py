@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from gilk.lang.aspect.checked import CheckedFile
     from gilk.lang.aspect.woven import WovenReport as WovenReport
     from gilk.runs.elsewhere import Elsewhere as Elsewhere
-    from gilk.targets.kernel.target import KernelTarget
     from gilk.targets.detached import Detached
+    from gilk.targets.kernel.target import KernelTarget
 
 __all__ = ["check_aspects", "explain_aspects", "choices", "held", "read_aspects", "tended", "weave"]
 

@@ -80,7 +80,8 @@ def weave(
         raise UsageError("usage", "-d is for processes that run already", "leave out -c, --on and --dry-run")
     if persist and machine:
         raise UsageError("usage", "--persist is for processes: the kernel's part goes with gilk", "leave one out")
-    asked = _Asked(file, chosen, at_least, tuple(words), None if lasting is None else lasting / 1e9, defines, persist, machine)
+    seconds = None if lasting is None else lasting / 1e9
+    asked = _Asked(file, chosen, at_least, tuple(words), seconds, defines, persist, machine)
     if dry_run:
         return _dry(asked, as_json)
     if detach:

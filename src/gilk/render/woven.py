@@ -92,7 +92,8 @@ def _of_process(one: WovenSummary) -> Iterator[str]:
     functions = [plural(one.functions, "function")] if one.functions or not one.accesses else []
     accesses = [_accesses(one.accesses)] if one.accesses else []
     yield f"{_who(one.pid)}: {', '.join((*functions, *accesses))}, {_restored(one)}"
-    for number, what in ((one.inside, "calls by advice itself" if one.pid else "calls amid others on a processor"), (one.drops, "reports dropped: a buffer was full"),
+    inside = "calls by advice itself" if one.pid else "calls amid others on a processor, or in NMIs"
+    for number, what in ((one.inside, inside), (one.drops, "reports dropped: a buffer was full"),
                          (one.missed, "calls of threads without a buffer, at least")):  # fmt: skip
         if number:
             yield f"  {number} {what}"

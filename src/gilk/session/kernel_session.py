@@ -21,8 +21,8 @@ from gilk.splice.instrument import Instrument
 from gilk.splice.kernel.planner import plan
 from gilk.splice.plan import FunctionPlan, Refusal, Want
 from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.session_module import SessionModule
 from gilk.targets.kernel.target import KernelTarget
-from gilk.targets.kernel.loaded_module import LoadedModule
 from gilk.targets.kernel.workspace import KernelWorkspace
 from gilk.toolchain.kernel_instrument import ModuleFile
 from gilk.trace.clock import Clock, Sample
@@ -73,7 +73,7 @@ class KernelSession(BaseSession):
         changed."""
         return self._insert(wanted, True)
 
-    def load(self, module: ModuleFile) -> LoadedModule:
+    def load(self, module: ModuleFile) -> SessionModule:
         """A module with code that instruments call, whose records come with the session's; it is unloaded at its end.
         Raises TargetError `driver-load-failed`."""
         return self._workspace.load(module)

@@ -49,7 +49,7 @@ class Weaving:
         check_possible(file, self._aspects)
         self._layout = WovenLayout(self._aspects, file.tables)
         self._memory = CommonMemory(self._layout.size)
-        self.kernel = self._kernel_of(kernel)
+        self.kernel = self._kernel_of(kernel, held)
         self._state: WovenState | None = None
         self._past: list[WovenSummary] = []
         self._released = float("-inf")
@@ -61,12 +61,15 @@ class Weaving:
         self.processes: tuple[WovenProcess, ...] = tuple(one for one in planned if one is not None)
         self._check_enough()
 
-    def _kernel_of(self, target: KernelTarget | None) -> WovenKernel | None:
+    def _kernel_of(self, target: KernelTarget | None, held: Sequence[Process]) -> WovenKernel | None:
         if not of_kernel(self._aspects):
             return None
+        name = self.file.source.name
+        if held or len(of_kernel(self._aspects)) < len(self._aspects):
+            why = f"{name} has elements in the kernel and in processes"
+            raise UsageError("cannot-weave", why, "one file has either, so far: make two of it")
         if target is None:
-            where = f"{self.file.source.name} has elements in the kernel"
-            raise UsageError("no-target", where, "--on lab weaves them in a virtual machine")
+            raise UsageError("no-target", f"{name} has elements in the kernel", "--on lab boots one for them")
         return WovenKernel(target, self.file, self._aspects, self._layout)
 
     def _planned(self, process: Process, groups: Sequence[str]) -> WovenProcess:
@@ -177,13 +180,24 @@ class Weaving:
 
     def turn(self, name: str, on: bool) -> None:
         """One aspect, by its name or number (#1), beside what its advice switches. Raises OSError."""
+        self.refresh()
         for aspect in self._aspects:
             if aspect.label == name:
                 self.state.turn(aspect.number, on)
+                if self.kernel is not None:
+                    self.kernel.switch(self.state.on_bits)
 
     def on(self) -> dict[str, bool]:
         """Whether each aspect is on, by its name or number."""
-        return {one.label: self.state.is_on(one.number) for one in self._aspects} if self._memory.there else {}
+        if not self.there:
+            return {}
+        self.refresh()
+        return {one.label: self.state.is_on(one.number) for one in self._aspects}
+
+    @property
+    def there(self) -> bool:
+        """Whether there is a state."""
+        return self._memory.there or self.kernel is not None
 
     @property
     def state(self) -> WovenState:
@@ -274,11 +288,12 @@ class Weaving:
 
     def counts(self) -> tuple[AspectCounts, ...]:
         """By aspect, in the order of the file; of all processes together. () where there never was one."""
-        return self.state.counts() if self._memory.there or self.kernel is not None else ()
+        self.refresh()
+        return self.state.counts() if self.there else ()
 
     def tables(self) -> tuple[WovenTable, ...]:
-        there = self._memory.there or self.kernel is not None
-        return tuple(map(self._table, self.file.tables)) if there else ()
+        self.refresh()
+        return tuple(map(self._table, self.file.tables)) if self.there else ()
 
     def _table(self, table: CheckedTable) -> WovenTable:
         rows = sorted(self.state.rows(table.name), key=lambda row: row.key)

@@ -12,7 +12,7 @@ from functools import cached_property
 from gilk.engines.aspect.kernel_shadows import kernel_shadows, leaving, of_kernel
 from gilk.engines.aspect.shadows import Shadow
 from gilk.engines.aspect.state import WovenLayout
-from gilk.errors import GilkError, UsageError
+from gilk.errors import GilkError, MachineGone, UsageError
 from gilk.lang.aspect.checked import CheckedFile
 from gilk.lang.aspect.code.meeting import NumberedAspect
 from gilk.lang.aspect.kernel.confining import NotForKernel, confined
@@ -22,7 +22,7 @@ from gilk.session.kernel_session import KernelSession
 from gilk.session.places import Place
 from gilk.session.request import CallsAt, WantedSite
 from gilk.targets.kernel.driver_build import headers_of
-from gilk.targets.kernel.loaded_module import LoadedModule
+from gilk.targets.kernel.session_module import SessionModule
 from gilk.targets.kernel.target import KernelTarget
 from gilk.toolchain.kernel_instrument import ModuleFile, compile_module
 
@@ -43,7 +43,10 @@ def confined_file(file: CheckedFile) -> CheckedFile:
 
 
 class WovenKernel:
-    """``file`` is confined; ``aspects`` are its own. Raises UsageError `cannot-weave`, `no-such-function`, TargetError."""
+    """``file`` is confined; ``aspects`` are its own.
+
+    Raises UsageError `cannot-weave`, `no-such-function`, TargetError.
+    """
 
     def __init__(
         self, target: KernelTarget, file: CheckedFile, aspects: Sequence[NumberedAspect], layout: WovenLayout
@@ -53,7 +56,7 @@ class WovenKernel:
         self._units = units([one.met for one in self.shadows])
         self.refusals = {one.met.number: why for one in self.shadows if (why := self._refusal(one))}
         self._session: KernelSession | None = None
-        self._module: LoadedModule | None = None
+        self._module: SessionModule | None = None
         self._counted = (0, 0, 0, 0)
         self._drops = self._nested = 0
 
@@ -91,8 +94,8 @@ class WovenKernel:
             yield DryShadow(KERNEL_PID, one.met.image, one.met.function, elements, why)
 
     def weave(self) -> None:
-        """Everything in, switched off. Raises UsageError `cannot-weave`, CompileError, TargetError; then unweave() has to
-        be called."""
+        """Everything in, switched off. Raises UsageError `cannot-weave`, CompileError, TargetError; then unweave() has
+        to be called."""
         for why in self.refusals.values():
             raise UsageError("cannot-weave", why, "`partial` is not for the kernel")
         module = self.compiled
@@ -106,7 +109,7 @@ class WovenKernel:
                     "docs/refusals.md has a paragraph for each reason",
                 )  # fmt: skip
 
-    def _wanted(self, module: LoadedModule) -> Iterator[WantedSite]:
+    def _wanted(self, module: SessionModule) -> Iterator[WantedSite]:
         for unit in self._units:
             for met in unit.functions:
                 shadow = next(one for one in self.shadows if one.met is met)
@@ -116,17 +119,18 @@ class WovenKernel:
 
     def switch(self, on: int) -> None:
         """The aspects that are on, a bit each, from their next match on. Raises TargetError."""
-        if self._module is not None:
+        if self._module is not None and self._session is not None and not self._session.closed:
             self._module.set("on", on)
 
     def read_state(self, view: bytearray) -> None:
-        """The state as it is now, into ``view``. Raises OSError."""
+        """The counts and tables of now, into ``view`` of the state. Raises OSError."""
         if self._module is None or self._session is None or self._session.closed:
             return
         at = self._module.parameter("memory")
-        for start in range(0, len(view), _PIECE):
-            size = min(_PIECE, len(view) - start)
-            view[start : start + size] = self.target.link.read_core([(at + start, size)])[0]
+        for first, end in self._layout.told_parts():
+            for start in range(first, end, _PIECE):
+                size = min(_PIECE, end - start)
+                view[start : start + size] = self.target.link.read_core([(at + start, size)])[0]
         (counts,) = self.target.link.read_core([(self._module.parameter("counts"), _COUNTS.size)])
         self._counted = _COUNTS.unpack(counts)
 
@@ -181,6 +185,9 @@ class WovenKernel:
             session.take_out()
             left = self.reports(final=True)
             self._drops = session.drain.drops()
+        except MachineGone:
+            session.salvage()
+            raise
         finally:
             session.close()
         return left

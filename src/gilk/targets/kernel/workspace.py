@@ -36,7 +36,7 @@ from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.driver_abi import CounterRange, Verdict
 from gilk.targets.kernel.instruments import KernelInstruments
 from gilk.targets.kernel.link import Link
-from gilk.targets.kernel.loaded_module import LoadedModule
+from gilk.targets.kernel.session_module import SessionModule
 from gilk.toolchain.kernel_instrument import ModuleFile
 from gilk.values import dataclass
 
@@ -105,7 +105,7 @@ class KernelWorkspace:
     ) -> None:
         self.driver = driver = Driver(link)
         self._link, self._read_live = link, link.read_core
-        self._own_modules: list[LoadedModule] = []
+        self._own_modules: list[SessionModule] = []
         self.instruments = KernelInstruments(link, driver.hello.release, driver)
         self._image: Image = analysis.image
         self._read_file = link.read_file
@@ -162,9 +162,9 @@ class KernelWorkspace:
         """The instrument that calls code of a module of ours, with the registers and a number."""
         return KernelCallWithRegisters(function, number, self.driver.symbols["ilk_registers"])
 
-    def load(self, module: ModuleFile) -> LoadedModule:
+    def load(self, module: ModuleFile) -> SessionModule:
         """A module that writes into our rings, until undo(). Raises TargetError `driver-load-failed`."""
-        loaded = LoadedModule(self._link, self.driver, module, self._records().set)
+        loaded = SessionModule(self._link, self.driver, module, self._records().set)
         self._own_modules.append(loaded)
         return loaded
 

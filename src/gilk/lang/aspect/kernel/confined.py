@@ -46,6 +46,7 @@ _KNOWN = frozenset(["current", "jp", "true", "false"])
 _CONSTANT = re.compile(r"[A-Z][A-Z0-9_]*")
 _DEPTH = 12  # of members in members: each of some doubles the text
 _MOST_TEXTS = 4  # in a report
+_NO_MACROS: Mapping[str, int | None] = MappingProxyType({})
 
 
 class Confined(Exception):
@@ -61,7 +62,7 @@ class ConfinedC:
     ``macros``: those of the file for the kernel, with how many parameters, None of one without brackets."""
 
     def __init__(
-        self, names: Iterable[str], writable: Iterable[str] = (), macros: Mapping[str, int | None] = MappingProxyType({})
+        self, names: Iterable[str], writable: Iterable[str] = (), macros: Mapping[str, int | None] = _NO_MACROS
     ) -> None:
         self._names, self._writable, self._macros = frozenset(names), set(writable), macros
         self._own: set[str] = set()

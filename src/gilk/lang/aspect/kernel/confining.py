@@ -111,7 +111,8 @@ def _c(one: CheckedC, text: str) -> CheckedC:
 
 def _alternative(one: CheckedAlternative, c: ConfinedC) -> CheckedAlternative:
     if not isinstance(one.point, CheckedFunction):
-        raise NotForKernel(one.span, "in the kernel, elements match calls alone", "leave out accesses and control flows")
+        why = "in the kernel, elements match calls alone"
+        raise NotForKernel(one.span, why, "leave out accesses and control flows")
     if one.callers or one.within:
         raise NotForKernel(one.span, "`from` and `in` are not for the kernel", "leave them out")
     return replace(one, steps=tuple(_step(step, c) for step in one.steps))

@@ -106,7 +106,8 @@ def _arguments(met: MetFunction) -> Iterator[str]:
 def _hits(unit: KernelUnit) -> Iterator[str]:
     met = unit.met
     mask = on(met.elements)
-    result = "" if met.is_void else f"{declared(met.point.result, 'gilk_result')} = ({met.point.result.text})regs->rax;\n"
+    kind = met.point.result
+    result = "" if met.is_void else f"{declared(kind, 'gilk_result')} = ({kind.text})regs->rax;\n"
     yield """\
 struct gilk_hit { struct gilk_arguments came; struct gilk_matched list[GILK_MATCHED + 1]; };
 _Static_assert(sizeof(struct gilk_hit) <= GILK_AREA, "too much is bound at one moment");

@@ -22,7 +22,7 @@ _MINDER = 'trap "" INT TERM HUP; read none; n=0; while [ $n -lt 600 ] && [ -d /s
 _LONGEST = 60.0  # seconds
 
 
-class LoadedModule:
+class SessionModule:
     """Raises TargetError `driver-load-failed`."""
 
     def __init__(self, link: Link, driver: Driver, module: ModuleFile, rings: int) -> None:
