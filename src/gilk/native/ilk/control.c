@@ -107,6 +107,13 @@ static int filter(struct ilk_client *client, void *message, u32 size)
 	return ilk_filter_set(client, filter);
 }
 
+static int hold(struct ilk_client *client, void *message, u32 size)
+{
+	struct ilk_hold *wanted = message;
+
+	return ilk_hold(client, wanted->address);
+}
+
 static int apply(struct ilk_client *client, void *message, u32 size)
 {
 	struct ilk_apply *apply = message;
@@ -215,6 +222,7 @@ static const struct {
 	[ILK_UNDO & 0xff] = { undo, sizeof(struct ilk_undo) },
 	[ILK_STATUS & 0xff] = { status, sizeof(struct ilk_status) },
 	[ILK_FILTER & 0xff] = { filter, sizeof(struct ilk_filter) },
+	[ILK_HOLD & 0xff] = { hold, sizeof(struct ilk_hold) },
 	[ILK_D_PROGRAM & 0xff] = { d_program, sizeof(struct ilk_d_program) },
 	[ILK_D_SITES & 0xff] = { d_sites, sizeof(struct ilk_d_sites) },
 	[ILK_D_ATTACH & 0xff] = { d_attach, sizeof(struct ilk_d_attach) },
