@@ -20,7 +20,7 @@ from gilk.errors import TargetError
 from gilk.targets import ptrace, spawning
 from gilk.targets.live_code import LiveCode
 from gilk.targets.memory import ProcessMemory
-from tests.behaviour.harness import Loop, cpu, differences, signals, state, wait_for
+from tests.behaviour.harness import Loop, cpu, deaf, differences, signals, state, wait_for
 from tests.programs.build import build
 
 Work = Callable[[int], None]
@@ -115,12 +115,6 @@ def stands(pid: int) -> list[str]:
         with suppress(OSError):
             found += [tid] if state(int(tid)) in "tT" or ptrace.tracer_of(int(tid)) else []
     return found
-
-
-def deaf(pid: int) -> list[str]:
-    """Threads that have all signals blocked, as a program has them for a moment while it makes a thread."""
-    masks = {name: int(mask, 16) for name, mask in signals(pid).items() if "SigBlk" in name}
-    return [name for name, mask in masks.items() if mask.bit_count() > 60]
 
 
 def goes_on(loop: Loop, what: object) -> None:
