@@ -177,11 +177,15 @@ def stop_at_a_bounce(pid: int, tid: int) -> None:
     raise AssertionError("no bounce is taken")
 
 
-@pytest.mark.parametrize("work", [at_a_bounce, probes])
-def test_killed_when_code_is_written(work: Work) -> None:
+def test_killed_while_a_thread_stands_at_a_bounce() -> None:
+    """The third change of code takes the patches out again."""
+    assert kill_at(at_a_bounce, "hot8", 3, kill_after_code)
+
+
+def test_killed_when_code_is_written() -> None:
     """Some threads stand in patches that are out of the code by then."""
     limit = 1
-    while kill_at(work, "hot8", limit, kill_after_code):
+    while kill_at(probes, "hot8", limit, kill_after_code):
         limit += 1
     assert limit > 4
 
@@ -189,7 +193,7 @@ def test_killed_when_code_is_written(work: Work) -> None:
 @pytest.mark.stress
 def test_killed_often_when_code_is_written() -> None:
     for _ in range(100):
-        test_killed_when_code_is_written(probes)
+        test_killed_when_code_is_written()
 
 
 @pytest.mark.parametrize("work", [probes, following])
