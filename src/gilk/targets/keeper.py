@@ -138,7 +138,7 @@ class Keeper:
         return _Prepared(remove, add, steps, task)
 
     def _changes(self, steps: Steps, adds: bool) -> tuple[list[Change], list[Change]]:
-        """What is undone and what is done then: all in one of them, with an exchange."""
+        """Changes that take patches out, then those that put some in: all in one of the lists, with an exchange."""
         removed, added = self._chosen(steps.remove), self._chosen(steps.add)
         if steps.exchange:
             both = [combine(removed, added)]
