@@ -46,6 +46,7 @@ struct ilk_client {
 	struct mutex read_mutex; /* of the buffers' read side */
 	struct wait_queue_head readers; /* who polls */
 	struct ilk_program *program; /* of D; NULL: none */
+	u32 silent; /* looks since it said something (d/deadman.c) */
 	bool orphan; /* closed, but some units are busy */
 };
 
