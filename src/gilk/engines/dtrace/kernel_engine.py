@@ -96,7 +96,7 @@ class KernelEngine(Engine):
 
     @property
     def corrupt(self) -> bool:
-        """What there is of a program that was aborted is not all that it was to count."""
+        """Also of a program that was aborted: it has not counted all that it was to count."""
         return super().corrupt or self._aborted
 
     def close(self) -> None:
