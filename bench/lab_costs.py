@@ -33,6 +33,8 @@ CLAUSES = {
     "kernel D: quantize": "fbt::%s:entry { @ = quantize(arg1); }",
     "kernel D: count by execname": "fbt::%s:entry { @[execname] = count(); }",
     "kernel D: a record of two numbers": 'fbt::%s:entry { printf("%d %d", arg0, arg1); }',
+    "kernel D: count by stack()": "fbt::%s:entry { @[stack()] = count(); }",
+    "kernel D: count by ustack()": "fbt::%s:entry { @[ustack()] = count(); }",
     "kernel D: time of a call, by probefunc": """
         fbt::%s:entry { self->t = timestamp; }
         fbt::%s:return /self->t/ { @[probefunc] = quantize(timestamp - self->t); self->t = 0; }""",

@@ -97,10 +97,11 @@ class InKernel:
     def clock(self) -> Clock:
         return self._clock
 
-    def load(self, layout: MemoryLayout, clausetime: int) -> CopiedMemory:
-        """Raises UsageError `clause-too-long`, TargetError `driver-refuses-code`."""
+    def load(self, layout: MemoryLayout, clausetime: int, watched: bool) -> CopiedMemory:
+        """``watched``: the driver ends it where nothing is heard from here. Raises UsageError `clause-too-long`,
+        TargetError `driver-refuses-code`."""
         fields = [int(getattr(layout, name)) for name in LAYOUT_FIELDS]
-        verdict, where = self._program.load(self._code, fields, clausetime)
+        verdict, where = self._program.load(self._code, fields, clausetime, watched)
         clause = self._code.clause_at(where)
         if verdict is CodeVerdict.TOO_LONG:
             what = f"clause {clause} may take more than {clausetime} instructions"
@@ -114,6 +115,11 @@ class InKernel:
     def wall(self) -> int:
         """ns from 1970 to CLOCK_MONOTONIC's 0 there."""
         return self._program.status().wall
+
+    @property
+    def aborted(self) -> bool:
+        """Whether the driver has ended it, as nothing was heard from here."""
+        return bool(self._program.status().aborted)
 
     @property
     def missed(self) -> tuple[int, int]:

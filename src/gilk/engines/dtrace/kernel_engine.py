@@ -19,6 +19,7 @@ from gilk.targets.kernel.target import KernelTarget
 from gilk.trace.d.events import DropKind, Dropped
 from gilk.trace.d.layout import State
 
+_ABORTED = "processing aborted: Abort due to systemic unresponsiveness"  # as DTrace says it
 _PATIENCE = 0.1  # seconds between looks at whether the program has ended by itself
 
 
@@ -41,11 +42,12 @@ class KernelEngine(Engine):
         self._processor = Processor(options.text("cpu"))
         self._clock = self._here.clock
         layout = sizes(self.program, options, self._here.processors, scratches=0).layout()
-        self.memory = memory = self._here.load(layout, options.number("clausetime"))
+        self.memory = memory = self._here.load(layout, options.number("clausetime"), not options.flag("destructive"))
         memory.globals()[:GLOBALS_START] = elsewhere(self._clock, self._here.wall).ljust(GLOBALS_START, b"\0")
         memory.put_globals()
         self._attend(memory, self._here.parts, self._here.aggregations, lambda tid: False)
         self._missed = (0, 0)
+        self._aborted = False
         self.text = self._here.text
 
     # From begin to end.
@@ -86,8 +88,16 @@ class KernelEngine(Engine):
         return self._here.take_out()
 
     def end(self) -> None:
+        self._aborted = self._here.aborted
+        if self._aborted:
+            self.notes = [_ABORTED]
         self._fire(own.END)
         self.follow()
+
+    @property
+    def corrupt(self) -> bool:
+        """Also of a program that was aborted: it has not counted all that it was to count."""
+        return super().corrupt or self._aborted
 
     def close(self) -> None:
         self._here.close()

@@ -47,6 +47,9 @@
  * of, and of what it has mapped since, the driver tells once: the files of which code is mapped. Until then, at most until
  * the client is closed, the mappings stay, even if the process ends.
  *
+ * A client has to say something, any message will do: a program whose client has said nothing for the seconds of the parameter
+ * `deadman` becomes INACTIVE, and STATUS tells so, unless it was loaded with ILK_D_UNWATCHED.
+ *
  * Closing the client, however that comes about, takes its sites, clocks, points and its program away.
  */
 #ifndef ILK_D_ABI_H
@@ -115,9 +118,11 @@ struct ilk_d_aggregation {
 	__s64 step;
 };
 
+#define ILK_D_UNWATCHED 1u /* it runs on when its client says nothing any more */
+
 struct ilk_d_program {
 	struct ilk_head head;
-	__u32 flags; /* [in] 0 */
+	__u32 flags; /* [in] ILK_D_UNWATCHED */
 	__u32 frame; /* [in] bytes, a multiple of 8 */
 	__u32 code; /* [in] bytes */
 	__u32 groups; /* [in] */
@@ -251,6 +256,7 @@ struct ilk_d_status {
 	__u64 shallow; /* [out] the same, for want of stack */
 	__u64 shared; /* [out] how often programs of others are attached to the client's sites */
 	__u64 wall; /* [out] ns from 1970 to CLOCK_MONOTONIC's 0 */
+	__u64 aborted; /* [out] 1: the client had said nothing for too long */
 };
 
 struct ilk_d_find {

@@ -260,6 +260,7 @@ static int handle(struct ilk_client *client, u32 request, void *message, u32 siz
 
 	if (mutex_lock_killable(&ilk_mutex))
 		return -EINTR;
+	client->silent = 0;
 	error = handlers[request & 0xff].handle(client, message, size);
 	mutex_unlock(&ilk_mutex);
 	return error;

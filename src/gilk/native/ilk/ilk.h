@@ -48,6 +48,7 @@ struct ilk_client {
 	struct ilk_program *program; /* of D; NULL: none */
 	struct module *held[ILK_HELD_MAX];
 	u32 nr_held;
+	u32 silent; /* looks since it said something (d/deadman.c) */
 	bool orphan; /* closed, but some units are busy */
 };
 

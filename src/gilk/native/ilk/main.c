@@ -194,6 +194,7 @@ static void __exit stop(void)
 {
 	misc_deregister(&device);
 	cancel_delayed_work_sync(&orphans);
+	ilk_d_unwatch();
 	ilk_modules_exit();
 	ilk_trap_exit();
 	ilk_counters_exit();

@@ -28,6 +28,7 @@ AGGREGATION: Final = struct.Struct("<IIIIqqq")
 ATTACH_BODY: Final = struct.Struct("<IIIIIIQQ")
 CHOICE: Final = struct.Struct("<III")
 CLOCK_BODY: Final = struct.Struct("<QIIII")
+UNWATCHED: Final = 1
 POINT_NAME: Final = 64
 POINT_BODY: Final = struct.Struct(f"<IIII{POINT_NAME}s")
 FIRE_BODY: Final = struct.Struct("<IIII10Q")
@@ -87,12 +88,14 @@ class KernelFire:
 @dataclass(frozen=True)
 class ProgramStatus:
     """``nested``: times that a group did not run, as another ran there. ``shallow``: for want of stack. ``shared``: how
-    often others are attached to the client's sites. ``wall``: ns from 1970 to CLOCK_MONOTONIC's 0."""
+    often others are attached to the client's sites. ``wall``: ns from 1970 to CLOCK_MONOTONIC's 0. ``aborted``: 1 where
+    the driver has ended it, as its client said nothing for too long."""
 
     nested: int
     shallow: int
     shared: int
     wall: int
+    aborted: int
 
 
 @dataclass(frozen=True)
@@ -122,9 +125,11 @@ class DriverProgram:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
-    def load(self, code: KernelCode, layout: Sequence[int], clausetime: int) -> tuple[CodeVerdict, int]:
+    def load(
+        self, code: KernelCode, layout: Sequence[int], clausetime: int, watched: bool = True
+    ) -> tuple[CodeVerdict, int]:  # fmt: skip
         """The verdict on its code, and the byte of that, or the group, that is to blame."""
-        body = self._driver.ask(PROGRAM, pack_program(code, layout, clausetime))
+        body = self._driver.ask(PROGRAM, pack_program(code, layout, clausetime, watched))
         row = PROGRAM_BODY.unpack_from(body)
         return CodeVerdict(row[9]), row[10]
 
@@ -194,7 +199,7 @@ class DriverProgram:
             self._driver.ask(PUT, struct.pack("<II", len(some), 0) + rows)
 
     def status(self) -> ProgramStatus:
-        return ProgramStatus(*struct.unpack("<QQQQ", self._driver.ask(STATUS, bytes(32))))
+        return ProgramStatus(*struct.unpack("<QQQQQ", self._driver.ask(STATUS, bytes(40))))
 
     def image(self) -> ProcessImage | None:
         """One of the images that code was told of, and that have mapped code since they were asked for."""
@@ -228,11 +233,12 @@ def originals(driver: Driver) -> list[tuple[int, bytes]]:
     return [(address, data[:length]) for address, length, _, data in rows]
 
 
-def pack_program(code: KernelCode, layout: Sequence[int], clausetime: int) -> bytes:
+def pack_program(code: KernelCode, layout: Sequence[int], clausetime: int, watched: bool = True) -> bytes:
     """``layout``: the members of struct gd_layout."""
     edges = [edge for one in code.aggregations for edge in _edges(one)]
     head = PROGRAM_BODY.pack(
-        0, code.frame, len(code.code), len(code.entries), len(code.aggregations), len(edges), len(code.constants),
+        UNWATCHED * (not watched), code.frame, len(code.code), len(code.entries), len(code.aggregations), len(edges),
+        len(code.constants),
         len(code.names), clausetime, 0, 0, 0,
     )  # fmt: skip
     return b"".join((

@@ -44,14 +44,28 @@ struct ilk_images *ilk_d_images_create(void)
 	return vzalloc(sizeof(struct ilk_images));
 }
 
-/* Nothing runs that may note any more. */
-void ilk_d_images_free(struct ilk_images *images)
+/* Hold no map any more; the client will not be told of them. */
+void ilk_d_images_let_go(struct ilk_images *images)
 {
 	u32 i;
 
-	for (i = 0; images && i < NOTES; i++)
-		if (images->note[i].state == HELD)
-			mmput_async(images->note[i].mm);
+	for (i = 0; images && i < NOTES; i++) {
+		struct note *note = &images->note[i];
+		struct mm_struct *mm;
+
+		if (smp_load_acquire(&note->state) != HELD || cmpxchg(&note->state, HELD, FILLING) != HELD)
+			continue;
+		mm = note->mm;
+		note->mm = NULL;
+		smp_store_release(&note->state, TOLD);
+		mmput_async(mm);
+	}
+}
+
+/* Nothing runs that may note any more. */
+void ilk_d_images_free(struct ilk_images *images)
+{
+	ilk_d_images_let_go(images);
 	vfree(images);
 }
 

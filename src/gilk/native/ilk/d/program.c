@@ -18,7 +18,7 @@ static u64 size_of_tables(const struct ilk_d_program *m)
 
 static bool is_possible(const struct ilk_d_program *m, u32 size)
 {
-	return !m->flags && !m->reserved && m->frame >= ILK_D_HEAD && m->frame <= ILK_D_FRAME_MAX &&
+	return !(m->flags & ~ILK_D_UNWATCHED) && !m->reserved && m->frame >= ILK_D_HEAD && m->frame <= ILK_D_FRAME_MAX &&
 	       m->frame % 8 == 0 && m->code && m->code <= ILK_D_CODE_MAX && m->groups && m->constants &&
 	       m->names % 4 == 0 && m->clausetime <= ILK_D_TIME_MAX && m->rows < m->layout.aggregations &&
 	       size_of_tables(m) == size - sizeof(*m) && ilk_d_layout_fits(&m->layout);
@@ -132,6 +132,8 @@ int ilk_d_program_create(struct ilk_client *client, struct ilk_d_program *messag
 		free_program(p);
 	else
 		client->program = p;
+	if (client->program)
+		ilk_d_watch();
 	return error;
 }
 
