@@ -108,7 +108,7 @@ def _weave(asked: _Asked, told: WeavingTold, begun: Callable[[], None]) -> int:
     from gilk.api import aspects
 
     words = asked.words
-    stop = Stop(shared=bool(words))
+    stop = Stop(shared=bool(words) and not asked.machine)  # a command elsewhere has not our terminal
     holding = aspects.held(
         asked.file, asked.chosen, words, asked.at_least, asked.defines, asked.persist, asked.machine
     )

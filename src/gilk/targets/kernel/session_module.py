@@ -17,8 +17,9 @@ from gilk.targets.kernel.link import Link, RelayLink
 from gilk.toolchain.kernel_instrument import ModuleFile
 
 #: Its input ends when we do. The driver holds the module until all that leads there is out.
-_MINDER = 'trap "" INT TERM HUP; read none; n=0; while [ $n -lt 600 ] && [ -d /sys/module/$0 ]; do ' \
+_MINDER = 'trap "" INT TERM HUP; echo ready; read none; n=0; while [ $n -lt 600 ] && [ -d /sys/module/$0 ]; do ' \
           'rmmod $0 2>/dev/null || sleep 0.1; n=$((n+1)); done'
+_READY = b"ready"
 _LONGEST = 60.0  # seconds
 
 
@@ -51,16 +52,21 @@ class SessionModule:
 
 def _mind(link: Link, name: str) -> Callable[[], None]:
     """Start the process; a function that ends its wait, and has it unload the module."""
-    command = ["setsid", "-w", "sh", "-c", _MINDER, name]
+    command = ["sh", "-c", _MINDER, name]
     if isinstance(link, RelayLink):
-        far = link.spawn(command, _nothing, _nothing)
+        said = bytearray()
+        far = link.spawn(["setsid", "-w", *command], said.extend, _nothing)  # a relay's end is that of its children
+        if not link.channel.until(lambda: _READY in said, _LONGEST):
+            raise TargetError("driver-load-failed", f"nobody there waits to unload {name}")
 
         def end_far() -> None:
             far.end_input()
             far.wait(_LONGEST)
 
         return end_far
-    near = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    near = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
 
     def end_near() -> None:
         near.communicate(timeout=_LONGEST)
