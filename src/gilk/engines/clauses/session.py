@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from gilk.engines.clauses.drain import ClauseDrain, probe_of
 from gilk.engines.clauses.program import STACKS, SidedClauses, compiled
@@ -26,6 +27,9 @@ from gilk.trace.clock import calibrate
 from gilk.trace.d.values import Stack, decode
 from gilk.trace.probes import ProbeRow, RefusedPoint, distinct_refusals
 from gilk.trace.stacks import CountedStack, added
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _DEPTH = 100  # frames
 _OPTIONS = (("bufsize", "16m"), ("aggsize", "32m"), ("dynvarsize", "16m"))
@@ -166,8 +170,15 @@ class ClauseSession(BaseSession):
         self._found = self._named()
         self._clauses.look()
         self._clauses.counts()
-        self.notes += [*self._engine.notes, *self._clauses.losses()]
+        self.notes += self._engine.notes
         return restored
+
+    def close(self) -> pa.Table:
+        """As those of all sessions; what was lost is known when the last records are read."""
+        ends = not self.closed
+        table = super().close()
+        self.notes += self._clauses.losses() if ends else []
+        return table
 
 
 def session_of(

@@ -11,9 +11,7 @@ from gilk.engines.clauses.program import SidedClauses
 from gilk.engines.dtrace.enabling import Enabled
 from gilk.errors import UsageError
 from gilk.lang.d.probes import Description, DProbe, Key
-from gilk.lang.ir import Given
-from gilk.lang.machine import CallArg, CallResult
-from gilk.providers import syscall, usdt
+from gilk.providers import pid, syscall, usdt
 from gilk.providers.probe import ProbeSite, ProcessProbe
 from gilk.runs.clause_request import ClauseInstrument, ClauseRequest, builtin
 from gilk.session.inlined import NamedFunctions
@@ -22,10 +20,6 @@ from gilk.spec.conditional import NamedPoint
 from gilk.targets.process import Process
 from gilk.trace.probes import ProbeRow, RecordKind
 from gilk.values import dataclass
-
-_ARGUMENTS = tuple(CallArg(number) for number in range(10))
-_ENTRY, _INSIDE = Given(_ARGUMENTS, edge=True), Given(_ARGUMENTS)
-_RETURN = Given((CallArg(0), CallResult()), edge=True)
 
 
 @dataclass
@@ -94,10 +88,10 @@ def _add_functions(
             found.refuse(point, name, image, _kind(request, RecordKind.ENTRY), "its-own-loop")
             continue
         kind = RecordKind.ENTRY if request.is_timed else str(first.kind)
-        made = ProcessProbe(_key(process, first), (_site(first),))
+        made = ProcessProbe(_key(process, first), (_site(first, request.where.where),))
         found.add(point, name, image, _beginning(request, kind), made, sided.at)
         if returns:
-            made = ProcessProbe(_key(process, returns[0]), tuple(map(_site, returns)))
+            made = ProcessProbe(_key(process, returns[0]), tuple(_site(each, "return") for each in returns))
             label = request.label(f"{image}:{first.function.name}:return")
             kind = _kind(request, RecordKind.RETURN)
             found.add(label, name, image, kind, made, sided.back)
@@ -127,9 +121,8 @@ def _key(process: Process, wanted: Wanted) -> Key:
     return f"pid{process.pid}", module, wanted.function.name, wanted.point.where
 
 
-def _site(wanted: Wanted) -> ProbeSite:
-    where = "return" if wanted.kind == RecordKind.RETURN else wanted.point.where
-    given = {"entry": _ENTRY, "return": _RETURN}.get(where, _INSIDE)
+def _site(wanted: Wanted, where: str) -> ProbeSite:
+    given = pid.GIVEN.get("return" if wanted.kind == RecordKind.RETURN else where, pid.INSIDE)
     start = wanted.function.start
     return ProbeSite(wanted.loaded, start, wanted.point, given, start + wanted.loaded.bias)
 
