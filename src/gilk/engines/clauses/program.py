@@ -115,5 +115,5 @@ def described(where: object, pid: int, side: str = "") -> str:
     image, function = getattr(where, "image", ""), getattr(where, "function", "")
     name = side or getattr(where, "where", "")
     if name not in ("entry", "return"):
-        return f"pid{pid}:{_NO_LETTER.sub('?', image or 'a.out')}::0"  # nothing is known of what is given there
+        return f"pid{pid}:{_NO_LETTER.sub('?', image or 'a.out')}::0"  # what is given there has no types
     return _NO_LETTER.sub("?", f"pid{pid}:{image or 'a.out'}:{function}:{name}")
