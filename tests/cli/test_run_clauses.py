@@ -83,7 +83,7 @@ def test_what_is_counted_is_what_the_source_does(program: Path, tmp_path: Path) 
 def test_a_stack_is_that_which_gdb_finds(program: Path, tmp_path: Path) -> None:
     script = tmp_path / "gdb.txt"
     script.write_text("set pagination off\nbreak malloc if $rdi == 5000\nrun\nbacktrace\nkill\n")
-    words = ["gdb", "-nx", "-batch", "-x", script, program]
+    words = ["gdb", "-nx", "-batch", "-x", str(script), str(program)]
     told = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False).stdout
     frames = re.findall(r"^#\d+ +(?:0x[0-9a-f]+ in )?(\w+)", told, re.MULTILINE)
     (stack,) = report("-i", "libc:malloc:entry/arg0 == 5000/=stack", "--", program)["stacks"]

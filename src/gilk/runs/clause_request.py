@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ClauseInstrument(StrEnum):
-    """What a clause can do at a point."""
+    """The things that a clause can do at a point."""
 
     COUNT = "count"
     STAMP = "stamp"
