@@ -150,6 +150,11 @@ class Engine:
         return (self._due[0][0] - time.monotonic_ns()) / 1e9 if self._due else 1e9
 
     @property
+    def clock(self) -> clock.Clock:
+        """The clock by which ticks are told as times."""
+        return self._clock
+
+    @property
     def active(self) -> bool:
         return self.memory.state is State.ACTIVE
 
@@ -284,7 +289,6 @@ class Engine:
         yield Faulted(probe, clause, told.fault, told.address)
         if self._fires_error(probe):
             self._fire(own.ERROR, (0, probe.number, clause - 1, 0, told.fault, told.address))
-
 
     def _fires_error(self, probe: DProbe) -> bool:
         """Whether ERROR is yet to fire: for a clause that ran here it has fired at once."""
