@@ -62,7 +62,8 @@ class ClauseSession(BaseSession):
             raise
         refused = [row for row, _ in self._points.refused]
         rows = sorted((*self._points.rows.values(), *refused), key=row_number)
-        self._names = Names(SymbolNames(process), options)
+        self._symbols = SymbolNames(process)
+        self._names = Names(self._symbols, options)
         self._own_clock = self._engine.clock
         drain = ClauseDrain(self._engine, self._own_clock, self._points.rows, len(rows))
         super().__init__(drain, calibrate(), process.threads, len(rows))
@@ -148,7 +149,7 @@ class ClauseSession(BaseSession):
         if self.closed:
             return
         if self._engine.follow():
-            self._names.symbols.look()
+            self._symbols.look()
         if now >= self._due[0]:
             self._engine.tend()
             self._due[0] = now + _TEND_EVERY
@@ -159,7 +160,7 @@ class ClauseSession(BaseSession):
     def _restore(self) -> bool | None:
         restored: bool | None = None
         try:
-            self._names.symbols.look()
+            self._symbols.look()
             restored = self._engine.take_out()
         except GilkError as error:
             if error.slug not in ("keeper-gone", "no-such-process"):
