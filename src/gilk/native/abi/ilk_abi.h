@@ -182,7 +182,7 @@ typedef int64_t __s64;
 #define ILK_UNDO ILK_REQUEST(9)
 #define ILK_STATUS ILK_REQUEST(10)
 #define ILK_FILTER ILK_REQUEST(11)
-#define ILK_HOLD ILK_REQUEST(26) /* 12 to 25: ilk_d_abi.h */
+#define ILK_HOLD ILK_REQUEST(27) /* 12 to 26: ilk_d_abi.h */
 
 struct ilk_head {
 	__u32 size;    /* [in] of the whole message, bytes */
