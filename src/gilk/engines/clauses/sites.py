@@ -21,6 +21,9 @@ from gilk.targets.process import Process
 from gilk.trace.probes import ProbeRow, RecordKind
 from gilk.values import dataclass
 
+#: Why a timed function that jumps back to its own first instruction has no probe (docs/refusals.md).
+ITS_OWN_LOOP = "its-own-loop"
+
 
 @dataclass
 class ClausePoints:
@@ -85,7 +88,7 @@ def _add_functions(
         point, image = request.label(first.point.label), first.point.image
         name = request.label(first.function.name) if request.is_timed else first.function.name
         if first.kind == RecordKind.HEAD:
-            found.refuse(point, name, image, _kind(request, RecordKind.ENTRY), "its-own-loop")
+            found.refuse(point, name, image, _kind(request, RecordKind.ENTRY), ITS_OWN_LOOP)
             continue
         kind = RecordKind.ENTRY if request.is_timed else str(first.kind)
         made = ProcessProbe(_key(process, first), (_site(first, request.where.where),))
