@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The line on which a client is told of programs that are executed, with a keeper that says what the test has it say."""
+"""The line on which a client is told of programs that are executed, with a keeper that says what a test wants."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ class Keeper:
             wire.send(line, self.answer)
 
 
-@pytest.fixture(params=[(True, None), (False, TargetError("no-such-process", "it has ended"))], ids=["taken", "refused"])
+ENDED = TargetError("no-such-process", "it has ended")
+
+
+@pytest.fixture(params=[(True, None), (False, ENDED)], ids=["taken", "refused"])
 def keeper(request: pytest.FixtureRequest) -> Iterator[Keeper]:
     keeper = Keeper(request.param)
     yield keeper
