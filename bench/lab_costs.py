@@ -33,9 +33,20 @@ CLAUSES = {
     "kernel D: quantize": "fbt::%s:entry { @ = quantize(arg1); }",
     "kernel D: count by execname": "fbt::%s:entry { @[execname] = count(); }",
     "kernel D: a record of two numbers": 'fbt::%s:entry { printf("%d %d", arg0, arg1); }',
+    "kernel D: count by stack()": "fbt::%s:entry { @[stack()] = count(); }",
+    "kernel D: count by ustack()": "fbt::%s:entry { @[ustack()] = count(); }",
     "kernel D: time of a call, by probefunc": """
         fbt::%s:entry { self->t = timestamp; }
         fbt::%s:return /self->t/ { @[probefunc] = quantize(timestamp - self->t); self->t = 0; }""",
+}
+#: Elements of aspects at the function's entry, or at both ends of it.
+ASPECTS = {
+    "kernel aspect: a condition that is false": "K: CALL && if (type == 77);",
+    "kernel aspect: a condition on memory, false": "K: CALL && if (task->prio == 777);",
+    "kernel aspect: matched": "K: CALL;",
+    "kernel aspect: matched, a table": "table t key(int) count; K: CALL then { add(t, type, 1); };",
+    "kernel aspect: after, the result compared": "K: CALL && return(r) && if (r == -77);",
+    "kernel aspect: sequence of two, a match each": "perthread seq(K: CALL && if (type >= 0); K: CALL && if (task));",
 }
 #: A row, whose it is, and how it is measured.
 COSTS: tuple[tuple[str, str, Callable[[Scene], float]], ...] = (
@@ -63,6 +74,8 @@ def rows(programs: Programs, counts: tuple[int, ...]) -> Iterator[Row]:
             scene = Scene(vm)
             for what, tool, cost in COSTS:
                 yield _row(what, tool, cost, scene)
+            for what, text in ASPECTS.items():
+                yield _row(what, "gilk", partial(Scene.aspects, text=text), scene)
             for what, text in CLAUSES.items():
                 yield _row(what, "gilk", partial(Scene.clauses, text=text), scene)
     except (GilkError, ValueError) as error:

@@ -14,6 +14,8 @@ from pathlib import Path
 from iced_x86 import Decoder
 
 from bench.measure import BUILD, HERE
+from gilk.api.aspects import read_aspects
+from gilk.engines.aspect.weaving import Weaving
 from gilk.engines.dtrace.compiled import ProgramText
 from gilk.engines.dtrace.consumer import Consumer
 from gilk.engines.dtrace.machine import OtherMachine
@@ -93,6 +95,19 @@ class Scene:
             return self.more()
         finally:
             machine.close()
+
+    def aspects(self, text: str) -> float:
+        """Aspects in the kernel; CALL in the text is a call of the function. Raises ValueError if none matched."""
+        call = f"call(int {self.function}(struct task_struct *task, int type, void *space))"
+        with tempfile.TemporaryDirectory(prefix="gilk-bench-") as name:
+            path = Path(name) / "bench.aspect"
+            path.write_text(text.replace("CALL", call))
+            weaving = Weaving(read_aspects(path), {}, [], kernel=self.target)
+            weaving.weave()
+            try:
+                return self.more()
+            finally:
+                weaving.unweave()
 
     def by_peer(self, way: str, offset: int = 0) -> float:
         """The kernel's own way to be called there."""

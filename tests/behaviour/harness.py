@@ -206,6 +206,12 @@ def signals(pid: int) -> dict[str, str]:
     return found
 
 
+def deaf(pid: int) -> list[str]:
+    """Threads that have all signals blocked, as a program has them for a moment while it makes a thread."""
+    masks = {name: int(mask, 16) for name, mask in signals(pid).items() if "SigBlk" in name}
+    return [name for name, mask in masks.items() if mask.bit_count() > 60]
+
+
 def _mappings(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/maps").read_text().splitlines()
 

@@ -15,6 +15,7 @@ from gilk.errors import GilkError
 from tests.behaviour.harness import (
     Loop,
     cpu,
+    deaf,
     differences,
     gs_bases,
     leftovers,
@@ -46,7 +47,7 @@ def assert_clean(pid: int) -> None:
 @pytest.mark.parametrize("name", [n if n in MOVING else pytest.param(n, marks=pytest.mark.stress) for n in LOOPS])
 def test_all_blocks_of_a_running_program(name: str) -> None:
     with Loop([build(name)]) as loop:
-        time.sleep(0.1)
+        assert wait_for(lambda: not deaf(loop.pid))
         before = signals(loop.pid)
         with gilk.attach(loop.pid) as target:
             with target.session() as session:

@@ -5,22 +5,27 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 import pytest
 
 import gilk
+from gilk.arch.asm import JMP8, JMP32
 from gilk.engines.follow.follower import Follower
 from gilk.engines.follow.scope import TraceScope
 from gilk.errors import TargetError
 from gilk.targets import ptrace, spawning
-from gilk.targets.memory import Memory
-from tests.behaviour.harness import Loop, cpu, differences, signals, state, wait_for
+from gilk.targets.live_code import LiveCode
+from gilk.targets.memory import ProcessMemory
+from tests.behaviour.harness import Loop, cpu, deaf, differences, signals, state, wait_for
 from tests.programs.build import build
 
 Work = Callable[[int], None]
+TRAP_FLAG = 1 << 8
+STEPS = 100_000  # instructions within which each bounce of a loop is taken
 
 
 def probes(pid: int) -> None:
@@ -40,47 +45,67 @@ def following(pid: int) -> None:
         follower.leave(list(functions)[::3])
 
 
-@contextmanager
-def counted(limit: int) -> Iterator[None]:
+def kill_before(limit: int) -> AbstractContextManager[None]:
     """A keeper that is begun meanwhile kills itself instead of touching its target for the ``limit``-th time."""
+    return counted(limit, [(ptrace, "call"), (ProcessMemory, "write")], before=True)
+
+
+def kill_after_code(limit: int) -> AbstractContextManager[None]:
+    """A keeper that is begun meanwhile kills itself when it has written code for the ``limit``-th time."""
+    return counted(limit, [(LiveCode, "write")], before=False)
+
+
+@contextmanager
+def counted(limit: int, names: list[tuple[Any, str]], before: bool) -> Iterator[None]:
+    """A child that is forked meanwhile kills itself before or after the ``limit``-th call of these, (owner, name)."""
     mine, done = os.getpid(), 0
+
+    def count() -> None:
+        nonlocal done
+        done += os.getpid() != mine
+        if done == limit:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
         def instead(*arguments: Any) -> Any:
-            nonlocal done
-            if os.getpid() != mine:
-                done += 1
-                if done == limit:
-                    os.kill(os.getpid(), signal.SIGKILL)
-            return function(*arguments)
+            if before:
+                count()
+            result = function(*arguments)
+            if not before:
+                count()
+            return result
 
         return instead
 
-    kept = ptrace.call, Memory.write
-    ptrace.call, Memory.write = guarded(ptrace.call), guarded(Memory.write)  # type: ignore[method-assign]
+    kept = [(owner, name, getattr(owner, name)) for owner, name in names]
+    for owner, name, function in kept:
+        setattr(owner, name, guarded(function))
     try:
         yield
     finally:
-        ptrace.call, Memory.write = kept  # type: ignore[method-assign]
+        for owner, name, function in kept:
+            setattr(owner, name, function)
 
 
-def killed(work: Work, pid: int, limit: int) -> bool:
+def killed(work: Work, pid: int, killing: AbstractContextManager[None]) -> bool:
     """Do it with a keeper that is killed then; whether it was, and not done before."""
     child = os.fork()
     if not child:
         status = 1
         try:
-            with counted(limit):
+            with killing:
                 spawning.begin()
             try:
                 work(pid)
                 status = 0
             except TargetError as error:
                 status = 2 if error.slug == "keeper-gone" else 1
+                if status == 1:
+                    print(error.slug, error, file=sys.stderr)
         finally:
             os._exit(status)
     ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert ended in (0, 2)
+    assert ended in (0, 2), ended
     return ended == 2
 
 
@@ -93,12 +118,6 @@ def stands(pid: int) -> list[str]:
     return found
 
 
-def deaf(pid: int) -> list[str]:
-    """Threads that have all signals blocked, as a program has them for a moment while it makes a thread."""
-    masks = {name: int(mask, 16) for name, mask in signals(pid).items() if "SigBlk" in name}
-    return [name for name, mask in masks.items() if mask.bit_count() > 60]
-
-
 def goes_on(loop: Loop, what: object) -> None:
     assert wait_for(lambda: not stands(loop.pid)), what
     ticks = cpu(loop.pid)
@@ -107,10 +126,14 @@ def goes_on(loop: Loop, what: object) -> None:
     assert wait_for(lambda: not deaf(loop.pid)), (what, signals(loop.pid))
 
 
-def kill_at(work: Work, program: str, limit: int) -> bool:
+def kill_at(
+    work: Work, program: str, limit: int, kill: Callable[[int], AbstractContextManager[None]] = kill_before
+) -> bool:
     with Loop([build(program, "static" if work is following else "default")]) as loop:
         assert wait_for(lambda: cpu(loop.pid) > 0)
-        if not killed(work, loop.pid, limit):
+        made = killed(work, loop.pid, kill(limit))
+        os.kill(loop.pid, signal.SIGCONT)  # some work stops it
+        if not made:
             return False
         goes_on(loop, limit)
         try:
@@ -121,6 +144,56 @@ def kill_at(work: Work, program: str, limit: int) -> bool:
         goes_on(loop, limit)
         loop.finish()
     return True
+
+
+def at_a_bounce(pid: int) -> None:
+    """One thread stands where a short jump has led it when code changes: at a long jump, amid original instructions."""
+    with gilk.attach(pid) as target, target.session() as session:
+        blocks = session.insert("hot8:run:blocks", gilk.count)
+        stop_at_a_bounce(pid, next(tid for tid in ptrace.thread_ids(pid) if tid != pid))
+        session.remove(blocks)
+
+
+def stop_at_a_bounce(pid: int, tid: int) -> None:
+    """The process is stopped as by a terminal, with this thread there."""
+    ptrace.seize(tid)
+    ptrace.call(ptrace.INTERRUPT, tid)
+    os.waitpid(tid, ptrace.WALL)
+    with ProcessMemory(pid) as memory:
+        before = 0
+        for _ in range(STEPS):
+            registers = ptrace.get_registers(tid)
+            now = registers.rip
+            if memory.some(before, 1) == JMP8 and memory.some(now, 1) == JMP32:
+                registers.eflags &= (
+                    ~TRAP_FLAG
+                )  # a patch that is stepped through keeps the step's own flag, and restores it
+                ptrace.set_registers(tid, registers)
+                ptrace.call(ptrace.DETACH, tid, 0, signal.SIGSTOP)
+                return
+            before = now
+            ptrace.call(ptrace.SINGLESTEP, tid)
+            assert os.WIFSTOPPED(os.waitpid(tid, ptrace.WALL)[1])
+    raise AssertionError("no bounce is taken")
+
+
+def test_killed_while_a_thread_stands_at_a_bounce() -> None:
+    """The third change of code takes the patches out again."""
+    assert kill_at(at_a_bounce, "hot8", 3, kill_after_code)
+
+
+def test_killed_when_code_is_written() -> None:
+    """Some threads stand in patches that are out of the code by then."""
+    limit = 1
+    while kill_at(probes, "hot8", limit, kill_after_code):
+        limit += 1
+    assert limit > 4
+
+
+@pytest.mark.stress
+def test_killed_often_when_code_is_written() -> None:
+    for _ in range(100):
+        test_killed_when_code_is_written()
 
 
 @pytest.mark.parametrize("work", [probes, following])

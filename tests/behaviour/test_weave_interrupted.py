@@ -36,7 +36,7 @@ class _Interrupted:
 
 def _weave(file: Path, pid: int) -> None:
     choices = aspects.choices((), (pid,))
-    with aspects.held(file, choices, ()) as (weaving, _):
+    with aspects.held(file, choices, ()) as (weaving, *_):
         weaving.weave()
         weaving.unweave()
 

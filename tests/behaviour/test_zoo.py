@@ -4,6 +4,9 @@
 Each program checks what it does all the time, and at the end has to find that all was right. Several clients work beside each
 other, each on programs of its own: where many threads wait for few processors, a round is mostly waiting. The long form has
 GILK_ZOO_ROUNDS rounds of attach, insert, remove and detach, or as many as begin within GILK_ZOO_MINUTES (`make zoo`).
+
+A round may end with a client's answer that the program is `busy`: with a hundred busy threads on two processors, one that is to
+leave an instrument may not get its turn in time.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ ALL = (
     "recursion+O0", "setjmp+O0", "tailcall", "tailcall+Os", "jumptable", "jumptable+O0", "redzone", "redzone+O3", "ucontext", "green",
     "ifunc", "ifunc+static", "avx", "smallstack", "ipara", "unwind", "syscalls", "syscalls+ibt", "work",
 )  # fmt: skip
+RIGHT = {"done", "killed", "busy"}
 KILLED = 0.2  # of the rounds end by a kill
 LATEST = 0.5  # seconds after which a client that is to be killed is, while it does whatever it has come to
 
@@ -128,7 +132,7 @@ def _parted(kind: str) -> tuple[str, str]:
 @pytest.mark.timeout(3600)
 def test_some_kinds_of_programs() -> None:
     said = zoo(SOME, 100, seed=1)
-    assert said.keys() <= {"done", "killed"}, said
+    assert said.keys() <= RIGHT, said
     assert said["done"] > said["killed"] > 0
 
 
@@ -136,4 +140,4 @@ def test_some_kinds_of_programs() -> None:
 @pytest.mark.timeout(10 * 3600)
 def test_thirty_kinds_of_programs() -> None:
     said = zoo(ALL, ROUNDS, seed=ROUNDS, minutes=MINUTES)
-    assert said.keys() <= {"done", "killed"}, said
+    assert said.keys() <= RIGHT, said

@@ -73,7 +73,7 @@ def test_most_programs_are_compared() -> None:
 # Of places.
 
 _SYSCALLS = list(syscall._GIVEN.values())
-GIVEN = [*pid._GIVEN.values(), pid._INSIDE, *_SYSCALLS]
+GIVEN = [*pid.GIVEN.values(), pid.INSIDE, *_SYSCALLS]
 GIVEN += [event.given(place) for events in proc._EVENTS.values() for event in events for place in _SYSCALLS]
 GIVEN += [ir.Given(operands("-4@%edi 1@%ch 8@-8(%rbp,%rax,8) 4@$7 8@here(%rip)", {"here": 64}.get))]
 EXPRESSIONS = [

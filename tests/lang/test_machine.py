@@ -201,13 +201,13 @@ def test_the_thread_is_the_one_that_is_there(nodes: Places) -> None:
 
 
 def test_the_entry_of_a_function(tmp_path: Path) -> None:
-    places = Places(tmp_path, [of(pid._GIVEN["entry"])])
+    places = Places(tmp_path, [of(pid.GIVEN["entry"])])
     registers = [VALUES[name] for name in CALL.split()]
     assert places.hit() == [*registers, 5513, 5514, 5515, 5516]
 
 
 def test_two_arguments_in_registers_are_handed_over_as_values(tmp_path: Path) -> None:
-    kind = of(pid._GIVEN["entry"], 0, 3)
+    kind = of(pid.GIVEN["entry"], 0, 3)
     assert kind.takes is Takes.VALUES
     found = Places(tmp_path, [kind]).hit()
     assert found is not None and (found[0], found[3]) == (VALUES["rdi"], VALUES["rcx"])

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from gilk.errors import GilkError
     from gilk.lang.aspect.checked import CheckedFile
     from gilk.lang.aspect.woven import WovenReport as WovenReport
+    from gilk.runs.elsewhere import Elsewhere as Elsewhere
     from gilk.targets.detached import Detached
+    from gilk.targets.kernel.target import KernelTarget
 
 __all__ = ["check_aspects", "explain_aspects", "choices", "held", "read_aspects", "tended", "weave"]
 
@@ -84,13 +86,15 @@ def choices(groups: Sequence[str], pids: Sequence[int]) -> list[MemberChoice]:
 @contextmanager
 def held(
     path: Path, chosen: Sequence[MemberChoice], command: Sequence[str], at_least: int | None = None,
-    defines: Sequence[str] = (), persist: bool = False,
-) -> Iterator[tuple[Weaving, Members]]:
-    """A weaving that nothing of is in yet, and its members. Its processes are let go at the end; the command, if there
-    is one, is launched, is a member of all groups, and waits for its release. ``at_least``: how many processes are
-    enough. ``persist``: all stays in when we are killed.
+    defines: Sequence[str] = (), persist: bool = False, machine: str = "",
+) -> Iterator[tuple[Weaving, Members, Elsewhere | None]]:
+    """A weaving that nothing of is in yet, its members, and the ``machine`` whose kernel it is about, if not ours.
 
-    Raises as weave(), and UsageError `bad-group`, TargetError `no-such-process`.
+    Its processes are let go at the end, and the machine too; the command, if there is one, is launched, is a member of
+    all groups, and waits for its release; on a machine elsewhere it is to be started. ``at_least``: how many processes
+    are enough. ``persist``: all stays in when we are killed.
+
+    Raises as weave(), and UsageError `bad-group`, `bad-machine`, `remote-kernel-only`, TargetError `no-such-process`.
     """
     from gilk.engines.aspect.membership import Members
     from gilk.engines.aspect.weaving import Weaving  # here: few programs weave
@@ -100,14 +104,43 @@ def held(
     every = tuple(group.name for group in file.groups)
     members = Members(chosen, every)
     groups = members.first(all_processes())
-    processes = hold(list(groups), command)
+    with _kernel_for(file, bool(chosen), machine) as (kernel, elsewhere):
+        processes = hold(list(groups), command if elsewhere is None else ())
+        try:
+            of = {one.pid: groups.get(one.pid, every) for one in processes}
+            yield Weaving(file, of, processes, at_least, persist, kernel), members, elsewhere
+        finally:
+            for one in processes:
+                one.kill_unstarted()
+                one.keeper.leave()
+
+
+@contextmanager
+def _kernel_for(
+    file: CheckedFile, processes: bool, machine: str
+) -> Iterator[tuple[KernelTarget | None, Elsewhere | None]]:
+    """The kernel that elements are placed in, until the end of this; None where none is."""
+    elements = [one for aspect in file.aspects for one in (*aspect.elements, *aspect.until)]
+    wanted = any(one.kernel for one in elements)
+    if machine and (processes or not all(one.kernel for one in elements)):
+        raise UsageError(
+            "remote-kernel-only", f"on {machine}, elements are placed in the kernel: K: call(...)",
+            "processes are woven where gilk runs",
+        )  # fmt: skip
+    if not wanted:
+        yield None, None
+        return
+    from gilk.api.kernels import kernel_at  # here: most weavings are of processes alone
+    from gilk.engines.aspect.woven_kernel import confined_file
+
+    confined_file(file)  # what is refused is refused before a machine is booted
+    target, elsewhere = kernel_at(machine)
     try:
-        of = {one.pid: groups.get(one.pid, every) for one in processes}
-        yield Weaving(file, of, processes, at_least, persist), members
+        yield target, elsewhere
     finally:
-        for one in processes:
-            one.kill_unstarted()
-            one.keeper.leave()
+        target.link.close()
+        if elsewhere is not None:
+            elsewhere.close()
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from pathlib import Path
 from gilk.errors import UsageError
 from gilk.render import output
 from gilk.render.export import coverage as formats
+from gilk.runs.clause_request import ClauseRequest
 from gilk.runs.covered import covered
 from gilk.runs.outcome import Result
 from gilk.runs.run import Run
@@ -22,12 +23,12 @@ __all__ = ["check_coverage", "write_coverage"]
 _LCOV, _DRCOV = ".info", ".drcov"
 
 
-def check_coverage(file: Path, requests: Iterable[Request | Chosen]) -> None:
+def check_coverage(file: Path, requests: Iterable[Request | Chosen | ClauseRequest]) -> None:
     """Raises UsageError `bad-coverage` where the file's name says no format, or nothing is counted."""
     if file.suffix not in (_LCOV, _DRCOV):
         hint = f"FILE{_LCOV} is lcov's, FILE{_DRCOV} drcov's"
         raise UsageError("bad-coverage", f"the name of {file} says no format of coverage", hint)
-    if not any(request.instrument == Builtin.COUNT for request in requests):
+    if not any(not isinstance(request, ClauseRequest) and request.instrument == Builtin.COUNT for request in requests):
         hint = "-i '*:blocks=count' counts all blocks, -i '*=@coverage' tells which ran"
         raise UsageError("bad-coverage", "coverage is made of counts of blocks, and none are asked for", hint)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from gilk.errors import UsageError
+from gilk.runs.clause_request import ClauseRequest
 from gilk.runs.elsewhere import Elsewhere, reach
 from gilk.runs.strategy import Chosen
 from gilk.session import places
@@ -84,7 +85,7 @@ def kernel_at(machine: str | lab.Machine) -> tuple[KernelTarget, Elsewhere | Non
 
 
 def kernel_of(
-    requests: Sequence[Request | Chosen], processes: bool, machine: str
+    requests: Sequence[Request | Chosen | ClauseRequest], processes: bool, machine: str
 ) -> tuple[KernelTarget | None, Elsewhere | None]:
     """The kernel that is asked for, if one is."""
     if machine and (processes or not all(request.of_kernel for request in requests)):

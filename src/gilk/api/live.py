@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from gilk.api.processes import hold
 from gilk.errors import UsageError
+from gilk.runs.clause_request import ClauseRequest
 from gilk.runs.live import LiveRun
 from gilk.runs.strategy import Chosen
 from gilk.session.request import Builtin, Request
@@ -15,8 +16,11 @@ from gilk.trace.latencies import Latencies
 __all__ = ["Latencies", "LiveRun", "prepare_live"]
 
 
-def prepare_live(requests: Sequence[Request | Chosen], pids: Sequence[int]) -> LiveRun:
+def prepare_live(requests: Sequence[Request | Chosen | ClauseRequest], pids: Sequence[int]) -> LiveRun:
     """Attach to processes, with nothing put in yet. Raises GilkError; then everything is let go."""
+    if any(isinstance(request, ClauseRequest) for request in requests):
+        what = "a run that is watched takes no stacks, no conditions, and neither usdt: nor syscall:"
+        raise UsageError("no-clause-there", what, "gilk run takes them")
     plain = [request for request in requests if isinstance(request, Request)]
     if len(plain) < len(requests):
         raise UsageError("strategy-not-live", "a run that is watched takes points, not strategies", "gilk run has them")

@@ -13,7 +13,8 @@ from gilk.render.histogram import by_function
 from gilk.render.period import to_json as period_json
 from gilk.render.period import to_text as period_text
 from gilk.render.report import RunReport
-from gilk.runs import strategy
+from gilk.runs import clause_request, strategy
+from gilk.runs.clause_request import ClauseRequest, ClauseSessions
 from gilk.runs.outcome import Result
 from gilk.runs.periods import Periods
 from gilk.runs.run import Progress, Run
@@ -27,6 +28,7 @@ __all__ = [
     "count", "parse_request", "period_json", "period_text", "prepare_run", "regs", "report", "stamp", "time",
 ]  # fmt: skip
 
+AnyRequest = Request | Chosen | ClauseRequest
 count, stamp, args, regs, time = Builtin.COUNT, Builtin.STAMP, Builtin.ARGS, Builtin.REGS, Builtin.TIME
 
 
@@ -35,13 +37,16 @@ def c(source: str | Path, function: str) -> CFunction:
     return CFunction(Path(source), function)
 
 
-def parse_request(text: str) -> Request | Chosen:
-    """``POINTS=INSTRUMENT``, or ``FUNCTIONS=@STRATEGY``. Raises UsageError."""
-    return strategy.parse(text)
+def parse_request(text: str, longer_than: int = 0) -> AnyRequest:
+    """``POINTS[/CONDITION/]=INSTRUMENT``, or ``FUNCTIONS=@STRATEGY``.
+
+    ``longer_than``: ns; calls that take less leave nothing with the instruments `time` and `stack`. Raises UsageError.
+    """
+    return clause_request.parse(text, longer_than) or strategy.parse(text)
 
 
 def prepare_run(
-    requests: Sequence[Request | Chosen],
+    requests: Sequence[AnyRequest],
     pids: Sequence[int],
     command: Sequence[str],
     output: str | Path | None = None,
@@ -57,6 +62,7 @@ def prepare_run(
     """
     if follow:
         _check_followed(requests, machine)
+    _check_together(requests, machine)
     if flight and not any(request.of_kernel for request in requests):
         raise UsageError("flight-in-kernel", "--flight is about buffers in the kernel, and no point is in the kernel")
     file = None if output is None else Path(output)
@@ -64,23 +70,47 @@ def prepare_run(
     kernel, elsewhere = kernel_of(requests, bool(pids), machine)
     held = hold(pids, command if elsewhere is None else ())
     plain = [request for request in requests if isinstance(request, Request)]
+    clauses = [request for request in requests if isinstance(request, ClauseRequest)]
+    sessions = _clause_sessions() if clauses else None
     if follow:
         from gilk.runs.followed import FollowedRun  # here: few runs follow
 
-        return FollowedRun(held, plain, file, tuple(command))
-    if len(plain) == len(requests):
-        return Run(held, plain, file, tuple(command), kernel, elsewhere, flight)
+        return FollowedRun(held, plain, file, tuple(command), clauses=clauses, clause_sessions=sessions)
+    if len(plain) + len(clauses) == len(requests):
+        return Run(
+            held, plain, file, tuple(command), kernel, elsewhere, flight, clauses=clauses, clause_sessions=sessions
+        )
     from gilk.runs.experiment import run as experiment_run  # here: few runs have strategies
 
-    return experiment_run.of_requests(held, requests, file, tuple(command), kernel, elsewhere, flight)
+    chosen = [request for request in requests if not isinstance(request, ClauseRequest)]
+    return experiment_run.of_requests(held, chosen, file, tuple(command), kernel, elsewhere, flight)
 
 
-def _check_followed(requests: Sequence[Request | Chosen], machine: str) -> None:
+def _clause_sessions() -> ClauseSessions:
+    from gilk.engines.clauses.session import session_of  # here: few runs have clauses
+
+    return session_of
+
+
+def _check_together(requests: Sequence[AnyRequest], machine: str) -> None:
+    """Raises UsageError `no-clause-there`."""
+    if not any(isinstance(request, ClauseRequest) for request in requests):
+        return
+    hint = "ask for them in a run of its own"
+    if machine:
+        what = "stacks, conditions, --longer-than, usdt: and syscall: are about processes of this machine"
+        raise UsageError("no-clause-there", what, hint)
+    if any(isinstance(request, Chosen) for request in requests):
+        what = "stacks, conditions, --longer-than, usdt: and syscall: do not go together with strategies"
+        raise UsageError("no-clause-there", what, hint)
+
+
+def _check_followed(requests: Sequence[AnyRequest], machine: str) -> None:
     """Raises UsageError `cannot-follow`."""
     hint = "leave out --follow, or ask for that in a run of its own"
     if machine or any(request.of_kernel for request in requests):
         raise UsageError("cannot-follow", "--follow is about processes of this machine, not about a kernel", hint)
-    if not all(isinstance(request, Request) for request in requests):
+    if any(isinstance(request, Chosen) for request in requests):
         raise UsageError("cannot-follow", "--follow takes points, and no strategies", hint)
 
 
@@ -113,4 +143,5 @@ def report(result: Result, by: str = "") -> RunReport:
         file=result.file,
         programs=result.programs,
         by=by,
+        stacks=result.stacks,
     )

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,13 +24,16 @@ _HELP = """Put instruments at points of a program while it runs.
 POINTS is [IMAGE:]FUNCTION:WHERE, with shell globs; IMAGE is the main program unless named. The image `kernel` is the
 running kernel with its modules: it takes root, and `gilk driver load`.
 WHERE is entry, return, blocks, blocks-post, @N:pre, @N:post (see gilk cfg) or +0x1c.
-POINTS may also be [IMAGE:]FILE:LINE, a line of the source, as parse.c:123, if there is debug information.
+POINTS may also be [IMAGE:]FILE:LINE, a line of the source, as parse.c:123, if there is debug information;
+usdt:PROVIDER:NAME, a USDT probe; or syscall:NAME, a system call. With POINTS/CONDITION/ the instrument does something
+only where an expression of D is true, as in 'libc:malloc:entry/arg0 > 4096/=stack'.
 INSTRUMENT is one of
   count            count hits
   stamp            record the time
   args             record the time and the six integer argument registers
   regs             record all general registers
   time             at entry: record every call's start and duration
+  stack            count the stacks that lead there
   FILE.c:FUNCTION  call a C function (#include <gilk.h>)
 
 \b
@@ -69,6 +72,20 @@ and takes all instruments out.
     help="Write which lines and blocks ran: FILE.info is lcov's, FILE.drcov is drcov's.",
 )  # fmt: skip
 @click.option(
+    "--longer-than",
+    "longer_than",
+    type=Duration("1ms or 50us", 1),
+    metavar="TIME",
+    help="With the instruments time and stack: only calls that take so long.",
+)
+@click.option(
+    "--stacks",
+    "stacks",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the stacks: FILE.svg is a flame graph, FILE.folded has a line for each.",
+)
+@click.option(
     "--json", "as_json", is_flag=True, help="Print the report as one JSON object, the last line of standard output."
 )
 @click.option(
@@ -89,12 +106,13 @@ and takes all instruments out.
 def run(
     inserts: tuple[str, ...], pids: tuple[int, ...], line: str | None, lasting: int | None, every: int | None,
     output: Path | None, coverage: Path | None, as_json: bool, quiet: bool, verbose: bool, machine: str, flight: bool,
-    follow: bool, by: str | None, command: tuple[str, ...],
+    follow: bool, by: str | None, longer_than: int | None, stacks: Path | None, command: tuple[str, ...],
 ) -> int:  # fmt: skip
     words = split_command(line, command)
     from gilk.api import runs  # here: --help need not wait for it
 
-    requests = [runs.parse_request(text) for text in inserts]
+    requests = [runs.parse_request(text, longer_than or 0) for text in inserts]
+    _check(requests, longer_than, stacks)
     if not words and not pids and not all(request.of_kernel for request in requests):
         raise UsageError(
             "no-target", "there is nothing to instrument", "give -p PID, --name GLOB, -c 'COMMAND' or -- COMMAND"
@@ -113,10 +131,34 @@ def run(
             from gilk.api.coverage import write_coverage
 
             result.notes += write_coverage(coverage, running, result)
+        if stacks is not None:
+            _write_stacks(stacks, result, " ".join(words) or "stacks")
         return runs.report(result, by or "")
 
     look = _periods(running, every, bool(words), as_json)
     return carry_out_for_user(running, seconds, bool(words), as_json, quiet, report, verbose, look)
+
+
+def _check(requests: Sequence[runs.AnyRequest], longer_than: int | None, stacks: Path | None) -> None:
+    """Raises UsageError `usage`, `bad-stacks`."""
+    if longer_than is not None and not any(request.instrument in ("time", "stack") for request in requests):
+        raise UsageError("usage", "--longer-than is about the instruments time and stack, and there is neither")
+    if stacks is None:
+        return
+    if stacks.suffix not in (".svg", ".folded"):
+        hint = "FILE.svg is a flame graph, FILE.folded has a line for each path"
+        raise UsageError("bad-stacks", f"the name of {stacks} says no format of stacks", hint)
+    if not any(request.instrument == "stack" for request in requests):
+        hint = "for example -i 'libc:malloc:entry=stack'"
+        raise UsageError("bad-stacks", "--stacks is about the instrument stack, and there is none", hint)
+
+
+def _write_stacks(file: Path, result: runs.Result, title: str) -> None:
+    """Raises StoreError `cannot-write`."""
+    from gilk.render import output, stacks
+
+    found = result.stacks
+    output.write(file, [stacks.flame(found, title)] if file.suffix == ".svg" else stacks.folded(found))
 
 
 def _periods(running: runs.Run, every: int | None, launched: bool, as_json: bool) -> Callable[[runs.Progress], None]:

@@ -16,7 +16,7 @@ from gilk.errors import UsageError
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
-    from gilk.api.aspects import AnswersOfWeaving, MemberChoice, Weaving, WovenReport
+    from gilk.api.aspects import AnswersOfWeaving, Elsewhere, MemberChoice, Weaving, WovenReport
 
 _HELP = """Weave the aspects of FILE into processes, and print what their advice reports.
 
@@ -41,6 +41,11 @@ time, or the end of the processes takes everything out. docs/aspect/language.md 
 )  # fmt: skip
 @command_option("; it is a member of all groups")
 @lasting_option
+@click.option(
+    "--on", "machine", default="", metavar="MACHINE",
+    help="Whose kernel the elements placed in K are about, and where COMMAND runs: lab (a fresh virtual machine) or "
+    "ssh:HOST.",
+)  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Say what would be woven, and what stands against it. Touch nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print an object for each report, and one at the end.")
 @click.option(
@@ -62,18 +67,21 @@ time, or the end of the processes takes everything out. docs/aspect/language.md 
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def weave(
     file: Path, pids: tuple[int, ...], groups: tuple[str, ...], at_least: int | None, line: str | None,
-    lasting: int | None, dry_run: bool, as_json: bool, detach: bool, persist: bool, output: Path | None,
+    lasting: int | None, machine: str, dry_run: bool, as_json: bool, detach: bool, persist: bool, output: Path | None,
     defines: tuple[str, ...], quiet: bool, command: tuple[str, ...],
 ) -> int:  # fmt: skip
     words = split_command(line, command)
     from gilk.api import aspects  # here: --help need not wait for it
 
     chosen = aspects.choices(groups, pids)
-    if not chosen and not words:
+    if not chosen and not words and not machine:
         raise UsageError("no-target", "there is nothing to weave into", "give -p PID, -g GROUP=PID, or -c 'COMMAND'")
-    if detach and (words or dry_run):
-        raise UsageError("usage", "-d is for processes that run already", "leave out -c and --dry-run")
-    asked = _Asked(file, chosen, at_least, tuple(words), None if lasting is None else lasting / 1e9, defines, persist)
+    if detach and (words or dry_run or machine):
+        raise UsageError("usage", "-d is for processes that run already", "leave out -c, --on and --dry-run")
+    if persist and machine:
+        raise UsageError("usage", "--persist is for processes: the kernel's part goes with gilk", "leave one out")
+    seconds = None if lasting is None else lasting / 1e9
+    asked = _Asked(file, chosen, at_least, tuple(words), seconds, defines, persist, machine)
     if dry_run:
         return _dry(asked, as_json)
     if detach:
@@ -92,6 +100,7 @@ class _Asked:
     seconds: float | None
     defines: tuple[str, ...] = ()
     persist: bool = False
+    machine: str = ""
 
 
 def _weave(asked: _Asked, told: WeavingTold, begun: Callable[[], None]) -> int:
@@ -99,17 +108,23 @@ def _weave(asked: _Asked, told: WeavingTold, begun: Callable[[], None]) -> int:
     from gilk.api import aspects
 
     words = asked.words
-    stop = Stop(shared=bool(words))
-    holding = aspects.held(asked.file, asked.chosen, words, asked.at_least, asked.defines, asked.persist)
-    with told, holding as (weaving, members):
+    stop = Stop(shared=bool(words) and not asked.machine)  # a command elsewhere has not our terminal
+    holding = aspects.held(
+        asked.file, asked.chosen, words, asked.at_least, asked.defines, asked.persist, asked.machine
+    )
+    with told, holding as (weaving, members, elsewhere):
         stop.install()
-        launched = weaving.processes[-1].process if words else None
+        launched = weaving.processes[-1].process if words and elsewhere is None else None
         with working("analysing and planning", told.shows_progress), stop.at_once():
             weaving.weave()
         told.begun(weaving)
         begun()
+        if elsewhere is not None and words:
+            elsewhere.start(words)
         with aspects.tended(weaving, members, told.refused) as tend, aspects.answering(weaving, asked.file) as answers:
-            _carry_out(weaving, asked.seconds, stop, told, tend, answers)
+            _carry_out(weaving, asked.seconds, stop, told, tend, answers, elsewhere)
+        if elsewhere is not None:
+            return elsewhere.status or 0
         return status_of(launched.wait, stop) if launched is not None else 0
 
 
@@ -130,17 +145,22 @@ def _dry(asked: _Asked, as_json: bool) -> int:
     from gilk.api import aspects
     from gilk.render import woven
 
-    holding = aspects.held(asked.file, asked.chosen, asked.words, asked.at_least, asked.defines)
-    with holding as (weaving, _), working("compiling", not as_json):
-        found = [each for one in weaving.processes for each in one.dry()]
+    holding = aspects.held(
+        asked.file, asked.chosen, asked.words, asked.at_least, asked.defines, machine=asked.machine
+    )
+    with holding as (weaving, _, _), working("compiling", not as_json):
+        found = weaving.dry()
     click.echo(woven.dry_json(found) if as_json else woven.dry_text(found), nl=as_json)
     return 1 if any(one.refused for one in found) else 0
 
 
 def _carry_out(
     weaving: Weaving, seconds: float | None, stop: Stop, told: WeavingTold, tend: Callable[[], bool],
-    answers: AnswersOfWeaving,
+    answers: AnswersOfWeaving, elsewhere: Elsewhere | None,
 ) -> None:  # fmt: skip
+    def over() -> bool:
+        return stop() or answers.removed or (elsewhere is not None and elsewhere.status is not None)
+
     def tell(report: WovenReport) -> None:
         answers.note(report)
         told.report(report)
@@ -151,7 +171,7 @@ def _carry_out(
 
     for one in weaving.processes:
         one.process.release()
-    weaving.wait(seconds, lambda: stop() or answers.removed, tell, look)
+    weaving.wait(seconds, over, tell, look)
     weaving.unweave()
     for report in weaving.reports(final=True):
         tell(report)

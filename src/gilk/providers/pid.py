@@ -30,8 +30,9 @@ _OFFSET = re.compile(r"[0-9a-f]+\Z")
 
 _ARGUMENTS = tuple(CallArg(number) for number in range(10))
 _OFFSET_IN_IT = Binary(UINT64, "-", Reg("rip"), Start())
-_GIVEN = {"entry": Given(_ARGUMENTS, edge=True), "return": Given((_OFFSET_IN_IT, CallResult()), edge=True)}
-_INSIDE = Given(_ARGUMENTS)
+#: What there is to know at an entry and at a return, and anywhere else in a function.
+GIVEN = {"entry": Given(_ARGUMENTS, edge=True), "return": Given((_OFFSET_IN_IT, CallResult()), edge=True)}
+INSIDE = Given(_ARGUMENTS)
 
 
 def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
@@ -48,7 +49,7 @@ def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
         found = list(_places(image, partial(process.analysis, loaded), description))
         demangle.learn(span.name for span, _, _ in found)
         for span, name, where in found:
-            given, start = _GIVEN.get(name, _INSIDE), span.start + loaded.bias
+            given, start = GIVEN.get(name, INSIDE), span.start + loaded.bias
             sites = tuple([ProbeSite(loaded, part, point, given, start) for part, point in where])
             yield ProcessProbe((provider, module, demangle.readable(span.name), name), sites)
 

@@ -7,17 +7,20 @@ Callers are below their callees. A click makes a bar as wide as the picture; a c
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from gilk.render.text import cell, nanoseconds, plural
 from gilk.trace.flow import KERNEL, Flow
 from gilk.trace.paths import Paths, label, of_flow
+from gilk.values import dataclass
 
-_WIDTH, _ROW, _MARGIN = 1200, 17, 10
+FLAME_WIDTH = 1200  # pixels
+_ROW, _MARGIN = 17, 10
 _LETTER = 6.7  # pixels
-_NARROWEST = 0.1  # pixels; narrower bars are left out
-_DEEPEST = 2000
+NARROWEST = 0.1  # pixels; narrower bars are left out
+DEEPEST = 2000
 
 _STYLE = """text{font:11px ui-monospace,monospace;pointer-events:none}rect{stroke:#fff;stroke-width:.4}
 g:hover rect{stroke:#000;stroke-width:1}g.f{cursor:pointer}g.dim{opacity:.35}"""
@@ -31,38 +34,56 @@ o.t.textContent=c<3?"":o.n.length<=c?o.n:o.n.slice(0,c-1)+"\\u2026"}}
 for(const b of bars)b.g.addEventListener("click",()=>show(b));"""
 
 
+@dataclass(frozen=True, slots=True)
+class FlameBar:
+    """``depth`` from 0, above the lowest; ``x`` and ``width`` in pixels. ``told``: what a pointer sees."""
+
+    depth: int
+    x: float
+    width: float
+    text: str
+    colour: str
+    told: str
+
+
 def flame(flow: Flow, title: str) -> str:
     """The SVG. Its lowest bar is everything."""
     paths = of_flow(flow)
     total = max(sum(int(paths.total[root]) for root in paths.roots), 1)
-    bars = _bars(paths, total)
-    rows = max((depth for _, depth, _, _ in bars), default=0) + 2
+    return picture(title, f"all, {nanoseconds(total)}", [_of_path(paths, total, *bar) for bar in _bars(paths, total)])
+
+
+def _of_path(paths: Paths, total: int, path: int, depth: int, x: float, width: float) -> FlameBar:
+    name, image, lane = paths.symbols[int(paths.symbol[path])]
+    share = f"{100 * int(paths.total[path]) / total:.3g} %"
+    told = f"{image}: {plural(int(paths.calls[path]), 'call')}, {nanoseconds(paths.total[path])} ({share})"
+    told += f", {nanoseconds(paths.own[path])} in itself"
+    return FlameBar(depth, x, width, label((name, image, lane)), colour_of(name, image, lane), told)
+
+
+def picture(title: str, lowest: str, bars: Sequence[FlameBar]) -> str:
+    """The SVG of any bars, above one as wide as all of them, which is called ``lowest``."""
+    rows = max((bar.depth for bar in bars), default=0) + 2
     height = rows * _ROW + 50
-    drawn = [_bar(_MARGIN, 0, _WIDTH, f"all, {nanoseconds(total)}", "#d9d9d4", height, "")]
-    for path, depth, x, width in bars:
-        name, image, lane = paths.symbols[int(paths.symbol[path])]
-        share = f"{100 * int(paths.total[path]) / total:.3g} %"
-        told = f"{image}: {plural(int(paths.calls[path]), 'call')}, {nanoseconds(paths.total[path])} ({share})"
-        told += f", {nanoseconds(paths.own[path])} in itself"
-        text = label((name, image, lane))
-        drawn.append(_bar(_MARGIN + x, depth + 1, width, text, _colour(name, image, lane), height, told))
-    constants = f"const W={_WIDTH},M={_MARGIN},L={_LETTER};"
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH + 2 * _MARGIN}" height="{height}" '
-    head += f'viewBox="0 0 {_WIDTH + 2 * _MARGIN} {height}"><style>{_STYLE}</style>'
+    drawn = [_bar(_MARGIN, 0, FLAME_WIDTH, lowest, "#d9d9d4", height, "")]
+    drawn += [_bar(_MARGIN + b.x, b.depth + 1, b.width, b.text, b.colour, height, b.told) for b in bars]
+    constants = f"const W={FLAME_WIDTH},M={_MARGIN},L={_LETTER};"
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{FLAME_WIDTH + 2 * _MARGIN}" height="{height}" '
+    head += f'viewBox="0 0 {FLAME_WIDTH + 2 * _MARGIN} {height}"><style>{_STYLE}</style>'
     head += f'<rect width="100%" height="100%" fill="#fcfcfa"/><text x="{_MARGIN}" y="20">{escape(cell(title))}</text>'
     return head + "".join(drawn) + f"<script><![CDATA[{constants}{_SCRIPT}]]></script></svg>\n"
 
 
 def _bars(paths: Paths, total: int) -> list[tuple[int, int, float, float]]:
     """(path, depth, x, width) of each that can be seen."""
-    scale = _WIDTH / total
+    scale = FLAME_WIDTH / total
     found: list[tuple[int, int, float, float]] = []
     waiting = [(paths.roots, 0, 0.0)]
     while waiting:
         siblings, depth, x = waiting.pop()
         for path in siblings:
             width = int(paths.total[path]) * scale
-            if width >= _NARROWEST and depth < _DEEPEST:
+            if width >= NARROWEST and depth < DEEPEST:
                 found.append((path, depth, x, width))
                 waiting.append((paths.children[path], depth + 1, x))
             x += width
@@ -82,7 +103,7 @@ def _bar(x: float, depth: int, width: float, text: str, colour: str, height: int
     )
 
 
-def _colour(name: str, image: str, lane: str) -> str:
+def colour_of(name: str, image: str, lane: str = "") -> str:
     """By image, and within it by function; what is in the kernel is red."""
     hue = 8 if lane == KERNEL else 40 + _hash(image) % 280
     return f"hsl({hue + _hash(name) % 24} 62% {66 + _hash(name + '/') % 14}%)"

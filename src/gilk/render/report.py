@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, field
 from typing import Any
 
-from gilk.render import programs
+from gilk.render import programs, stacks
 from gilk.render.histogram import Histogram
 from gilk.render.names import named, readable_in
 from gilk.render.text import cell, plural, table
 from gilk.trace.probes import Inlined, RefusedPoint
 from gilk.trace.programs import ProgramOutcome
+from gilk.trace.stacks import CountedStack
 from gilk.values import dataclass
 
 _TOP = 20  # rows of a table of counts
@@ -48,6 +49,7 @@ class RunReport:
     inlined: Sequence[Inlined] = ()
     programs: Sequence[ProgramOutcome] = ()
     by: str = ""  # counts are told by this, too: program or process
+    stacks: Sequence[CountedStack] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The report as one JSON object; nothing in it needs a custom encoder."""
@@ -69,6 +71,7 @@ class RunReport:
             "latency": {name: histogram.to_json() for name, histogram in self.latency.items()},
             "file": self.file,
             "inlined": [asdict(each) for each in self.inlined],
+            **({"stacks": [asdict(each) for each in self.stacks]} if self.stacks else {}),
             **({"programs": [asdict(each) for each in self.programs]} if self.programs else {}),
         }
 
@@ -79,6 +82,7 @@ class RunReport:
             self._points(verbose),
             programs.summary(self.programs),
             counts,
+            stacks.to_text(self.stacks),
             histograms(self.latency),
             self._records(),
         ]

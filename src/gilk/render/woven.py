@@ -24,11 +24,14 @@ def report_json(report: WovenReport) -> str:
 
 def begun_text(processes: Sequence[WovenSummary]) -> str:
     functions = plural(sum(one.functions for one in processes), "function")
-    return f"woven: {functions} in {plural(len(processes), 'process')}"
+    of_processes = [one for one in processes if one.pid]
+    places = [plural(len(of_processes), "process")] if of_processes or len(processes) == len(of_processes) else []
+    places += ["the kernel"] * (len(of_processes) < len(processes))
+    return f"woven: {functions} in {' and '.join(places)}"
 
 
 def begun_json(processes: Sequence[WovenSummary]) -> str:
-    return json.dumps({"woven": {one.pid: one.functions for one in processes}})
+    return json.dumps({"woven": {one.pid or "kernel": one.functions for one in processes}})
 
 
 def refused_text(pid: int, error: GilkError) -> str:
@@ -46,13 +49,18 @@ def dry_text(found: Sequence[DryShadow]) -> str:
 
 def _dry(one: DryShadow) -> str:
     if one.left_out:
-        return f"process {one.pid}: left out: {cell(one.left_out)}"
+        return f"{_who(one.pid)}: left out: {cell(one.left_out)}"
     elements = ", ".join(f"{each.aspect} {each.number} {each.moment}" for each in one.elements)
     elements = elements or "control flows ask whether it is under way"
     if one.accesses:
         elements += f" ({_accesses(one.accesses)})"
     why = f": refused, {cell(one.refused)}" if one.refused else ""
-    return f"process {one.pid}: {cell(one.image)}:{cell(one.function)}: {elements}{why}"
+    return f"{_who(one.pid)}: {cell(one.image)}:{cell(one.function)}: {elements}{why}"
+
+
+def _who(pid: int) -> str:
+    """The number 0 stands for the kernel."""
+    return f"process {pid}" if pid else "the kernel"
 
 
 def dry_json(found: Sequence[DryShadow]) -> str:
@@ -83,8 +91,9 @@ def _summary(
 def _of_process(one: WovenSummary) -> Iterator[str]:
     functions = [plural(one.functions, "function")] if one.functions or not one.accesses else []
     accesses = [_accesses(one.accesses)] if one.accesses else []
-    yield f"process {one.pid}: {', '.join((*functions, *accesses))}, {_restored(one)}"
-    for number, what in ((one.inside, "calls by advice itself"), (one.drops, "reports dropped: a buffer was full"),
+    yield f"{_who(one.pid)}: {', '.join((*functions, *accesses))}, {_restored(one)}"
+    inside = "calls by advice itself" if one.pid else "calls amid others on a processor, or in NMIs"
+    for number, what in ((one.inside, inside), (one.drops, "reports dropped: a buffer was full"),
                          (one.missed, "calls of threads without a buffer, at least")):  # fmt: skip
         if number:
             yield f"  {number} {what}"

@@ -7,19 +7,21 @@ import time
 from collections.abc import Iterable
 
 from gilk.errors import UsageError
+from gilk.runs.clause_request import builtin
 from gilk.runs.outcome import Result
 from gilk.runs.run import RING
 from gilk.runs.sample_columns import schema_of
 from gilk.runs.tree_run import FollowedProgram, TreeRun
 from gilk.session.base import BaseSession, Probe
 from gilk.session.broker.client_session import ClientSession
-from gilk.session.request import Builtin, Request, Wanted, expand
+from gilk.session.request import Builtin, CFunction, Wanted, expand
 from gilk.targets.process import Process
 from gilk.values import dataclass
 
 #: The errors that say that a program has nothing of what was asked for.
 _NOT_THERE = frozenset({
     "no-such-image", "no-such-function", "no-such-block", "no-such-line", "no-line-table", "not-an-instruction",
+    "no-such-probe",
 })  # fmt: skip
 _KINDS = {Builtin.TIME: ("time-entry", "time-head", "time-return")}
 
@@ -32,7 +34,9 @@ class FollowedRun(TreeRun):
 
     def _insert(self) -> None:
         self._zero = time.monotonic_ns()
-        self._kept.schema = schema_of(kind for request in self.requests for kind in _kinds(request))
+        plain = (kind for request in self.requests for kind in _kinds(request.instrument))
+        clauses = (kind for one in self.clauses for kind in _kinds(builtin(one.instrument)))
+        self._kept.schema = schema_of([*plain, *clauses])
         meant = [(process, self._wanted(process)) for process in self.processes]
         self._follow_all()
         for process, wanted in meant:
@@ -49,19 +53,26 @@ class FollowedRun(TreeRun):
             try:
                 found += expand(process, [request])
             except UsageError as error:
-                if error.slug not in _NOT_THERE:
-                    raise
-                self._why_none = self._why_none or error
+                self._note_missing(error)
         return found
 
     def _instrument(self, program: FollowedProgram, process: Process, wanted: list[Wanted]) -> None:
-        if not wanted:
-            return
-        names = [request.spec.function for request in self.requests]
-        self.asked.note(process, names, ((w.loaded, w.function) for w in wanted))
-        session = ClientSession(process, len(wanted), ring=RING, clock=self.clock)
-        program.session = session
-        self._put(session, wanted)
+        if wanted:
+            names = [request.spec.function for request in self.requests]
+            self.asked.note(process, names, ((w.loaded, w.function) for w in wanted))
+            session = ClientSession(process, len(wanted), ring=RING, clock=self.clock)
+            program.sessions.append(session)
+            self._put(session, wanted)
+        made = self._with_clauses(process, self._note_missing) if self.clauses else None
+        if made is not None:
+            program.sessions.append(made)
+            self._put(made, [])
+
+    def _note_missing(self, error: UsageError) -> None:
+        """Raises what does not say that a program has no such point."""
+        if error.slug not in _NOT_THERE:
+            raise error
+        self._why_none = self._why_none or error
 
     def _put(self, session: BaseSession, wanted: list[Wanted]) -> tuple[Probe, ...]:
         session.align(self._zero, self.clock)
@@ -76,7 +87,7 @@ class FollowedRun(TreeRun):
         return result
 
 
-def _kinds(request: Request) -> Iterable[str]:
-    if isinstance(request.instrument, Builtin):
-        return _KINDS.get(request.instrument, (str(request.instrument),))
+def _kinds(instrument: Builtin | CFunction) -> Iterable[str]:
+    if isinstance(instrument, Builtin):
+        return _KINDS.get(instrument, (str(instrument),))
     return ("other",)

@@ -11,6 +11,7 @@ from gilk.session.base import BaseSession
 from gilk.trace.calls import CallTable
 from gilk.trace.probes import Inlined, ProbeRow, RefusedPoint
 from gilk.trace.programs import ProgramOutcome
+from gilk.trace.stacks import CountedStack
 from gilk.values import dataclass
 
 _LOST = ("drops", "lost", "nested", "corrupt")
@@ -19,7 +20,8 @@ _LOST = ("drops", "lost", "nested", "corrupt")
 @dataclass
 class Result:
     """``calls`` is None when nothing was timed; ``restored`` is over all processes, None when that cannot be known.
-    ``programs``: those of a tree that was followed, in the order in which they were executed."""
+    ``programs``: those of a tree that was followed, in the order in which they were executed. ``stacks``: those
+    that were counted, the ones met most first."""
 
     counts: dict[str, int]
     calls: CallTable | None
@@ -33,6 +35,7 @@ class Result:
     refused_points: Sequence[RefusedPoint] = ()
     inlined: Sequence[Inlined] = ()
     programs: Sequence[ProgramOutcome] = ()
+    stacks: Sequence[CountedStack] = ()
 
     @property
     def lost(self) -> dict[str, int]:
@@ -67,6 +70,7 @@ class SessionOutcome:
     restored: bool | None
     goes_on: bool
     numbers: dict[str, float]
+    stacks: tuple[CountedStack, ...] = ()
 
 
 def outcome_of(session: BaseSession) -> SessionOutcome:
@@ -84,6 +88,7 @@ def outcome_of(session: BaseSession) -> SessionOutcome:
     return SessionOutcome(
         session.code.who, session.rows, session.counts(), session.tactics(), session.refusals(),
         session.refused_points(), session.doubts(), session.restored, session.goes_on, figures,
+        tuple(session.stacks()),
     )  # fmt: skip
 
 
@@ -104,7 +109,8 @@ def restored_of(parts: Sequence[SessionOutcome], note: Callable[[str], object]) 
     if not all(part.goes_on or part.restored is True for part in parts):
         note("the code of a process could not be compared with, or is not, what it was")
         return False
-    shared = [part.who for part in parts if part.goes_on]
+    compared = {part.who for part in parts if not part.goes_on}  # by the last of the sessions that this run had there
+    shared = list(dict.fromkeys(part.who for part in parts if part.goes_on and part.who not in compared))
     for who in shared:
         note(f"{who} has probes of other sessions: its code is compared when the last ends")
     return None if shared else True

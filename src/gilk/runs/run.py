@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field
 from pathlib import Path
@@ -14,7 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from gilk.errors import GilkError, MachineGone, StoreError, TargetError
+from gilk.errors import GilkError, MachineGone, StoreError, TargetError, UsageError
+from gilk.runs.clause_request import ClauseRequest, ClauseSessions
 from gilk.runs.elsewhere import Elsewhere
 from gilk.runs.kept import Recorder
 from gilk.runs.outcome import Result, SessionOutcome, added, numbers, outcome_of, refused_by_point, restored_of
@@ -31,6 +32,7 @@ from gilk.targets.unseen import Unseen
 from gilk.trace.about import About, Tally
 from gilk.trace.calls import CallTable, pair
 from gilk.trace.clock import Clock, realtime_offset
+from gilk.trace.stacks import added as added_stacks
 from gilk.trace.store import Writer
 from gilk.trace.traced import TraceDescription
 from gilk.values import dataclass
@@ -67,6 +69,8 @@ class Run:
     kernel: KernelTarget | None = None
     elsewhere: Elsewhere | None = None  # where the kernel and the command are, if not here
     flight: bool = False  # the newest records of the kernel are kept, not the oldest
+    clauses: Sequence[ClauseRequest] = ()  # the requests that `clause_sessions` carries out
+    clause_sessions: ClauseSessions | None = None
     sessions: list[BaseSession] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     partial: bool = False
@@ -102,11 +106,15 @@ class Run:
     def _insert(self) -> None:
         """The kernel last: what is in it sees no more of our own work than it must."""
         requests = [request for request in self.requests if not request.of_kernel]
-        for process in self.processes if requests else ():
+        for process in self.processes if requests or self.clauses else ():
             with self._unless_ended(process):
                 wanted = list(expand(process, requests))
                 self.asked.note(process, [r.spec.function for r in requests], ((w.loaded, w.function) for w in wanted))
-                self._put(ClientSession(process, points=max(len(wanted), 1), ring=RING), wanted)
+                if requests:
+                    self._put(ClientSession(process, points=max(len(wanted), 1), ring=RING), wanted)
+                made = self._with_clauses(process) if self.clauses else None
+                if made is not None:
+                    self._put(made, [])
         if self.kernel is not None:
             wanted = list(expand(self.kernel, [request for request in self.requests if request.of_kernel]))
             points = max(len(wanted), 1)
@@ -132,6 +140,14 @@ class Run:
         probes = session.insert_wanted(wanted)
         self._zero = self._zero or session.began
         return probes
+
+    def _with_clauses(
+        self, process: Process, missing: Callable[[UsageError], None] | None = None
+    ) -> BaseSession | None:  # fmt: skip
+        """A session of the process with nothing in it yet. ``missing`` is told of requests without a point there,
+        and None returned where none has any; without it that is an error. Raises GilkError."""
+        assert self.clause_sessions is not None
+        return self.clause_sessions(process, self.clauses, self.asked, missing)
 
     def _open(self) -> None:
         if self.output is None:
@@ -284,7 +300,7 @@ class Run:
         refused = [each for part in parts for each in part.refused_points]
         return Result(
             counts, self._calls(), told, tactics, refusals, restored, self.partial, self.notes, "", refused,
-            self.asked.inlined(),
+            self.asked.inlined(), stacks=added_stacks(stack for part in parts for stack in part.stacks),
         )  # fmt: skip
 
     def _numbers(self, tactics: dict[str, int], refusals: dict[str, int]) -> dict[str, Any]:

@@ -28,22 +28,23 @@ _GONE = frozenset({"no-such-process", "cannot-launch", "keeper-gone"})
 
 @dataclass
 class FollowedProgram:
-    """A program of a tree; ``session`` is None where it has no instruments, or has them no more."""
+    """A program of a tree; it has no ``sessions`` where it has no instruments, or has them no more. ``past``: the
+    outcomes of those that it had."""
 
     pid: int
     path: str
     process: Process | None = None
-    session: BaseSession | None = None
+    sessions: list[BaseSession] = field(default_factory=list)
     slug: str = ""
     message: str = ""
-    past: SessionOutcome | None = None
+    past: list[SessionOutcome] = field(default_factory=list)
 
     def outcome(self) -> ProgramOutcome:
-        part = self.past or (outcome_of(self.session) if self.session is not None else None)
-        if part is None:
-            return ProgramOutcome(self.pid, self.path, slug=self.slug, message=self.message)
-        points, records = sum(part.tactics.values()), int(part.numbers["records"])
-        return ProgramOutcome(self.pid, self.path, points, records, part.counts, self.slug, self.message)
+        parts = [*self.past, *map(outcome_of, self.sessions)]
+        points = sum(sum(part.tactics.values()) for part in parts)
+        records = int(sum(part.numbers["records"] for part in parts))
+        counts = added([part.counts for part in parts])
+        return ProgramOutcome(self.pid, self.path, points, records, counts, self.slug, self.message)
 
 
 @dataclass
@@ -111,41 +112,40 @@ class TreeRun(Run):
             with contextlib.suppress(GilkError):  # it has ended
                 process.release()
             program.process = process
-            if program.session is None:
+            if not program.sessions:
                 self._let_go(program)
 
     def _refuse(self, program: FollowedProgram, error: GilkError | OSError) -> None:
         """One that has ended meanwhile, before its first instruction, has done nothing that could have been seen."""
-        if program.session is not None:
-            self._forget(program)
+        self._forget(program)
         slug = error.slug if isinstance(error, GilkError) else "cannot-follow"
         if slug not in _GONE:
             program.slug = slug
             program.message = error.message if isinstance(error, GilkError) else str(error)
 
     def _forget(self, program: FollowedProgram) -> None:
-        """Close a session, which may have failed, and keep what came of it."""
-        session, program.session = program.session, None
-        assert session is not None
-        with contextlib.suppress(ValueError):
-            self.sessions.remove(session)
-        try:
-            self._keep(session.close())
-        except (GilkError, OSError) as error:
-            self.partial = True
-            self.notes.append(f"{session.code.who}: {error}")
-        self.notes += session.notes
-        program.past = outcome_of(session)
+        """Close its sessions, which may have failed, and keep what came of them."""
+        sessions, program.sessions = program.sessions, []
+        for session in sessions:
+            with contextlib.suppress(ValueError):
+                self.sessions.remove(session)
+            try:
+                self._keep(session.close())
+            except (GilkError, OSError) as error:
+                self.partial = True
+                self.notes.append(f"{session.code.who}: {error}")
+            self.notes += session.notes
+            program.past.append(outcome_of(session))
 
     def _over_with(self, program: FollowedProgram | None) -> None:
         """Nobody runs it any more: there will be many of them, which are not to have memory to the end."""
         if program is None or program.process in self.processes:
             return
-        if program.session is not None:
-            program.session.take()
-            while program.session.waiting:
-                self._keep(program.session.convert())
-            self._forget(program)
+        for session in program.sessions:
+            session.take()
+            while session.waiting:
+                self._keep(session.convert())
+        self._forget(program)
         self._let_go(program)
 
     @staticmethod
@@ -164,7 +164,7 @@ class TreeRun(Run):
     # The report.
 
     def _past(self) -> list[SessionOutcome]:
-        return [one.past for one in self._programs.values() if one.past is not None]
+        return [part for one in self._programs.values() for part in one.past]
 
     def _outcomes(self) -> list[SessionOutcome]:
         return [*self._past(), *super()._outcomes()]

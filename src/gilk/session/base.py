@@ -24,6 +24,7 @@ from gilk.targets.threads import Threads
 from gilk.trace.clock import Clock
 from gilk.trace.drain import RecordSource
 from gilk.trace.probes import ProbeRow, RefusedPoint, counts_by_point, distinct_refusals
+from gilk.trace.stacks import CountedStack
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
@@ -295,6 +296,10 @@ class BaseSession(ABC):
         there = [row for n, row in enumerate(self._everything) if n not in never] if never else self._everything
         unknown = set(self._uncounted())
         return counts_by_point([row for row in there if row.point not in unknown] if unknown else there, counters)
+
+    def stacks(self) -> list[CountedStack]:
+        """The stacks that were counted, with names. Costs much while the session lasts."""
+        return []
 
     def _uncounted(self) -> list[str]:
         """The points whose counters say what cannot be."""

@@ -15,15 +15,18 @@ from gilk.errors import MachineGone
 from gilk.session.base import BaseSession, Probe
 from gilk.session.entry import Entry
 from gilk.session.ledger import Ledger
-from gilk.session.request import Builtin, CFunction, FiresSite, Wanted, WantedSite
+from gilk.session.request import Builtin, CallsAt, CFunction, FiresSite, Wanted, WantedSite
 from gilk.session.staging import ChangeResult
 from gilk.splice.instrument import Instrument
 from gilk.splice.kernel.planner import plan
 from gilk.splice.plan import FunctionPlan, Refusal, Want
 from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.session_module import SessionModule
 from gilk.targets.kernel.target import KernelTarget
 from gilk.targets.kernel.workspace import KernelWorkspace
+from gilk.toolchain.kernel_instrument import ModuleFile
 from gilk.trace.clock import Clock, Sample
+from gilk.trace.drain import Chunk
 from gilk.trace.interrupts import Interrupts
 from gilk.trace.kernel_drain import KernelDrain
 from gilk.trace.threads import FarThreads
@@ -66,8 +69,18 @@ class KernelSession(BaseSession):
         return self._insert(wanted, active)
 
     def insert_sites(self, wanted: Sequence[WantedSite]) -> tuple[Probe, ...]:
-        """Have sites of D programs fire, in one change. Raises TargetError; then nothing has changed."""
+        """Have sites of D programs fire, or modules called, in one change. Raises TargetError; then nothing has
+        changed."""
         return self._insert(wanted, True)
+
+    def load(self, module: ModuleFile) -> SessionModule:
+        """A module with code that instruments call, whose records come with the session's; it is unloaded at its end.
+        Raises TargetError `driver-load-failed`."""
+        return self._workspace.load(module)
+
+    def taken(self, final: bool = False) -> list[Chunk]:
+        """The records since the last call, as they are."""
+        return self._stream.taken(final)
 
     def _insert(self, wanted: Sequence[Wanted | WantedSite], active: bool) -> tuple[Probe, ...]:
         with self._numbered(wanted) as numbers:
@@ -125,7 +138,7 @@ class KernelSession(BaseSession):
         instrument = self._instrument(wanted.instrument, number)
         return entry, Want(wanted.point.address, wanted.point.after, instrument, number)
 
-    def _instrument(self, chosen: Builtin | CFunction | FiresSite, number: int) -> Instrument:
+    def _instrument(self, chosen: Builtin | CFunction | FiresSite | CallsAt, number: int) -> Instrument:
         counter = -1
         match chosen:
             case Builtin.COUNT:
@@ -140,6 +153,8 @@ class KernelSession(BaseSession):
                 made = self._workspace.call(source, function, number + 1)
             case FiresSite(site):
                 made = self._workspace.fire(site)
+            case CallsAt(function, told):
+                made = self._workspace.call_at(function, told)
         self._counters.append(counter)
         return made
 
@@ -189,6 +204,7 @@ class KernelSession(BaseSession):
         finally:
             with contextlib.suppress(MachineGone):
                 self.target.link.close_driver()
+            self._workspace.unload()
         return last
 
     def salvage(self) -> pa.Table:

@@ -56,6 +56,14 @@ class FiresSite:
 
 
 @dataclass(frozen=True, slots=True)
+class CallsAt:
+    """The instrument that calls ``function``, code of a module in the kernel, with the registers and this number."""
+
+    function: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """One ``-i POINTS=INSTRUMENT``."""
 
@@ -81,12 +89,12 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class WantedSite:
-    """The same of a kernel: ``instrument`` fires a site of D programs."""
+    """The same of a kernel alone: ``instrument`` fires a site of D programs, or calls a module."""
 
     loaded: Loaded
     function: Function
     point: Point
-    instrument: FiresSite
+    instrument: FiresSite | CallsAt
     kind: str = "other"
 
 

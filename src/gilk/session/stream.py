@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ALL_CLASSES = frozenset(range(4))
 _STAMPS = ("stamp", "time-entry", "time-head", "time-return")
 #: The record classes that a probe of each kind may write (native/abi/gilk_abi.h).
-_WRITES = {"count": (), **dict.fromkeys(_STAMPS, (0,)), "args": (2,), "regs": (3,)}
+_WRITES = {"count": (), "stack": (), **dict.fromkeys(_STAMPS, (0,)), "args": (2,), "regs": (3,)}
 _RETIRE_EVERY = 0.5  # seconds
 _TICKS = 1 << 33  # more than the time stamp counter makes in a second
 

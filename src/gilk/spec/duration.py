@@ -25,3 +25,9 @@ def seconds(text: str) -> float | None:
     """The same in seconds."""
     found = nanoseconds(text)
     return None if found is None else found / 1e9
+
+
+def text(duration: int) -> str:
+    """``duration``, in ns, in the largest unit of which it is a whole number: ``1500us``."""
+    unit = next(unit for unit in ("s", "ms", "us", "ns") if duration % UNITS[unit] == 0)
+    return f"{duration // UNITS[unit]}{unit}"

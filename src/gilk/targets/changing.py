@@ -43,13 +43,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Task:
-    """A change to make: bytes, after an ``exchange`` of code and copies if there is to be one.
+    """A change to make: ``undo`` takes the patches ``old`` out, ``do`` puts in the patches ``new``, to which control
+    may be led. One of them begins with an ``exchange`` of code and copies if there is to be one: ``do``, unless there
+    is nothing new.
 
-    ``old`` and ``new`` are the patches that control leaves, and those it may be led to. ``lenient``: bytes that are not
-    gilk's any more are left alone. ``apart``: what only the copies have then.
+    ``lenient``: bytes that are not gilk's any more are left alone. ``apart``: what only the copies have then.
     """
 
-    changes: Sequence[Change]
+    undo: Sequence[Change]
+    do: Sequence[Change]
     old: Places
     new: Places
     lenient: bool = False
@@ -99,12 +101,7 @@ class Changer:
             began = time.perf_counter()
             places, moves = self._stand(threads, task, tolerant)
             self._attach_blocks(threads)
-            with self._led(threads, places, moves, task.new):
-                strangers = self._write(task)
-            for tid, place in places.items():
-                if tid in threads:
-                    self._movement.move(threads[tid], place, task.new)
-            self._write_words(move for move in moves if move.late)
+            strangers = self._carry_out(task, threads, places, moves)
         done = time.perf_counter()
         return Outcome(done - asked, done - began, strangers)
 
@@ -118,7 +115,7 @@ class Changer:
         with self._threads.stopped() as threads:
             jumps = StandingJumps(self._memory, led_to(self._process.maps()))
             _, moves = self._movement.stand(threads, jumps, jumps)
-            with self._led(threads, {}, moves, jumps):
+            with self._moved(threads, {}, jumps), self._written(moves):
                 undo()
 
     def wait_until_out(self) -> None:
@@ -139,28 +136,43 @@ class Changer:
         """From now on, also for handlers that wait on stacks on which no thread is."""
         self._movement.searches = True
 
-    @contextlib.contextmanager
-    def _led(
-        self, threads: dict[int, Thread], places: dict[int, Place], moves: Sequence[Write], new: Places
-    ) -> Iterator[None]:
-        """Threads go into patches, which are there by now, before code leads to them; and out of them, elsewhere, when
-        it does not any more: were we killed in between, none would go on amid bytes that are not instructions.
+    def _carry_out(
+        self, task: Task, threads: dict[int, Thread], places: dict[int, Place], moves: Sequence[Write]
+    ) -> int:
+        """Make a change; how many bytes were left alone. Each thread goes on rightly whenever we are killed meanwhile.
 
-        Where the code cannot be written they are where they were.
+        Old patches lead back to original code, amid which a new one may begin, and new patches lead to where an old one
+        may have begun. So threads and contexts go from old to new ones while the code has neither.
         """
-        before = {tid: thread.registers.rip for tid, thread in threads.items() if tid not in places}
-        words = [move for move in moves if not move.late]
-        for tid in before:
-            self._movement.move(threads[tid], None, new)
+        stay, leave = ([move for move in moves if move.leaves is leaves] for leaves in (False, True))
+        self._take_bounces(threads, task.old)
+        with self._written(stay):
+            strangers = self._write(task, task.undo, task.exchange and not task.new)
+            with self._undone(task), self._moved(threads, places, task.new), self._written(leave):
+                return strangers + self._write(task, task.do, task.exchange and bool(task.new))
+
+    def _take_bounces(self, threads: dict[int, Thread], old: Places) -> None:
+        """No thread stands at the long jump of a bounce any more: amid what the original has there."""
+        for thread in threads.values():
+            target = self._movement.beyond_bounce(thread.registers.rip, old)
+            if target is not None:
+                thread.move(target)
         self._flush(threads)
-        self._write_words(words)
+
+    @contextlib.contextmanager
+    def _moved(self, threads: dict[int, Thread], places: dict[int, Place], new: Places) -> Iterator[None]:
+        """Threads are where they go on after a change; and back where they were if it cannot be made."""
+        before = {tid: thread.registers.rip for tid, thread in threads.items()}
+        for tid, thread in threads.items():
+            self._movement.move(thread, places.get(tid), new)
+        self._flush(threads)
         try:
             yield
         except BaseException:
             for tid, rip in before.items():
                 if threads[tid].registers.rip != rip:
                     threads[tid].move(rip)
-            self._write_words(move.undone() for move in reversed(words))
+            self._flush(threads)
             raise
 
     def _flush(self, threads: dict[int, Thread]) -> None:
@@ -168,17 +180,37 @@ class Changer:
             with contextlib.suppress(ProcessLookupError):  # it was killed in its stop
                 self._threads.flush(thread)
 
+    @contextlib.contextmanager
+    def _written(self, moves: Sequence[Write]) -> Iterator[None]:
+        """These words are written; and are what they were if the change cannot be made."""
+        self._write_words(moves)
+        try:
+            yield
+        except BaseException:
+            self._write_words(move.undone() for move in reversed(moves))
+            raise
+
     def _write_words(self, moves: Iterable[Write]) -> None:
         for move in moves:
             self._memory.write(move.slot, move.word.to_bytes(8, "little"))
 
-    def _write(self, task: Task) -> int:
-        if task.exchange:
+    @contextlib.contextmanager
+    def _undone(self, task: Task) -> Iterator[None]:
+        """The old patches are out; and in again if the new ones cannot be put in."""
+        try:
+            yield
+        except BaseException:
+            if task.do and task.undo:
+                self._write(task, [change.undone() for change in reversed(task.undo)], False)
+            raise
+
+    def _write(self, task: Task, changes: Sequence[Change], exchange: bool) -> int:
+        if exchange:
             self.exchange()
         try:
-            return self._code.write(task.changes, self._held().copies, task.lenient, task.apart)
+            return self._code.write(changes, self._held().copies, task.lenient, task.apart)
         except BaseException:  # whatever it is: no thread has been led to where it would need what copies lead to
-            if task.exchange:
+            if exchange:
                 self.exchange()
             raise
 

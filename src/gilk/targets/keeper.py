@@ -33,7 +33,7 @@ from gilk.targets.semaphores import Raised, Semaphore, Semaphores
 from gilk.targets.staged_batches import StagedBatches
 from gilk.targets.steps import Exchanged, Steps
 from gilk.targets.traced import Traced
-from gilk.targets.writer import combine, current
+from gilk.targets.writer import Change, combine, current
 from gilk.values import dataclass
 
 _STAYS = "gilk's memory stays mapped in process {pid}: a thread, or a handler that waits, may still come back to it"
@@ -131,11 +131,19 @@ class Keeper:
         return self._steps(remove, add, steps)
 
     def _steps(self, remove: Units, add: Units, steps: Steps) -> _Prepared:
-        changes = [combine(self._chosen(steps.remove), self._chosen(steps.add))]
+        undo, do = self._changes(steps, bool(add))
         apart = self._exchanged.after(self.held.copies, steps)
         places = self._batches.places(remove), self._batches.places(add)
-        task = Task(changes, *places, not add, steps.exchange, apart)
+        task = Task(undo, do, *places, not add, steps.exchange, apart)
         return _Prepared(remove, add, steps, task)
+
+    def _changes(self, steps: Steps, adds: bool) -> tuple[list[Change], list[Change]]:
+        """Changes that take patches out, then those that put some in: all in one of the lists, with an exchange."""
+        removed, added = self._chosen(steps.remove), self._chosen(steps.add)
+        if steps.exchange:
+            both = [combine(removed, added)]
+            return ([], both) if adds else (both, [])
+        return [combine(removed, [])] if removed else [], [combine([], added)] if added else []
 
     def _make(self, wanted: _Prepared) -> Outcome:
         try:
@@ -347,7 +355,7 @@ class Keeper:
         """Any may be in force; of those that touch the same bytes the last one."""
         batches = [one.batch for one in staged]
         changes = [combine([batch], []) for batch in reversed(batches)]
-        self._changer.apply(Task(changes, Places(batches), Places([]), lenient=True))
+        self._changer.apply(Task(changes, [], Places(batches), Places([]), lenient=True))
 
     def _take_out(self) -> None:
         self._changer.wait_until_out()

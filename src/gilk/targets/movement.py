@@ -14,7 +14,7 @@ from gilk.targets import advised, gates
 from gilk.targets.bounds import Bounds
 from gilk.targets.frames import NOTE_MAGIC, SignalFrame, find_restorers, is_original, returning, signal_frames
 from gilk.targets.held import Held
-from gilk.targets.places import Places
+from gilk.targets.places import Places, long_jump
 from gilk.targets.thread import Thread
 from gilk.targets.traced import Traced
 from gilk.values import dataclass
@@ -31,16 +31,16 @@ Place = tuple[int, bool]
 
 @dataclass(frozen=True)
 class Write:
-    """A 64-bit word in a signal frame or beside it. ``late``: control leaves a patch by it, so that the code has to be
-    what it was before; else it is led into a patch, before code leads there."""
+    """A 64-bit word in a signal frame or beside it. ``leaves``: a context goes on elsewhere by it, which is right only
+    where the code is what it was before there were patches; else it stays where it is."""
 
     slot: int
     word: int
     before: int
-    late: bool
+    leaves: bool
 
     def undone(self) -> Write:
-        return Write(self.slot, self.before, self.word, self.late)
+        return Write(self.slot, self.before, self.word, self.leaves)
 
 
 class Busy(Exception):
@@ -214,13 +214,22 @@ class Movement:
             raise Busy
         through = self._through(frame.place, old, new)
         alone = frame.note is not None and old.leads_away(frame.restorer) and not new.stays(frame.restorer)
-        return self._writes(frame, through, old) if through != frame.place or alone else ()
+        beyond = self.beyond_bounce(frame.place, old)
+        first = () if beyond is None else self._writes(frame, beyond, leaves=False)
+        leaves = through != frame.place
+        return (*first, *self._writes(frame, through, leaves)) if leaves or alone else ()
 
-    def _writes(self, frame: SignalFrame, address: int, old: Places) -> tuple[Write, ...]:
-        late = old.in_patch(frame.place) or old.original(frame.place) is not None
+    def beyond_bounce(self, address: int, old: Places) -> int | None:
+        """Where the long jump of a bounce leads that lies at this address; None where none of ``old`` does."""
+        if not old or old.in_patch(address) or old.original(address) is None:
+            return None
+        target = long_jump(address, self._memory)
+        return target if target is not None and old.in_patch(target) else None
+
+    def _writes(self, frame: SignalFrame, address: int, leaves: bool) -> tuple[Write, ...]:
         read = self._memory.read
         return tuple(
-            Write(slot, word, int.from_bytes(read(slot, 8), "little"), late) for slot, word in frame.moved(address)
+            Write(slot, word, int.from_bytes(read(slot, 8), "little"), leaves) for slot, word in frame.moved(address)
         )
 
     def _moves_of_parked(self, frame: SignalFrame, old: Places, new: Places) -> tuple[Write, ...]:
@@ -230,7 +239,7 @@ class Movement:
             return self._moves_of(frame, old, new)
         except Busy:
             self.left_behind = True
-            return self._writes(frame, frame.place, old)
+            return self._writes(frame, frame.place, leaves=False)
 
     def _noted(self) -> int:
         """How many contexts the runtime has noted that are yet to be gone on with."""

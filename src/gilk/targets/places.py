@@ -89,11 +89,16 @@ class StandingJumps(Places):
         return False
 
     def patch(self, original: int, before: bool) -> int | None:
-        jump = self._memory.some(original, len(JMP32) + 4)
-        if len(jump) < len(JMP32) + 4 or not jump.startswith(JMP32):
-            return None
-        target = original + len(jump) + int.from_bytes(jump[len(JMP32) :], "little", signed=True)
-        return target if any(low <= target < high for low, high in self._ranges) else None
+        target = long_jump(original, self._memory)
+        return target if target is not None and any(low <= target < high for low, high in self._ranges) else None
+
+
+def long_jump(address: int, memory: Memory) -> int | None:
+    """Where the jump leads that stands in code at this address; None where another instruction does."""
+    jump = memory.some(address, len(JMP32) + 4)
+    if len(jump) < len(JMP32) + 4 or not jump.startswith(JMP32):
+        return None
+    return address + len(jump) + int.from_bytes(jump[len(JMP32) :], "little", signed=True)
 
 
 def places_table(batches: list[Batch], in_force: list[Batch]) -> bytes:

@@ -16,7 +16,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from gilk.errors import GilkError
 from gilk.targets import launch, ptrace, wire
@@ -105,19 +105,26 @@ class Serving:
             if name == "pass":
                 self._tree.let_pass(pid)
             elif name == "claim":
-                wire.send(self._news, self._claimed(pid, fds[0]))
+                self._claim(pid, socket.socket(fileno=fds[0]))
 
-    def _claimed(self, pid: int, fd: int) -> tuple[bool, Any]:
-        """Whether the process can be answered for from now on, and else why not: it runs then."""
-        server = Server(socket.socket(fileno=fd), self._tree, self._follow)
+    def _claim(self, pid: int, line: socket.socket) -> None:
+        """Answer for a process on a line of its own, on which its client is told so, or why not: it runs then."""
+        server = Server(line, self._tree, self._follow)
+        error = self._why_not(server, pid)
+        with contextlib.suppress(wire.ChannelClosed):  # it is heard of when the line is listened to
+            wire.send(line, (error is None, error))
+        if error is None:
+            self._servers.append(server)
+        else:
+            server.part()
+
+    def _why_not(self, server: Server, pid: int) -> Exception | None:
         try:
             server.claim(pid)
         except (GilkError, OSError, ptrace.Late) as error:
             self._tree.let_pass(pid)
-            server.part()
-            return False, error
-        self._servers.append(server)
-        return True, None
+            return error
+        return None
 
     @contextlib.contextmanager
     def _while_there(self) -> Iterator[None]:

@@ -57,7 +57,12 @@ class Exchanged:
     _known: tuple[Units, OnlyCopied] = field(default_factory=lambda: ({}, ONLY_COPIED_NOTHING))
 
     def steps(self, copies: Sequence[Copy], active: Units, remove: Units, add: Units) -> Steps:
-        """An exchange, where that does most of it. ``active``: what is in force before."""
+        """An exchange, where that does most of it. ``active``: what is in force before.
+
+        A change that both removes and adds is made byte by byte: it passes through the original code (changing.py).
+        """
+        if remove and add:
+            return Steps(False, remove, add)
         in_force = any(copy.in_force for copy in copies)
         left = {n: active[n] & units - remove.get(n, set()) for n, units in self.only_copied.items()}
         wanted = sum(len(units & self.only_copied.get(n, set())) for n, units in add.items())

@@ -17,7 +17,6 @@ from gilk.targets.status import status_of
 from gilk.targets.thread import Thread
 from gilk.values import dataclass
 
-_BEGINNINGS = (ptrace.EVENT_FORK, ptrace.EVENT_VFORK, ptrace.EVENT_CLONE)
 _PATIENCE = 5.0  # seconds, for threads to stop that are let go
 _REST = 0.001  # seconds
 
@@ -101,7 +100,7 @@ class ProcessTree:
             return True
         if not os.WIFSTOPPED(status):
             self._gone(tid, status)
-        elif status >> 16 in _BEGINNINGS:
+        elif status >> 16 in ptrace.BEGINNINGS:
             with contextlib.suppress(ProcessLookupError):  # it was killed meanwhile, and the new one tells itself
                 self._meet(ptrace.event_message(tid), tid)
         elif status >> 16 == ptrace.EVENT_EXEC:

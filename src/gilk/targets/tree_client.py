@@ -37,7 +37,6 @@ class TreeClient:
         self.keeper = process.keeper.pid
         self._line, theirs = socket.socketpair()
         self._line.settimeout(_PATIENCE)
-        self._waiting: list[News] = []
         self.lost = False  # the keeper has gone, and nobody is followed any more
         try:
             process.keeper.follow(theirs.fileno())
@@ -53,29 +52,29 @@ class TreeClient:
 
     def look(self) -> Sequence[News]:
         """The news since the last time."""
+        news: list[News] = []
         with self._while_there():
             while self.fileno() >= 0 and wire.readable(self.fileno(), 0):
-                self._waiting += wire.receive(self._line)[0]
-        news, self._waiting = self._waiting, []
+                news += wire.receive(self._line)[0]
         return news
 
     def claim(self, executed: Executed) -> Process:
         """The process, as one that was launched: it waits before its program's first instruction.
 
+        The answer comes on the line that is to the process from then on, for news may come at any moment on this one.
         Raises TargetError; then it runs, if it is still there.
         """
         channel, theirs = socket.socketpair()
+        channel.settimeout(_PATIENCE)
         try:
-            self._send(("claim", executed.pid), (theirs.fileno(),))
-            good, error = self._answer()
-            if not good:
-                raise error
+            with theirs:
+                self._send(("claim", executed.pid), (theirs.fileno(),))
+            _accepted(channel)
             ended = os.pidfd_open(self.keeper)
         except BaseException:
             channel.close()
             raise
-        finally:
-            theirs.close()
+        channel.settimeout(None)
         keeper = KeeperClient(made=Spawned(self.keeper, channel, ended, lambda: None))
         return Process(keeper, executed.pid, launched=True)
 
@@ -88,17 +87,7 @@ class TreeClient:
             if self.fileno() >= 0:
                 wire.send(self._line, words, fds)
                 return
-        raise TargetError("keeper-gone", "the process that holds the target has gone")
-
-    def _answer(self) -> tuple[bool, TargetError]:
-        """The answer to a claim; news may come before it."""
-        with self._while_there():
-            while True:
-                said, _ = wire.receive(self._line)
-                if isinstance(said, tuple):
-                    return said
-                self._waiting += said
-        raise TargetError("keeper-gone", "the process that holds the target has gone")
+        raise _gone()
 
     @contextlib.contextmanager
     def _while_there(self) -> Iterator[None]:
@@ -116,3 +105,17 @@ class TreeClient:
                 while wire.readable(self.fileno(), _PATIENCE) and self._line.recv(1 << 16):
                     pass
             self._line.close()
+
+
+def _accepted(channel: socket.socket) -> None:
+    """Raises TargetError: why not."""
+    try:
+        good, error = wire.receive(channel)[0]
+    except (wire.ChannelClosed, TimeoutError):
+        raise _gone() from None
+    if not good:
+        raise error
+
+
+def _gone() -> TargetError:
+    return TargetError("keeper-gone", "the process that holds the target has gone")

@@ -177,7 +177,7 @@ class PtracedThreads:
         if not self.tree.note(tid, status):
             self._late, self.threads = set(), {}  # all were of the program before
             return True
-        if os.WIFSTOPPED(status) and tid in self._lent and not ptrace.is_event_stop(status):
+        if self._is_underway(tid, status):
             with contextlib.suppress(ProcessLookupError):  # any stop takes the place of the one that was asked for
                 ptrace.call(ptrace.INTERRUPT, tid)
                 ptrace.call(ptrace.CONT, tid, 0, 0)
@@ -191,6 +191,13 @@ class PtracedThreads:
             self._owed[tid] = turns(self.pid, tid)
             self._let_go(thread)
         return True
+
+    def _is_underway(self, tid: int, status: int) -> bool:
+        """It has stopped where it cannot stay: inside a system call of ours, or inside one of its own that has begun a
+        process or thread and whose result it does not have yet. Were it given its registers later, that was lost."""
+        if not os.WIFSTOPPED(status):
+            return False
+        return status >> 16 in ptrace.BEGINNINGS or (tid in self._lent and not ptrace.is_event_stop(status))
 
     def _arrived(self, tid: int, status: int) -> None:
         if tid in self._lent:

@@ -24,6 +24,9 @@ class Change:
     old: Byte
     new: Byte
 
+    def undone(self) -> Change:
+        return Change(self.at, self.new, self.old)
+
     def only(self, rows: NDArray[np.bool_]) -> Change:
         return self if rows.all() else Change(self.at[rows], self.old[rows], self.new[rows])
 

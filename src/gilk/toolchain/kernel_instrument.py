@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,6 +36,38 @@ class KernelInstrument:
     plain_size: int
     takes_registers: bool
     calls_out: bool
+
+
+@dataclass(frozen=True)
+class ModuleFile:
+    """A module, and where its functions lie from the start of its code on."""
+
+    name: str
+    content: bytes
+    functions: dict[str, int]
+
+
+def compile_module(name: str, files: Mapping[str, str], kbuild_text: str, headers: Path) -> ModuleFile:
+    """Module ``name`` of C files, by their names without ``.c``. Raises CompileError `does-not-compile`,
+    `undefined-symbol`, `driver-no-make`, `kbuild-path`."""
+    with kbuild_directory() as place:
+        (place / INCLUDE).symlink_to(NATIVE / "include" / "kernel")
+        for each, text in files.items():
+            (place / f"{each}.c").write_text(text)
+        (place / "Kbuild").write_text(kbuild_text)
+        done = run_kbuild(headers, place)
+        if done.returncode:
+            undefined = sorted(set(_UNDEFINED.findall(done.stderr)))
+            if undefined:
+                raise CompileError("undefined-symbol", f"the kernel does not export {', '.join(undefined)}")
+            errors = [line for line in done.stderr.splitlines() if "error:" in line]
+            said = "\n".join(errors or done.stderr.splitlines())
+            raise CompileError("does-not-compile", f"the compiler does not accept it:\n{said}")
+        path = place / f"{name}.ko"
+        listing = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
+        rows = [line.split() for line in listing.splitlines()]
+        found = {row[2]: int(row[0], 16) for row in rows if len(row) == 3 and row[1] in "Tt"}
+        return ModuleFile(name, path.read_bytes(), found)
 
 
 def compile_for_kernel(source: Path, function: str, name: str, headers: Path) -> KernelInstrument:

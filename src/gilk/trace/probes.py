@@ -28,6 +28,7 @@ class RecordKind(StrEnum):
     RETURN = "time-return"
     ARGS = "args"
     REGS = "regs"
+    STACK = "stack"
     INTEGER = "integer"
     TEXT = "text"
     OTHER = "other"

@@ -96,7 +96,7 @@ def test_names_of_a_library_are_not_the_programs(tmp_path: Path) -> None:
 def test_gilks_own_are_read_for_who_says_their_words(tmp_path: Path) -> None:
     assert libraries.wanted(["BEGIN { trace(pid); } struct x { int a; };"], [], None) == []
     found = libraries.wanted(["BEGIN { trace(curpsinfo->pr_pid); }"], [], None)
-    assert [Path(each.name).name for each in found] == ["process.d", "procfs.d"]
+    assert [Path(each.name).name for each in found] == ["process.d", "process_types.d", "procfs.d"]
     where = written(tmp_path, a="#pragma D depends_on library procfs.d\ninline pid_t P = curpsinfo->pr_ppid;")
     compiled("BEGIN { trace(P); }", where)
 

@@ -48,8 +48,10 @@ def test_sizes(tmp_path: Path) -> None:
         "ilk_d_lines": HEAD.size + abi.LINES_BODY.size,
         "ilk_d_line": abi.LINE_BODY.size,
         "ilk_d_word": abi.WORD.size,
+        "ilk_d_mapped": HEAD.size + abi.MAPPED_BODY.size,
+        "ilk_d_mapping": abi.MAPPING.size,
         "ilk_d_original": abi.ORIGINAL.size,
-        "ilk_d_status": HEAD.size + 32,
+        "ilk_d_status": HEAD.size + 40,
         "ilk_d_find": HEAD.size + 16,
         "ilk_d_event": code.HEAD,
     }
@@ -59,7 +61,7 @@ def test_sizes(tmp_path: Path) -> None:
 def test_numbers(tmp_path: Path) -> None:
     names = (
         *("PROGRAM", "SITES", "ATTACH", "CLOCK", "FIRE", "READ", "LINES", "PUT", "STATUS", "REAP", "FIND", "FORCE"),
-        *("ORIGINALS", "POINT", "LINE", "EVERY_CPU", "ALWAYS", "DEEP", "POINT_NAME"),
+        *("ORIGINALS", "POINT", "MAPPED", "UNWATCHED", "LINE", "EVERY_CPU", "ALWAYS", "DEEP", "POINT_NAME"),
     )
     expected = {f"ILK_D_{name}": int(getattr(abi, name)) for name in names}
     expected |= {"ILK_D_FRAME_MAX": code.LARGEST_FRAME, "ILK_D_HEAD": code.HEAD}

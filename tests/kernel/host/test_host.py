@@ -65,7 +65,9 @@ class Module:
 
     def memory(self) -> ProgramMemory:
         """A copy of what it is now."""
-        return ProgramMemory(self.layout, bytearray(self._vm.link.read_file(f"/dev/{NAME}")))
+        status, content, err = self._vm.run(["cat", f"/dev/{NAME}"], timeout=LIMIT)
+        assert status == 0, err.decode()
+        return ProgramMemory(self.layout, bytearray(content))
 
 
 @pytest.fixture(scope="module")

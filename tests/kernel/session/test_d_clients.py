@@ -12,13 +12,24 @@ from pathlib import Path
 
 import pytest
 
+from gilk.render.d.messages import Messages
+from gilk.render.d.printer import Printer
+from gilk.render.d.printf import formatted
+from gilk.render.d.style import Style
 from gilk.targets.kernel.channel import RemoteProcess
 from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.target import KernelTarget
 from tests.kernel.driver.driving import Guest
 from tests.kernel.session.d_programs import program, ran
+from tests.kernel.session.test_d_programs import shell
 from tests.kernel.session.test_session import text_of
+from tests.lang.d.sessions import Pages
 
+ABORTED = """\
+n=0
+until dmesg | grep -q 'a D program was aborted'; do
+    n=$((n + 1)); [ $n -lt 300 ] || exit 1; sleep 0.2
+done"""
 pytestmark = pytest.mark.xdist_group("lab")
 SECOND = Path(__file__).parent / "guest" / "second.py"
 SOURCE = Path(__file__).parents[3] / "src"
@@ -94,4 +105,28 @@ def test_programs_share_probes_and_are_killed_as_they_come(kernel: KernelTarget,
     assert list(consumer.tracing.aggregations.snapshot().values()) == [(TIMES,)] * len(ALL)
     guest.link.close_driver()
     wait_for_none(guest)
+    assert text_of(kernel, FUNCTIONS) == before and not guest.complaints()
+
+
+def test_a_program_whose_client_says_nothing_is_aborted(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
+    """What it has counted until then is told, and that it was aborted; its probes are taken out as ever."""
+    before = text_of(kernel, FUNCTIONS)
+    text = PROGRAM + "BEGIN { printf(\"begun\\n\"); }"
+    shell(guest, "echo 2 > /sys/module/ilk/parameters/deadman")
+    try:
+        consumer, _ = program(kernel, text)
+        assert not consumer.start()
+        assert guest.vm.run([str(calls), str(TIMES)])[0] == 0
+        shell(guest, ABORTED)
+        assert guest.vm.run([str(calls), str(TIMES)])[0] == 0  # too late
+    finally:
+        shell(guest, "echo 30 > /sys/module/ilk/parameters/deadman")
+    pages, printer = Pages(), Printer(Messages(), Style.of(consumer.options))
+    for event in consumer.events(lambda: False, pages, formatted):
+        pages.take(printer, event)
+    lines = [line for line in bytes(pages.output).decode().splitlines() if line]
+    assert sorted(lines) == sorted(["begun", *(f"{name} {TIMES}" for name in ALL)])
+    assert "processing aborted: Abort due to systemic unresponsiveness" in pages.errors
+    assert (consumer.exit_status, consumer.restored) == (1, True)
+    guest.link.close_driver()
     assert text_of(kernel, FUNCTIONS) == before and not guest.complaints()

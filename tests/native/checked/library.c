@@ -65,6 +65,31 @@ static u32 ilk_d_stack(const void *regs, u64 *to, u32 most)
 	return n;
 }
 
+/* The test's process is in no kernel: it has no other image, and two frames. */
+struct ilk_images;
+
+static u64 ilk_d_image(struct ilk_images *images)
+{
+	(void)images;
+	return (u64)getpid();
+}
+
+static u32 ilk_d_user_stack(u64 *to, u32 most)
+{
+	u32 n;
+
+	for (n = 0; n < most && n < 2; n++)
+		if (to)
+			to[n] = 0x401000 + n;
+	return n;
+}
+
+static bool ilk_d_user_register(u32 place, u64 *to)
+{
+	*to = 0x1000 + place;
+	return true;
+}
+
 #include "ilk/d/helpers.c"
 
 #include "ilk/d/check.h"

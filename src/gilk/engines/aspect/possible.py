@@ -42,8 +42,11 @@ def _of_aspect(aspect: NumberedAspect) -> Iterator[tuple[Span, str, str]]:
     if checked.verify or checked.walk:
         yield checked.span, "`verify` and `walk` are not there: no stack is walked", "leave them out"
     for element in aspect.elements:
-        if element.kernel:
-            yield element.span, "elements in the kernel are not woven", "leave the element out"
+        if element.kernel and any(not one.kernel for one in aspect.elements):
+            why = "a sequence has elements in the kernel and in processes"
+            yield element.span, why, "it is either, so far: make two aspects of it"
+        if element.kernel and len(element.places) > 1:
+            yield element.span, "an element is in the kernel and in processes", "make two aspects of it"
         for alternative in element.alternatives:
             if isinstance(alternative.point, CheckedAlias):
                 yield from _of_alias(aspect, alternative.point)

@@ -123,6 +123,12 @@ class WovenLayout:
         self.told = at
         self.size = at + _TOLD_SIZE
 
+    def told_parts(self) -> Iterator[tuple[int, int]]:
+        """Where counts and tables lie, from and to."""
+        yield 0, _INSTANCES
+        for at in self.tables.values():
+            yield at, at + _TABLE_HEAD + _ENTRIES * _ENTRY.itemsize
+
     def index(self, number: int) -> int:
         """The word that says both of an aspect's index; 0 where it has none."""
         at, bits = self.indexes.get(number, (0, 0))
@@ -221,6 +227,11 @@ class WovenState:
     def turn(self, number: int, on: bool) -> None:
         """One aspect: no other is touched, whatever advice switches meanwhile. Raises OSError."""
         set_bit(self._view, 0, number, on)
+
+    @property
+    def on_bits(self) -> int:
+        """A bit for each aspect that is on."""
+        return int(self._on[0])
 
     def is_on(self, number: int) -> bool:
         return bool(int(self._on[0]) >> number & 1)

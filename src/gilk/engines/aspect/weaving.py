@@ -9,20 +9,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Self
 
 from gilk.engines.aspect.possible import check_possible
 from gilk.engines.aspect.state import WovenLayout, WovenState
+from gilk.engines.aspect.woven_kernel import WovenKernel, confined_file, of_kernel
 from gilk.engines.aspect.woven_process import WovenProcess
-from gilk.errors import GilkError
+from gilk.errors import GilkError, UsageError
 from gilk.lang.aspect.checked import CheckedFile, CheckedTable
 from gilk.lang.aspect.code.meeting import numbered
 from gilk.lang.aspect.lower import automata
-from gilk.lang.aspect.woven import AspectCounts, GroupChange, WovenReport, WovenSummary, WovenTable
+from gilk.lang.aspect.woven import AspectCounts, DryShadow, GroupChange, WovenReport, WovenSummary, WovenTable
 from gilk.targets.alive import has_ended
 from gilk.targets.common_memory import CommonMemory
+from gilk.targets.kernel.target import KernelTarget
 from gilk.targets.process import Process
 
 _TICK = 0.05  # seconds between looks
@@ -34,18 +36,20 @@ class Weaving:
 
     def __init__(
         self, file: CheckedFile, members: Mapping[int, Sequence[str]], held: Sequence[Process],
-        at_least: int | None = None, persist: bool = False,
+        at_least: int | None = None, persist: bool = False, kernel: KernelTarget | None = None,
     ) -> None:  # fmt: skip
         """``members``: the groups of each process of ``held``. ``at_least``: how many of them are enough, where others
-        refuse; None: all. ``refused`` has those that do. ``persist``: all stays in when we are killed.
+        refuse; None: all. ``refused`` has those that do. ``persist``: all stays in when we are killed. ``kernel``: for
+        elements that are placed there.
 
         Raises UsageError `cannot-weave`, and as WovenProcess does.
         """
-        self.file = file
+        self.file = file = confined_file(file)
         self._aspects = numbered(file, automata(file))
         check_possible(file, self._aspects)
         self._layout = WovenLayout(self._aspects, file.tables)
         self._memory = CommonMemory(self._layout.size)
+        self.kernel = self._kernel_of(kernel, held)
         self._state: WovenState | None = None
         self._past: list[WovenSummary] = []
         self._released = float("-inf")
@@ -56,6 +60,17 @@ class Weaving:
         planned = (self._tried(one, partial(self._planned, one, members[one.pid])) for one in held)
         self.processes: tuple[WovenProcess, ...] = tuple(one for one in planned if one is not None)
         self._check_enough()
+
+    def _kernel_of(self, target: KernelTarget | None, held: Sequence[Process]) -> WovenKernel | None:
+        if not of_kernel(self._aspects):
+            return None
+        name = self.file.source.name
+        if held or len(of_kernel(self._aspects)) < len(self._aspects):
+            why = f"{name} has elements in the kernel and in processes"
+            raise UsageError("cannot-weave", why, "one file has either, so far: make two of it")
+        if target is None:
+            raise UsageError("no-target", f"{name} has elements in the kernel", "--on lab boots one for them")
+        return WovenKernel(target, self.file, self._aspects, self._layout)
 
     def _planned(self, process: Process, groups: Sequence[str]) -> WovenProcess:
         return WovenProcess(process, self.file, self._aspects, self._layout, groups)
@@ -90,12 +105,19 @@ class Weaving:
             woven = [self._tried(one.process, partial(self._woven, one)) for one in self.processes]
             self.processes = tuple(one for one in woven if one is not None)
             self._check_enough()
+            if self.kernel is not None:
+                self.kernel.weave()
         except BaseException:
             self._abandon()
             raise
         self.switch(True)
         if self._persist:
             self._have_it_stay()
+
+    def dry(self) -> list[DryShadow]:
+        """The functions that would be woven; nothing is touched. Raises CompileError."""
+        of_kernel = self.kernel.dry() if self.kernel is not None else ()
+        return [*of_kernel, *(each for one in self.processes for each in one.dry())]
 
     def _have_it_stay(self) -> None:
         """By one store, from which on no keeper takes anything out by itself."""
@@ -153,27 +175,53 @@ class Weaving:
         """All aspects, from their next match on."""
         if self._memory.there:
             self.state.switch(on)
+        if self.kernel is not None:
+            self.kernel.switch(sum(1 << one.number for one in self._aspects) * on)
 
     def turn(self, name: str, on: bool) -> None:
         """One aspect, by its name or number (#1), beside what its advice switches. Raises OSError."""
+        self.refresh()
         for aspect in self._aspects:
             if aspect.label == name:
                 self.state.turn(aspect.number, on)
+                if self.kernel is not None:
+                    self.kernel.switch(self.state.on_bits)
 
     def on(self) -> dict[str, bool]:
         """Whether each aspect is on, by its name or number."""
-        return {one.label: self.state.is_on(one.number) for one in self._aspects} if self._memory.there else {}
+        if not self.there:
+            return {}
+        self.refresh()
+        return {one.label: self.state.is_on(one.number) for one in self._aspects}
+
+    @property
+    def there(self) -> bool:
+        """Whether there is a state."""
+        return self._memory.there or self.kernel is not None
 
     @property
     def state(self) -> WovenState:
         if self._state is None:
-            self._state = WovenState(self._layout, self._aspects, self._memory.view)
+            view = self._memory.view if self._memory.there else memoryview(self._far)
+            self._state = WovenState(self._layout, self._aspects, view)
         return self._state
+
+    @cached_property
+    def _far(self) -> bytearray:
+        """A copy of the state that the kernel has alone."""
+        return bytearray(self._layout.size)
+
+    def refresh(self) -> None:
+        """Have counts and tables be those of now, where the kernel has the state. Raises OSError, TargetError."""
+        if self.kernel is not None and not self._memory.there:
+            self.kernel.read_state(self._far)
 
     def reports(self, final: bool = False) -> Iterator[WovenReport]:
         """In order of time."""
         found, self._left_over = self._left_over, []
         found += [each for one in self.processes for each in one.reports(final)]
+        if self.kernel is not None:
+            found += self.kernel.reports(final)
         return iter(sorted(found, key=lambda each: each.at))
 
     def changes(self) -> list[GroupChange]:
@@ -193,7 +241,7 @@ class Weaving:
             self.release(time.monotonic())
             for report in self.reports():
                 tell(report)
-            if not more and all(one.over for one in self.processes):
+            if not more and self.kernel is None and all(one.over for one in self.processes):
                 return
             if until is not None and time.monotonic() >= until:
                 return
@@ -207,7 +255,8 @@ class Weaving:
 
     def summaries(self) -> tuple[WovenSummary, ...]:
         """One for each process that there was, those first that have left."""
-        return (*self._past, *(one.summary() for one in self.processes))
+        kernel = (self.kernel.summary(),) if self.kernel is not None else ()
+        return (*kernel, *self._past, *(one.summary() for one in self.processes))
 
     def unweave(self) -> None:
         """Out of all, also where one of them refuses; switched off before, so that threads that have little to do in
@@ -219,6 +268,12 @@ class Weaving:
         for one in self.processes:
             try:
                 one.unweave()
+            except GilkError as error:
+                wrong.append(error)
+        if self.kernel is not None:
+            try:
+                self.refresh()
+                self._left_over += self.kernel.unweave()
             except GilkError as error:
                 wrong.append(error)
         self._memory.close()
@@ -233,10 +288,12 @@ class Weaving:
 
     def counts(self) -> tuple[AspectCounts, ...]:
         """By aspect, in the order of the file; of all processes together. () where there never was one."""
-        return self.state.counts() if self._memory.there else ()
+        self.refresh()
+        return self.state.counts() if self.there else ()
 
     def tables(self) -> tuple[WovenTable, ...]:
-        return tuple(map(self._table, self.file.tables)) if self._memory.there else ()
+        self.refresh()
+        return tuple(map(self._table, self.file.tables)) if self.there else ()
 
     def _table(self, table: CheckedTable) -> WovenTable:
         rows = sorted(self.state.rows(table.name), key=lambda row: row.key)

@@ -171,7 +171,7 @@ class Consumer:
         yield Exited(1 if self.restored is False else self.exit_status, self.restored)
 
     def _acting(self, outlet: Outlet, formatted: Formatted) -> Acting:
-        names = Names(self.symbols, self.options, KernelNames(self._kernel))
+        names = Names(self.tracing.processes or self.symbols, self.options, KernelNames(self._kernel))
         known, live = self.tracing.known, self.tracing.aggregations
         return Acting(self.options, names, Aggregated(known, live, self.options, names), outlet, formatted)
 

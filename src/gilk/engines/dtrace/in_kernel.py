@@ -25,7 +25,7 @@ from gilk.session.kernel_session import KernelSession, clock_of
 from gilk.session.request import FiresSite, WantedSite
 from gilk.splice import points
 from gilk.splice.points import Point
-from gilk.targets.kernel.d_messages import CodeVerdict, DriverProgram, KernelFire, SiteKind
+from gilk.targets.kernel.d_messages import CodeVerdict, DriverProgram, KernelFire, ProcessImage, SiteKind
 from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.target import KernelTarget
 from gilk.trace.clock import Clock
@@ -97,10 +97,11 @@ class InKernel:
     def clock(self) -> Clock:
         return self._clock
 
-    def load(self, layout: MemoryLayout, clausetime: int) -> CopiedMemory:
-        """Raises UsageError `clause-too-long`, TargetError `driver-refuses-code`."""
+    def load(self, layout: MemoryLayout, clausetime: int, watched: bool) -> CopiedMemory:
+        """``watched``: the driver ends it where nothing is heard from here. Raises UsageError `clause-too-long`,
+        TargetError `driver-refuses-code`."""
         fields = [int(getattr(layout, name)) for name in LAYOUT_FIELDS]
-        verdict, where = self._program.load(self._code, fields, clausetime)
+        verdict, where = self._program.load(self._code, fields, clausetime, watched)
         clause = self._code.clause_at(where)
         if verdict is CodeVerdict.TOO_LONG:
             what = f"clause {clause} may take more than {clausetime} instructions"
@@ -116,10 +117,19 @@ class InKernel:
         return self._program.status().wall
 
     @property
+    def aborted(self) -> bool:
+        """Whether the driver has ended it, as nothing was heard from here."""
+        return bool(self._program.status().aborted)
+
+    @property
     def missed(self) -> tuple[int, int]:
         """How often clauses did not run so far: as others ran there, and for want of stack."""
         status = self._program.status()
         return status.nested, status.shallow
+
+    def image(self) -> ProcessImage | None:
+        """An image of a process that records tell of, and that was not asked for yet; None when there is no other."""
+        return self._program.image()
 
     def now(self) -> int:
         """The counter that time stamps are taken from."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from gilk.engines.dtrace.enabling import Enabled
 from gilk.engines.dtrace.environment import elsewhere
 from gilk.engines.dtrace.in_kernel import InKernel
+from gilk.engines.dtrace.process_names import ProcessNames
 from gilk.engines.dtrace.processor import Processor
 from gilk.engines.dtrace.tracing import Engine, sizes
 from gilk.lang.d import tree
@@ -18,6 +19,7 @@ from gilk.targets.kernel.target import KernelTarget
 from gilk.trace.d.events import DropKind, Dropped
 from gilk.trace.d.layout import State
 
+_ABORTED = "processing aborted: Abort due to systemic unresponsiveness"  # as DTrace says it
 _PATIENCE = 0.1  # seconds between looks at whether the program has ended by itself
 
 
@@ -28,6 +30,7 @@ class KernelEngine(Engine):
         self, program: tree.Program, enabled: Enabled, options: Options, target: KernelTarget, world: World
     ) -> None:
         self.program, self.enabled, self._options = program, enabled, options
+        self.processes = self._seen = ProcessNames(target.link)
         self._here = InKernel(target, program, enabled, options, world)
         try:
             self._load(options)
@@ -39,11 +42,12 @@ class KernelEngine(Engine):
         self._processor = Processor(options.text("cpu"))
         self._clock = self._here.clock
         layout = sizes(self.program, options, self._here.processors, scratches=0).layout()
-        self.memory = memory = self._here.load(layout, options.number("clausetime"))
+        self.memory = memory = self._here.load(layout, options.number("clausetime"), not options.flag("destructive"))
         memory.globals()[:GLOBALS_START] = elsewhere(self._clock, self._here.wall).ljust(GLOBALS_START, b"\0")
         memory.put_globals()
         self._attend(memory, self._here.parts, self._here.aggregations, lambda tid: False)
         self._missed = (0, 0)
+        self._aborted = False
         self.text = self._here.text
 
     # From begin to end.
@@ -84,12 +88,24 @@ class KernelEngine(Engine):
         return self._here.take_out()
 
     def end(self) -> None:
+        self._aborted = self._here.aborted
+        if self._aborted:
+            self.notes = [_ABORTED]
         self._fire(own.END)
+        self.follow()
+
+    @property
+    def corrupt(self) -> bool:
+        """Also of a program that was aborted: it has not counted all that it was to count."""
+        return super().corrupt or self._aborted
 
     def close(self) -> None:
         self._here.close()
 
     def follow(self) -> bool:
+        """Ask for what processes have mapped that stacks are of. False: nothing of this one's has changed."""
+        while (told := self._here.image()) is not None:
+            self._seen.note(told)
         return False
 
     # Firing.

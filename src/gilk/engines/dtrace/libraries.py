@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 OWN = Path(__file__).parents[2] / "lang" / "d" / "library"
 OF_KERNELS = OWN / "kernel"
+_SHARED = OWN / "shared"
 _DEPENDS = re.compile(r"^\s*#\s*pragma\s+D\s+depends_on\s+(\w+)\s+(\S+)\s*$", re.MULTILINE)
 _DEFINING = re.compile(r"^(?:inline|typedef|struct|provider|\})[^=\n]*", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -41,11 +42,13 @@ def wanted(
     words = {
         word for program in (*programs, *(each.text for each in found.values())) for word in _WORD.findall(program)
     }
-    known = {path.name: _read(path) for path in _files(own)}
+    known = {path.name: _read(path) for path in (*_files(_SHARED), *_files(own))}
     found = {**{name: one for name, one in known.items() if words & _defined(one.text)}, **found}
-    for name in [name for each in found.values() for name in _needs(each.text)]:
-        if name in known:
-            found.setdefault(name, known[name])
+    open_ = list(found.values())
+    while open_:
+        more = {name: known[name] for name in _needs(open_.pop().text) if name in known and name not in found}
+        found.update(more)
+        open_ += more.values()
     for name, facts in _MADE.items():
         if any(name in _needs(each.text) for each in found.values()):
             found[name] = Source(name, facts(os.getpid() if process is None else process.pid))

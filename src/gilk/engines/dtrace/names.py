@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple, field
 from functools import cache
 from itertools import chain, repeat
+from typing import Protocol
 
 from gilk.engines.dtrace.kernel_names import KernelNames
 from gilk.engines.dtrace.symbols import SymbolNames
@@ -18,28 +19,36 @@ from gilk.trace.d.values import Integer, Value, encoded
 from gilk.values import dataclass
 
 
+class NamesProcesses(Protocol):
+    """Names for addresses of one process, or of several."""
+
+    def of(self, process: int) -> SymbolNames:
+        """``process``: the word with which a record tells of it."""
+
+
 @dataclass
 class Names:
-    """``symbols``: of the process. ``options``: noresolve is looked at each time."""
+    """``symbols``: of the process, or of those that there are. ``options``: noresolve is looked at each time."""
 
-    symbols: SymbolNames
+    symbols: NamesProcesses
     options: Options
     kernel: KernelNames = field(default_factory=KernelNames)
 
     def resolve(self, kind: Kind, pid: int, addresses: tuple[int, ...]) -> tuple[bytes, ...]:
         """A name for each. Those that came from bytes go back to them."""
         if kind is Kind.USTACK and self.options.flag("noresolve"):
-            places = (self.symbols.place(address) for address in addresses)
+            places = map(self.symbols.of(pid).place, addresses)
             return tuple(encoded(unresolved(at.address, at.module, at.offset)) for at in places)
         if kind is Kind.USTACK:
-            return tuple(encoded(frame(*astuple(found))) for found in self.symbols.frames(addresses))
+            return tuple(encoded(frame(*astuple(found))) for found in self.symbols.of(pid).frames(addresses))
         if kind is Kind.STACK:
             return tuple(encoded(frame(*astuple(found))) for found in self.kernel.frames(addresses))
-        return tuple(encoded(self._name(kind, address)) for address in addresses)
+        return tuple(encoded(self._name(kind, pid, address)) for address in addresses)
 
-    def stands(self, kind: Kind, address: int) -> int:
+    def stands(self, kind: Kind, pid: int, address: int) -> int:
         """The address that stands for all that are called the same."""
-        return self.symbols.start(address) if kind is Kind.USYM else self.symbols.module_start(address)
+        symbols = self.symbols.of(pid)
+        return symbols.start(address) if kind is Kind.USYM else symbols.module_start(address)
 
     def wanted(
         self, format_: str, values: Sequence[Value], totals: Sequence[Value] = ()
@@ -51,11 +60,11 @@ class Names:
 
     def _called(self, address: int) -> bytes:
         """The two halves of the address space have nothing in common."""
-        found = (self.kernel if address >> 63 else self.symbols).name(address)
+        found = (self.kernel if address >> 63 else self.symbols.of(0)).name(address)
         return encoded(frame(address, found.module, found.function, found.offset))
 
-    def _name(self, kind: Kind, address: int) -> str:
-        found = (self.kernel if kind in (Kind.SYM, Kind.MOD) else self.symbols).name(address)
+    def _name(self, kind: Kind, pid: int, address: int) -> str:
+        found = (self.kernel if kind in (Kind.SYM, Kind.MOD) else self.symbols.of(pid)).name(address)
         match kind:
             case Kind.UMOD | Kind.MOD:
                 return found.module or f"0x{address:x}"

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from gilk.errors import GilkError
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gilk.image.model import Image
-    from gilk.targets.base import Loaded, Target
+    from gilk.targets.base import Loaded
 
 _MOST = 1 << 16  # names that are remembered
 _PAGE = 4096
@@ -33,8 +35,15 @@ def name_of_return(name: Callable[[int], Named], address: int) -> Named:
     return Named(address, found.module, found.function, found.offset + 1 if found.module else 0)
 
 
+class MapsImages(Protocol):
+    """A process, by what it has mapped."""
+
+    def loaded(self) -> tuple[Loaded, ...]: ...
+    def image(self, path: Path) -> Image: ...
+
+
 class SymbolNames:
-    def __init__(self, process: Target | None) -> None:
+    def __init__(self, process: MapsImages | None) -> None:
         self._process = process
         self._loaded: tuple[Loaded, ...] = ()
         self._names: dict[int, Named] = {}
@@ -50,6 +59,10 @@ class SymbolNames:
         except GilkError:  # it has ended meanwhile
             return
         self._names.clear()
+
+    def of(self, process: int) -> SymbolNames:
+        """The names of one process: there is one only."""
+        return self
 
     def name(self, address: int) -> Named:
         found = self._names.get(address)

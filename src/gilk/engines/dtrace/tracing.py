@@ -40,6 +40,7 @@ from gilk.values import dataclass
 
 if TYPE_CHECKING:
     from gilk.engines.dtrace.in_process import InProcess, Joining
+    from gilk.engines.dtrace.process_names import ProcessNames
     from gilk.engines.dtrace.unwinding import Unwinding
     from gilk.targets.base import Target
 
@@ -67,7 +68,9 @@ Happening = Firing | Faulted | Dropped | Corrupted
 
 class Engine:
     """``process``: the one that is traced, if any, and how to have a part in its session; what is put into it is taken
-    out by close()."""
+    out by close(). ``processes``: the names of several, where there may be several."""
+
+    processes: ProcessNames | None = None
 
     def __init__(
         self, program: tree.Program, enabled: Enabled, options: Options, process: tuple[Target, Joining] | None
@@ -145,6 +148,11 @@ class Engine:
             late = (now - when) // tick.period  # what was missed is not made up for
             heapq.heapreplace(self._due, (when + (late + 1) * tick.period, number))
         return (self._due[0][0] - time.monotonic_ns()) / 1e9 if self._due else 1e9
+
+    @property
+    def clock(self) -> clock.Clock:
+        """The clock by which ticks are told as times."""
+        return self._clock
 
     @property
     def active(self) -> bool:
@@ -281,7 +289,6 @@ class Engine:
         yield Faulted(probe, clause, told.fault, told.address)
         if self._fires_error(probe):
             self._fire(own.ERROR, (0, probe.number, clause - 1, 0, told.fault, told.address))
-
 
     def _fires_error(self, probe: DProbe) -> bool:
         """Whether ERROR is yet to fire: for a clause that ran here it has fired at once."""

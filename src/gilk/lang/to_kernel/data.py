@@ -54,6 +54,8 @@ def text(p: Printing, node: ir.Expression, at: int, size: int, value: Emit) -> N
             p.code.call("constant", p.texts.place(data), len(data), at, size)
         case ir.Call():
             _called(p, node, at, size, value)
+        case ir.Convert(operand=operand) if (taken := _taken(operand)) is not None:
+            _take(p, taken, at, size, value)
         case ir.Convert(operand=operand) if not isinstance(operand.type, String | Array):
             _copyin(p, (operand, None), at, size, value)
         case ir.Conditional():
@@ -90,7 +92,7 @@ def _called(p: Printing, node: ir.Call, at: int, size: int, value: Emit) -> None
                 p.fails()
                 _copy(p, made, p.strsize, at, size)
         case ir.Call(name=name):
-            raise NotInKernel(f"{name}()")
+            raise NotInKernel(name if name in ("cwd", "root") else f"{name}()")
 
 
 def _copy(p: Printing, source: int, length: int, at: int, size: int) -> None:
@@ -166,6 +168,34 @@ def _copyin(
         p.code.keep(kept)
         p.code.call("copyin_string", at, Slot(kept), bound, size)
         p.fails()
+
+
+def _taken(node: ir.Expression) -> ir.Call | None:
+    """The call of copyin() whose result this is."""
+    while isinstance(node, ir.Convert):
+        node = node.operand
+    return node if isinstance(node, ir.Call) and node.name == "copyin" else None
+
+
+def _take(p: Printing, node: ir.Call, at: int, size: int, value: Emit) -> None:
+    """As many bytes as copyin() is to take, or fewer, if there is a zero among them."""
+    with p.frame.room() as address, p.frame.room() as length:
+        for place, given in zip((address, length), node.arguments, strict=True):
+            value(p, given)
+            p.code.keep(place)
+        p.code.call("copyin_text", at, Slot(address), Slot(length), size)
+        p.fails()
+
+
+def copyin(p: Printing, node: ir.Call, value: Emit) -> None:
+    """rax: the address itself, if memory is there; whoever uses it reads that."""
+    with p.frame.room() as address, p.frame.room() as length:
+        for place, given in zip((address, length), node.arguments, strict=True):
+            value(p, given)
+            p.code.keep(place)
+        p.code.call("present", Slot(address), Slot(length))
+        p.fails()
+        p.code.recall(address)
 
 
 def _either(p: Printing, node: ir.Conditional, at: int, size: int, value: Emit) -> None:
@@ -294,8 +324,15 @@ def store(p: Printing, at: int, node: ir.Expression, datum: Datum, value: Emit) 
             p.fails()
     elif datum.kind is Kind.STACK:
         p.code.call("stack", at, datum.size)
+    elif datum.kind is Kind.USTACK:
+        p.code.call("ustack", at, datum.size)
     elif datum.kind in (Kind.SYM, Kind.MOD) and isinstance(node, ir.Call):
         value(p, node.arguments[0])
+        p.code.emit("store 8", at)
+    elif datum.kind in (Kind.USYM, Kind.UMOD, Kind.UADDR) and isinstance(node, ir.Call):
+        value(p, node.arguments[0])
+        p.code.emit("store 8", at + WORD)
+        p.code.call("image")
         p.code.emit("store 8", at)
     else:
         raise NotInKernel(_CALLED.get(datum.kind, f"{datum.kind}()"))

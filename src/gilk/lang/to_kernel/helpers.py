@@ -43,6 +43,13 @@ _ROWS = """
     stack           800     500 2   to, size
     caller          2000    0   -
     stackdepth      33000   0   -
+    image           600     0   -
+    ustack          800     100 2   to, size
+    ucaller         800     0   -
+    ustackdepth     26000   0   -
+    uregister       80      0   -   to, register; fault
+    present         3000    0   -   address, size; fault
+    copyin_text     200     24  4   to, address, length, size; fault
     strlen          60      64  2   string, strsize
     strjoin         100     280 4   to, string, string, strsize
     substr          120     240 5   to, string, index, length, strsize

@@ -27,7 +27,7 @@ EVENT_PLACES = {
     "errno": (96, "load s32"), "ipl": (100, "load u32"),
 }  # fmt: skip
 _IDENTITY = {"ppid": 0, "uid": 1, "gid": 2, "euid": 3, "egid": 4, "curthread": 5, "by_processor": 6}
-_ASKED = ("timestamp", "walltimestamp", "vtimestamp", "rand", "caller", "stackdepth")
+_ASKED = ("timestamp", "walltimestamp", "vtimestamp", "rand", "caller", "stackdepth", "ucaller", "ustackdepth")
 
 
 def value(p: Printing, node: ir.Expression) -> None:
@@ -71,6 +71,15 @@ def _field(p: Printing, node: ir.Field) -> None:
 def _shift(p: Printing, how: str, by: int) -> None:
     p.code.constant(by, RCX)
     p.code.emit(f"{how} rax, cl")
+
+
+def _register(p: Printing, node: ir.Register) -> None:
+    value(p, node.index)
+    with p.frame.room() as index, p.frame.room() as to:
+        p.code.keep(index)
+        p.code.call("uregister", to, Slot(index))
+        p.fails()
+        p.code.recall(to)
 
 
 def _unary(p: Printing, node: ir.Unary) -> None:
@@ -277,16 +286,18 @@ def _call(p: Printing, node: ir.Call) -> None:
         p.normalise(node.type)
     elif node.name in _ASKED:
         p.code.call(node.name)
+    elif node.name == "copyin":
+        data.copyin(p, node, value)
     else:
-        raise NotInKernel(node.name if node.name in ("cwd", "root", "epid", "ucaller") else f"{node.name}()")
+        raise NotInKernel(node.name if node.name in ("cwd", "root", "epid") else f"{node.name}()")
 
 
 _NAMES: dict[type, str] = {
-    ir.Register: "uregs[]", ir.Part: "a part of an array or a struct", ir.Address: "the address of a variable",
+    ir.Part: "a part of an array or a struct", ir.Address: "the address of a variable",
     ir.Literal: "a string as a number", ir.Xlate: "xlate", ir.Peek: "an argument in memory", ir.Ask: "a system call",
 }  # fmt: skip
 _HANDLERS: dict[type, Callable[[Printing, Any], None]] = {
     ir.Constant: _constant, ir.Argument: _argument, ir.Place: _read, ir.Keyed: _read, ir.Field: _field,
-    ir.Unary: _unary, ir.Binary: _binary, ir.Conditional: _conditional, ir.Convert: _convert, ir.Assign: _assign,
-    ir.Step: _step, ir.Comma: _comma, ir.Bound: _bound, ir.Let: _let, ir.Call: _call,
+    ir.Register: _register, ir.Unary: _unary, ir.Binary: _binary, ir.Conditional: _conditional, ir.Convert: _convert,
+    ir.Assign: _assign, ir.Step: _step, ir.Comma: _comma, ir.Bound: _bound, ir.Let: _let, ir.Call: _call,
 }  # fmt: skip

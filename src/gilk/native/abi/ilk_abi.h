@@ -166,7 +166,7 @@ typedef int32_t __s32;
 typedef int64_t __s64;
 #endif
 
-#define ILK_PROTOCOL 5
+#define ILK_PROTOCOL 6
 #define ILK_DEVICE "/dev/ilk"
 
 /* As _IOWR(0xe1, n, __u64) would be. */
@@ -182,6 +182,7 @@ typedef int64_t __s64;
 #define ILK_UNDO ILK_REQUEST(9)
 #define ILK_STATUS ILK_REQUEST(10)
 #define ILK_FILTER ILK_REQUEST(11)
+#define ILK_HOLD ILK_REQUEST(27) /* 12 to 26: ilk_d_abi.h */
 
 struct ilk_head {
 	__u32 size;    /* [in] of the whole message, bytes */
@@ -233,6 +234,14 @@ struct ilk_symbols {
 	__u32 reserved;
 	struct ilk_symbol symbol[]; /* [out] as many as there are: room for 32 is enough */
 };
+
+/* The module that has the address in its code stays until the client has gone, and all of its units with it. */
+struct ilk_hold {
+	struct ilk_head head;
+	__u64 address; /* [in] EINVAL: in no module that is there to stay, or the driver's own */
+};
+
+#define ILK_HELD_MAX 16 /* by one client; ENOSPC */
 
 struct ilk_arena {
 	struct ilk_head head;

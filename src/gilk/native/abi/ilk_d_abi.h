@@ -42,6 +42,14 @@
  *
  * REAP frees the thread-local variables of tasks that have ended.
  *
+ * MAPPED. The words by which code in user space is told, of ustack() and usym(), are a process, and above that, in the
+ * upper half, one of its images: what it has mapped since it executed a program. Of each image that a clause has told
+ * of, and of what it has mapped since, the driver tells once: the files of which code is mapped. Until then, at most until
+ * the client is closed, the mappings stay, even if the process ends.
+ *
+ * A client has to say something, any message will do: a program whose client has said nothing for the seconds of the parameter
+ * `deadman` becomes INACTIVE, and STATUS tells so, unless it was loaded with ILK_D_UNWATCHED.
+ *
  * Closing the client, however that comes about, takes its sites, clocks, points and its program away.
  */
 #ifndef ILK_D_ABI_H
@@ -64,6 +72,7 @@
 #define ILK_D_FORCE ILK_REQUEST(23)
 #define ILK_D_ORIGINALS ILK_REQUEST(24)
 #define ILK_D_POINT ILK_REQUEST(25)
+#define ILK_D_MAPPED ILK_REQUEST(26)
 
 #define ILK_D_MEMORY_MAX (1ull << 30) /* bytes of a program */
 #define ILK_D_FRAME_MAX 8192u
@@ -109,9 +118,11 @@ struct ilk_d_aggregation {
 	__s64 step;
 };
 
+#define ILK_D_UNWATCHED 1u /* it runs on when its client says nothing any more */
+
 struct ilk_d_program {
 	struct ilk_head head;
-	__u32 flags; /* [in] 0 */
+	__u32 flags; /* [in] ILK_D_UNWATCHED */
 	__u32 frame; /* [in] bytes, a multiple of 8 */
 	__u32 code; /* [in] bytes */
 	__u32 groups; /* [in] */
@@ -245,6 +256,7 @@ struct ilk_d_status {
 	__u64 shallow; /* [out] the same, for want of stack */
 	__u64 shared; /* [out] how often programs of others are attached to the client's sites */
 	__u64 wall; /* [out] ns from 1970 to CLOCK_MONOTONIC's 0 */
+	__u64 aborted; /* [out] 1: the client had said nothing for too long */
 };
 
 struct ilk_d_find {
@@ -273,6 +285,24 @@ struct ilk_d_originals {
 	__u32 room; /* [in] */
 	__u32 count; /* [out] how many there are: ENOSPC if there is no room for them */
 	struct ilk_d_original original[]; /* [out] */
+};
+
+#define ILK_D_PATH 256
+
+struct ilk_d_mapping {
+	__u64 start;
+	__u64 end;
+	__u64 offset; /* in the file */
+	char path[ILK_D_PATH]; /* zero-ended, as the client's process sees it; empty: too long, or not to be seen */
+};
+
+struct ilk_d_mapped {
+	struct ilk_head head;
+	__u32 room; /* [in] how many mappings there is room for */
+	__u32 count; /* [out] how many there are of this image; what there is no room for is left out */
+	__u32 image; /* [out] 0: there is none that the client has not been told of */
+	__u32 lost; /* [out] images that there was no room to note, so far */
+	struct ilk_d_mapping mapping[]; /* [out] */
 };
 
 struct ilk_d_reap {

@@ -53,16 +53,23 @@ enum ilk_d_call {
 	ILK_D_CALL_STACK = 27,
 	ILK_D_CALL_CALLER = 28,
 	ILK_D_CALL_STACKDEPTH = 29,
-	ILK_D_CALL_STRLEN = 30,
-	ILK_D_CALL_STRJOIN = 31,
-	ILK_D_CALL_SUBSTR = 32,
-	ILK_D_CALL_PATH_PART = 33,
-	ILK_D_CALL_CHANGE_CASE = 34,
-	ILK_D_CALL_LLTOSTR = 35,
-	ILK_D_CALL_STRTOLL = 36,
-	ILK_D_CALL_FIND = 37,
-	ILK_D_CALL_SWAP = 38,
-	ILK_D_CALLS = 39
+	ILK_D_CALL_IMAGE = 30,
+	ILK_D_CALL_USTACK = 31,
+	ILK_D_CALL_UCALLER = 32,
+	ILK_D_CALL_USTACKDEPTH = 33,
+	ILK_D_CALL_UREGISTER = 34,
+	ILK_D_CALL_PRESENT = 35,
+	ILK_D_CALL_COPYIN_TEXT = 36,
+	ILK_D_CALL_STRLEN = 37,
+	ILK_D_CALL_STRJOIN = 38,
+	ILK_D_CALL_SUBSTR = 39,
+	ILK_D_CALL_PATH_PART = 40,
+	ILK_D_CALL_CHANGE_CASE = 41,
+	ILK_D_CALL_LLTOSTR = 42,
+	ILK_D_CALL_STRTOLL = 43,
+	ILK_D_CALL_FIND = 44,
+	ILK_D_CALL_SWAP = 45,
+	ILK_D_CALLS = 46
 };
 
 /* Name, cost, and cost for each eight bytes: instructions, at the most; which numbers, from bit 0 on, tell
@@ -98,6 +105,13 @@ enum ilk_d_call {
 	CALL(stack, 800, 500, 2) \
 	CALL(caller, 2000, 0, 0) \
 	CALL(stackdepth, 33000, 0, 0) \
+	CALL(image, 600, 0, 0) \
+	CALL(ustack, 800, 100, 2) \
+	CALL(ucaller, 800, 0, 0) \
+	CALL(ustackdepth, 26000, 0, 0) \
+	CALL(uregister, 80, 0, 0) \
+	CALL(present, 3000, 0, 0) \
+	CALL(copyin_text, 200, 24, 8) \
 	CALL(strlen, 60, 64, 2) \
 	CALL(strjoin, 100, 280, 8) \
 	CALL(substr, 120, 240, 16) \

@@ -161,11 +161,17 @@ static inline bool host_is_kernel_memory(unsigned long address)
 	       host_is_between(address, MODULES_VADDR, MODULES_END);
 }
 
-/* Whether the process of the task that runs is mapped, and no interrupt has come to it. */
+/* Whether the process of the task that runs is mapped. */
+static inline bool host_is_mapped(unsigned long address, unsigned long size)
+{
+	return current->mm && read_cr3_pa() == __pa(current->mm->pgd) &&
+	       likely(__access_ok((void __user *)address, size));
+}
+
+/* The same, and no interrupt has come to it. */
 static inline bool host_is_users(unsigned long address, unsigned long size)
 {
-	return in_task() && current->mm && read_cr3_pa() == __pa(current->mm->pgd) &&
-	       likely(__access_ok((void __user *)address, size));
+	return in_task() && host_is_mapped(address, size);
 }
 
 /* Copy memory of one page: all or nothing. */

@@ -107,6 +107,13 @@ static int filter(struct ilk_client *client, void *message, u32 size)
 	return ilk_filter_set(client, filter);
 }
 
+static int hold(struct ilk_client *client, void *message, u32 size)
+{
+	struct ilk_hold *wanted = message;
+
+	return ilk_hold(client, wanted->address);
+}
+
 static int apply(struct ilk_client *client, void *message, u32 size)
 {
 	struct ilk_apply *apply = message;
@@ -197,6 +204,7 @@ D_HANDLER(d_status, ilk_d_status(client, m), ilk_d_status)
 D_HANDLER(d_find, ilk_d_find(client, m), ilk_d_find)
 D_HANDLER(d_force, ilk_d_force(client, m, size), ilk_d_force)
 D_HANDLER(d_originals, ilk_d_originals(client, m, size), ilk_d_originals)
+D_HANDLER(d_mapped, ilk_d_mapped(client, m, size), ilk_d_mapped)
 D_HANDLER(d_reap, ilk_d_reap(client, m), ilk_d_reap)
 
 static const struct {
@@ -214,6 +222,7 @@ static const struct {
 	[ILK_UNDO & 0xff] = { undo, sizeof(struct ilk_undo) },
 	[ILK_STATUS & 0xff] = { status, sizeof(struct ilk_status) },
 	[ILK_FILTER & 0xff] = { filter, sizeof(struct ilk_filter) },
+	[ILK_HOLD & 0xff] = { hold, sizeof(struct ilk_hold) },
 	[ILK_D_PROGRAM & 0xff] = { d_program, sizeof(struct ilk_d_program) },
 	[ILK_D_SITES & 0xff] = { d_sites, sizeof(struct ilk_d_sites) },
 	[ILK_D_ATTACH & 0xff] = { d_attach, sizeof(struct ilk_d_attach) },
@@ -227,6 +236,7 @@ static const struct {
 	[ILK_D_FORCE & 0xff] = { d_force, sizeof(struct ilk_d_force) },
 	[ILK_D_ORIGINALS & 0xff] = { d_originals, sizeof(struct ilk_d_originals) },
 	[ILK_D_REAP & 0xff] = { d_reap, sizeof(struct ilk_d_reap) },
+	[ILK_D_MAPPED & 0xff] = { d_mapped, sizeof(struct ilk_d_mapped) },
 	[ILK_D_POINT & 0xff] = { d_point, sizeof(struct ilk_d_point) },
 };
 
@@ -250,6 +260,7 @@ static int handle(struct ilk_client *client, u32 request, void *message, u32 siz
 
 	if (mutex_lock_killable(&ilk_mutex))
 		return -EINTR;
+	client->silent = 0;
 	error = handlers[request & 0xff].handle(client, message, size);
 	mutex_unlock(&ilk_mutex);
 	return error;

@@ -46,6 +46,9 @@ struct ilk_client {
 	struct mutex read_mutex; /* of the buffers' read side */
 	struct wait_queue_head readers; /* who polls */
 	struct ilk_program *program; /* of D; NULL: none */
+	struct module *held[ILK_HELD_MAX];
+	u32 nr_held;
+	u32 silent; /* looks since it said something (d/deadman.c) */
 	bool orphan; /* closed, but some units are busy */
 };
 
@@ -190,6 +193,8 @@ bool ilk_on_the_way(unsigned long address);
 /* modules.c */
 int ilk_modules_init(void);
 void ilk_modules_exit(void);
+int ilk_hold(struct ilk_client *client, u64 address);
+void ilk_let_go(struct ilk_client *client);
 
 /* counters.c */
 int ilk_counters_init(void);

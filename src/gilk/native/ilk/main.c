@@ -25,6 +25,7 @@ void ilk_client_free(struct ilk_client *client)
 	ilk_buffers_free(client);
 	ilk_counters_free(client);
 	ilk_arenas_free(client);
+	ilk_let_go(client);
 	xa_destroy(&client->units);
 	list_del(&client->list);
 	kfree(client);
@@ -193,6 +194,7 @@ static void __exit stop(void)
 {
 	misc_deregister(&device);
 	cancel_delayed_work_sync(&orphans);
+	ilk_d_unwatch();
 	ilk_modules_exit();
 	ilk_trap_exit();
 	ilk_counters_exit();

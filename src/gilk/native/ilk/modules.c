@@ -2,6 +2,7 @@
 /* A module that is unloaded takes its units with it, before its memory goes. */
 #include <linux/module.h>
 #include <linux/notifier.h>
+#include <linux/rcupdate.h>
 
 #include "ilk.h"
 
@@ -23,6 +24,37 @@ static struct notifier_block notifier = {
 	.notifier_call = on_module,
 	.priority = INT_MAX,
 };
+
+/* Code that patches of the client call is there as long as they are. */
+int ilk_hold(struct ilk_client *client, u64 address)
+{
+	struct module *module;
+	u32 i;
+	int error = -EINVAL;
+
+	rcu_read_lock_sched();
+	module = ilk_kernel.__module_text_address(address);
+	for (i = 0; module && i < client->nr_held; i++)
+		if (client->held[i] == module)
+			error = 0;
+	if (error && module && module != THIS_MODULE && module->state == MODULE_STATE_LIVE) {
+		if (client->nr_held == ILK_HELD_MAX)
+			error = -ENOSPC;
+		else if (try_module_get(module)) {
+			client->held[client->nr_held++] = module;
+			error = 0;
+		}
+	}
+	rcu_read_unlock_sched();
+	return error;
+}
+
+/* No unit of the client is left, and no task in its patches. */
+void ilk_let_go(struct ilk_client *client)
+{
+	while (client->nr_held)
+		module_put(client->held[--client->nr_held]);
+}
 
 int ilk_modules_init(void)
 {

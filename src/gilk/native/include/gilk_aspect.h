@@ -23,7 +23,11 @@
 #define GILK_ASPECTS 64
 #define GILK_ELEMENTS 32
 #define GILK_RECORD 568	  /* bytes for what an instance keeps */
-#define GILK_LOOKS 100000 /* at a word that is busy */
+#ifdef __KERNEL__
+#define GILK_LOOKS 100 /* at a word that is busy: interrupts are off */
+#else
+#define GILK_LOOKS 100000
+#endif
 
 struct gilk_aspect_counts {
 	gilk_u64 matches[GILK_ELEMENTS];
@@ -74,8 +78,15 @@ struct gilk_instance {
 	char record[GILK_RECORD];
 };
 
+#ifdef __KERNEL__ /* kernel/gilk_woven.h */
+extern struct gilk_woven *gilk_shared_memory;
+extern struct gilk_woven_private gilk_private_part;
+#define gilk_shared (*gilk_shared_memory)
+#define gilk_private gilk_private_part
+#else
 extern __attribute__((visibility("default"))) struct gilk_woven gilk_shared;
 extern __attribute__((visibility("default"))) const struct gilk_woven_private gilk_private;
+#endif
 
 #define GILK_BUSY 1UL
 #define GILK_STAGE_AT 1
@@ -89,6 +100,19 @@ static inline gilk_u64 gilk_staged(gilk_u64 word, gilk_u64 stage)
 }
 
 /* pid and tid as the weaver sees them; nanoseconds, the same clock in all threads. */
+#ifdef __KERNEL__
+static inline int gilk_pid(void)
+{
+	return current->tgid;
+}
+
+static inline int gilk_tid(void)
+{
+	return current->pid;
+}
+#else
+#define gilk_readable() 1 /* whatever conditions have read */
+
 static inline int gilk_pid(void)
 {
 	return (int)gilk_block_load(16);
@@ -98,6 +122,7 @@ static inline int gilk_tid(void)
 {
 	return (int)(gilk_block_load(16) >> 32);
 }
+#endif
 
 static inline long gilk_now(void)
 {
@@ -135,6 +160,9 @@ static inline int gilk_differ(const void *one, const void *other, unsigned long 
 }
 
 /* Whether two values of one type are not equal, as C compares numbers; all others are equal if their bytes are. */
+#ifdef __KERNEL__ /* which has no floating-point numbers */
+#define gilk_unequal(one, other) gilk_differ(&(one), &(other), sizeof(one))
+#else
 static inline int gilk_differ_float(const void *one, const void *other, unsigned long size)
 {
 	(void)size;
@@ -150,6 +178,7 @@ static inline int gilk_differ_double(const void *one, const void *other, unsigne
 #define gilk_unequal(one, other) \
 	_Generic((one), float: gilk_differ_float, double: gilk_differ_double, default: gilk_differ) \
 	(&(one), &(other), sizeof(one))
+#endif
 
 /* Instances. */
 
@@ -305,8 +334,10 @@ static inline struct gilk_instance *gilk_begin(struct gilk_aspect_part *part, gi
 	return 0;
 }
 
+#ifndef __KERNEL__
 #include "gilk_calls.h"
 #include "gilk_report.h"
+#endif
 #include "gilk_table.h"
 
 #define pid() gilk_pid()

@@ -15,8 +15,8 @@ from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.driver_abi import WINDOW
 from gilk.values import dataclass
 
-PROGRAM, SITES, ATTACH, CLOCK, FIRE, READ, LINES, PUT, STATUS, REAP, FIND, FORCE, ORIGINALS, POINT = (
-    0xC008E100 | n for n in range(12, 26)
+PROGRAM, SITES, ATTACH, CLOCK, FIRE, READ, LINES, PUT, STATUS, REAP, FIND, FORCE, ORIGINALS, POINT, MAPPED = (
+    0xC008E100 | n for n in range(12, 27)
 )
 LINE: Final = 64
 SYSTEM_CALLS: Final = 512
@@ -28,6 +28,7 @@ AGGREGATION: Final = struct.Struct("<IIIIqqq")
 ATTACH_BODY: Final = struct.Struct("<IIIIIIQQ")
 CHOICE: Final = struct.Struct("<III")
 CLOCK_BODY: Final = struct.Struct("<QIIII")
+UNWATCHED: Final = 1
 POINT_NAME: Final = 64
 POINT_BODY: Final = struct.Struct(f"<IIII{POINT_NAME}s")
 FIRE_BODY: Final = struct.Struct("<IIII10Q")
@@ -35,11 +36,14 @@ LINES_BODY: Final = struct.Struct("<QQQII")
 LINE_BODY: Final = struct.Struct(f"<Q{LINE}s")
 WORD: Final = struct.Struct("<QQII")
 ORIGINAL: Final = struct.Struct(f"<QII{WINDOW}s")
+MAPPED_BODY: Final = struct.Struct("<IIII")
+MAPPING: Final = struct.Struct("<QQQ256s")
 _RANGE: Final = struct.Struct("<QQ")
 _LINES_AT_ONCE: Final = 1024
 _WORDS_AT_ONCE: Final = 4096
 _BYTES_AT_ONCE: Final = 1 << 20
 _ORIGINALS_AT_FIRST: Final = 1024
+_MAPPINGS: Final = 512  # of an image that are told of
 _FUNCTIONS: Final = tuple(Function)
 
 
@@ -84,12 +88,35 @@ class KernelFire:
 @dataclass(frozen=True)
 class ProgramStatus:
     """``nested``: times that a group did not run, as another ran there. ``shallow``: for want of stack. ``shared``: how
-    often others are attached to the client's sites. ``wall``: ns from 1970 to CLOCK_MONOTONIC's 0."""
+    often others are attached to the client's sites. ``wall``: ns from 1970 to CLOCK_MONOTONIC's 0. ``aborted``: 1 where
+    the driver has ended it, as its client said nothing for too long."""
 
     nested: int
     shallow: int
     shared: int
     wall: int
+    aborted: int
+
+
+@dataclass(frozen=True)
+class ToldMapping:
+    """A part of a file that a process executes code of. ``path``: empty where it is not known."""
+
+    start: int
+    end: int
+    offset: int
+    path: bytes
+
+
+@dataclass(frozen=True)
+class ProcessImage:
+    """The code that a process has mapped since it executed a program; ``number`` is the image's. ``left_out``: how
+    many mappings are not among them. ``lost``: images that nothing was noted of, so far, for want of room."""
+
+    number: int
+    mappings: tuple[ToldMapping, ...]
+    left_out: int
+    lost: int
 
 
 class DriverProgram:
@@ -98,9 +125,11 @@ class DriverProgram:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
-    def load(self, code: KernelCode, layout: Sequence[int], clausetime: int) -> tuple[CodeVerdict, int]:
+    def load(
+        self, code: KernelCode, layout: Sequence[int], clausetime: int, watched: bool = True
+    ) -> tuple[CodeVerdict, int]:  # fmt: skip
         """The verdict on its code, and the byte of that, or the group, that is to blame."""
-        body = self._driver.ask(PROGRAM, pack_program(code, layout, clausetime))
+        body = self._driver.ask(PROGRAM, pack_program(code, layout, clausetime, watched))
         row = PROGRAM_BODY.unpack_from(body)
         return CodeVerdict(row[9]), row[10]
 
@@ -170,7 +199,18 @@ class DriverProgram:
             self._driver.ask(PUT, struct.pack("<II", len(some), 0) + rows)
 
     def status(self) -> ProgramStatus:
-        return ProgramStatus(*struct.unpack("<QQQQ", self._driver.ask(STATUS, bytes(32))))
+        return ProgramStatus(*struct.unpack("<QQQQQ", self._driver.ask(STATUS, bytes(40))))
+
+    def image(self) -> ProcessImage | None:
+        """One of the images that code was told of, and that have mapped code since they were asked for."""
+        body = self._driver.ask(MAPPED, MAPPED_BODY.pack(_MAPPINGS, 0, 0, 0) + bytes(_MAPPINGS * MAPPING.size))
+        _, count, number, lost = MAPPED_BODY.unpack_from(body)
+        if not number:
+            return None
+        told = min(count, _MAPPINGS)
+        rows = MAPPING.iter_unpack(body[MAPPED_BODY.size : MAPPED_BODY.size + told * MAPPING.size])
+        mappings = tuple(ToldMapping(start, end, at, path.partition(b"\0")[0]) for start, end, at, path in rows)
+        return ProcessImage(number, mappings, count - told, lost)
 
     def reap(self) -> int:
         """How many variables of tasks that have ended were freed."""
@@ -193,11 +233,12 @@ def originals(driver: Driver) -> list[tuple[int, bytes]]:
     return [(address, data[:length]) for address, length, _, data in rows]
 
 
-def pack_program(code: KernelCode, layout: Sequence[int], clausetime: int) -> bytes:
+def pack_program(code: KernelCode, layout: Sequence[int], clausetime: int, watched: bool = True) -> bytes:
     """``layout``: the members of struct gd_layout."""
     edges = [edge for one in code.aggregations for edge in _edges(one)]
     head = PROGRAM_BODY.pack(
-        0, code.frame, len(code.code), len(code.entries), len(code.aggregations), len(edges), len(code.constants),
+        UNWATCHED * (not watched), code.frame, len(code.code), len(code.entries), len(code.aggregations), len(edges),
+        len(code.constants),
         len(code.names), clausetime, 0, 0, 0,
     )  # fmt: skip
     return b"".join((

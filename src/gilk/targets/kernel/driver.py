@@ -78,6 +78,10 @@ class Driver:
             body = (address + start).to_bytes(8, "little") + len(piece).to_bytes(8, "little") + piece
             self.ask(abi.FILL, body)
 
+    def hold(self, address: int) -> None:
+        """Have the module with this address in its code stay until we have gone, and all of our units with us."""
+        self.ask(abi.HOLD, address.to_bytes(8, "little"))
+
     def counters(self, count: int) -> list[CounterRange]:
         """Add ``count`` counters, at zero; their numbers follow those before."""
         room = count // 4096 + 16

@@ -11,10 +11,11 @@ from typing import Final
 
 from gilk.values import dataclass
 
-PROTOCOL: Final = 5
+PROTOCOL: Final = 6
 HELLO, SYMBOLS, ARENA, FILL, COUNTERS, READ, RECORDS, APPLY, UNDO, STATUS, FILTER = (
     0xC008E100 | n for n in range(1, 12)
 )
+HOLD: Final = 0xC008E100 | 27
 ALL_CPUS: Final = 0xFFFFFFFF
 CLASSES: Final = 4
 RECORD_BYTES: Final = (16, 32, 64, 256)  # by class

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -59,14 +59,7 @@ class KernelInstruments:
         return self._loaded[key]
 
     def _load(self, made: KernelInstrument, rings: int) -> LoadedInstrument:
-        addresses = {name: self._driver.symbols[symbol] for name, symbol in _LOGS.items()}
-        values = [f"set={rings}", *(f"{name}={address:#x}" for name, address in addresses.items())]
-        with _placed(self._link, made) as path:
-            status, _, said = self._link.run(["insmod", path, *values])
-        if status:
-            reason = said.decode(errors="replace").strip()
-            raise TargetError("driver-load-failed", f"the kernel does not load the instrument: {reason}")
-        text = int(self._link.read_file(f"/sys/module/{made.name}/sections/.text"), 16)
+        text = load_module(self._link, self._driver, made.name, made.content, rings)
         plain = 0 if made.takes_registers or made.calls_out else text + made.plain
         return LoadedInstrument(made.name, text + made.entry, plain, made.plain_size)
 
@@ -78,12 +71,27 @@ class KernelInstruments:
                 self._link.run(["rmmod", instrument.name])
 
 
+def load_module(
+    link: Link, driver: SymbolSource, name: str, content: bytes, rings: int, more: Sequence[str] = ()
+) -> int:
+    """Have the kernel load a module that logs into ``rings``; the address of its code. ``more``: NAME=VALUE of other
+    parameters. Raises TargetError `driver-load-failed`."""
+    addresses = {each: driver.symbols[symbol] for each, symbol in _LOGS.items()}
+    values = [f"set={rings}", *(f"{each}={address:#x}" for each, address in addresses.items()), *more]
+    with _placed(link, name, content) as path:
+        status, _, said = link.run(["insmod", path, *values])
+    if status:
+        reason = said.decode(errors="replace").strip()
+        raise TargetError("driver-load-failed", f"the kernel does not load the instrument: {reason}")
+    return int(link.read_file(f"/sys/module/{name}/sections/.text"), 16)
+
+
 @contextlib.contextmanager
-def _placed(link: Link, made: KernelInstrument) -> Iterator[str]:
+def _placed(link: Link, name: str, content: bytes) -> Iterator[str]:
     """Path of the module as a file on the machine of ``link``."""
     if isinstance(link, RelayLink):
-        path = f"/dev/shm/{made.name}.ko"
-        status, _, said = link.run(["sh", "-c", f"umask 077; cat > {path}"], made.content)
+        path = f"/dev/shm/{name}.ko"
+        status, _, said = link.run(["sh", "-c", f"umask 077; cat > {path}"], content)
         if status:
             raise TargetError("driver-load-failed", f"cannot write {path}: {said.decode(errors='replace').strip()}")
         try:
@@ -92,6 +100,6 @@ def _placed(link: Link, made: KernelInstrument) -> Iterator[str]:
             link.run(["rm", "-f", path])
         return
     with directory() as place:
-        file = place / f"{made.name}.ko"
-        file.write_bytes(made.content)
+        file = place / f"{name}.ko"
+        file.write_bytes(content)
         yield str(file)

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import mmap
 import os
+import stat
 import struct
 from collections.abc import Iterable, Iterator
 
@@ -26,8 +27,15 @@ class OwnKernel:
         self._maps: list[mmap.mmap] = []
 
     def read_file(self, path: str) -> Iterator[bytes]:
-        """Pieces of a file, whose size need not be known beforehand."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        """Pieces of a regular file, whose size need not be known beforehand. Its name may have come from a program, so
+        nothing else is opened: that might wait, act, or never end."""
+        looked = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        try:
+            if not stat.S_ISREG(os.fstat(looked).st_mode):
+                raise OSError(errno.EINVAL, "not a regular file", path)
+            descriptor = os.open(f"/proc/self/fd/{looked}", os.O_RDONLY | os.O_CLOEXEC)
+        finally:
+            os.close(looked)
         try:
             while piece := os.read(descriptor, PIECE):
                 yield piece

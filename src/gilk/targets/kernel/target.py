@@ -37,6 +37,11 @@ class KernelTarget:
         return kernel(as_it_was(snapshot, originals(Driver(self.link))) if self._shared else snapshot)
 
     @cached_property
+    def release(self) -> str:
+        """As uname -r gives it. Raises OSError."""
+        return self.link.read_file("/proc/sys/kernel/osrelease").decode(errors="replace").strip()
+
+    @cached_property
     def _analysis(self) -> KernelAnalysis:
         return KernelAnalysis(self.kernel)
 

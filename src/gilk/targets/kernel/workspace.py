@@ -36,6 +36,8 @@ from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.driver_abi import CounterRange, Verdict
 from gilk.targets.kernel.instruments import KernelInstruments
 from gilk.targets.kernel.link import Link
+from gilk.targets.kernel.session_module import SessionModule
+from gilk.toolchain.kernel_instrument import ModuleFile
 from gilk.values import dataclass
 
 _LEAST_ARENA, _ARENA_PER_POINT = 1 << 20, 192  # bytes
@@ -102,7 +104,8 @@ class KernelWorkspace:
         self, link: Link, analysis: Analysis, points: int, ring: int, flight: bool = False, interrupts: bool = False
     ) -> None:
         self.driver = driver = Driver(link)
-        self._read_live = link.read_core
+        self._link, self._read_live = link, link.read_core
+        self._own_modules: list[SessionModule] = []
         self.instruments = KernelInstruments(link, driver.hello.release, driver)
         self._image: Image = analysis.image
         self._read_file = link.read_file
@@ -154,6 +157,16 @@ class KernelWorkspace:
             code = self._read_live([(found.plain, found.size)])[0]
             return KernelCallWithIid(found.plain, iid, *examine(code, found.plain, self._image.returns))
         return KernelCallWithRegisters(found.entry, iid, self.driver.symbols["ilk_registers"])
+
+    def call_at(self, function: int, number: int) -> Instrument:
+        """The instrument that calls code of a module of ours, with the registers and a number."""
+        return KernelCallWithRegisters(function, number, self.driver.symbols["ilk_registers"])
+
+    def load(self, module: ModuleFile) -> SessionModule:
+        """A module that writes into our rings, until undo(). Raises TargetError `driver-load-failed`."""
+        loaded = SessionModule(self._link, self.driver, module, self._records().set)
+        self._own_modules.append(loaded)
+        return loaded
 
     def filter(self, on: bool, pids: Collection[int] | None) -> None:
         """Have records made if `on`; of these processes alone, unless `pids` is None."""
@@ -248,6 +261,11 @@ class KernelWorkspace:
         live = self._read_live([(address, len(old)) for address, old in places])
         self.instruments.unload()
         return not left and all(now == old for now, (_, old) in zip(live, places, strict=True))
+
+    def unload(self) -> None:
+        """Our modules, once the driver's client has been closed."""
+        while self._own_modules:
+            self._own_modules.pop().unload()
 
     def _loaded(self) -> frozenset[listings.LoadedModule]:
         """The modules; one that was unloaded and came back lies elsewhere, or is the same again."""

@@ -12,8 +12,8 @@ from gilk.lang.data import Aggregation, Datum, Function, Kind
 from gilk.values import dataclass
 
 Cells = tuple[int, ...]
-#: The address that stands for all that have the name of a datum's.
-Stands = Callable[[Kind, int], int]
+#: The address that stands for all that have the name of a datum's, by the process and one of them.
+Stands = Callable[[Kind, int, int], int]
 _NAMES = (Kind.USYM, Kind.UMOD)
 _64 = (1 << 64) - 1
 
@@ -67,7 +67,8 @@ def idle(aggregation: Aggregation) -> Cells:
 def _key(key: bytes, names: list[Datum], stands: Stands) -> bytes:
     for datum in names:
         at = datum.offset + 8  # behind the process
-        address = stands(datum.kind, int.from_bytes(key[at : at + 8], "little"))
+        process, address = (int.from_bytes(key[word : word + 8], "little") for word in (datum.offset, at))
+        address = stands(datum.kind, process, address)
         key = key[:at] + address.to_bytes(8, "little") + key[at + 8 :]
     return key
 

@@ -54,7 +54,9 @@ def _way(met: MetElement, one: MetAlternative, source: Source) -> str:
     steps = "".join(f"{line}\n" for step in one.checked.steps for line in _step(met, one, step, names, source))
     has = "gilk_kept->gilk_has" if met.number else "0"  # a way that has failed leaves nothing behind
     begin = f"gilk_bound->gilk_has = {has};\n" if uncertain(met.aspect) else ""
-    return f"do {{\n{begin}{_caller(one)}{_around(one)}{_reaching(one, names)}{steps}return 1;\n}} while (0);\n"
+    asks = f"{_caller(one)}{_around(one)}{_reaching(one, names)}"
+    end = "if (!gilk_readable()) break;\nreturn 1;\n} while (0);\n"
+    return f"do {{\n(void)gilk_readable();\n{begin}{asks}{steps}{end}"
 
 
 def _reaching(one: MetAlternative, names: Symbols) -> str:

@@ -81,7 +81,7 @@ def head(file: CheckedFile, elements: Sequence[MetElement], tables: dict[str, in
     yield "#include <gilk_aspect.h>"
     yield "#undef proceed\n#undef pass"
     yield from (f"#define GILK_ASPECT_{one.name} {n}" for n, one in enumerate(file.aspects) if one.name)
-    yield from (_table(one, tables[one.name]) for one in file.tables)
+    yield from (table_function(one, tables[one.name]) for one in file.tables)
     yield from (f"#define GILK_GROUP_{one.name} {n}" for n, one in enumerate(file.groups))
     yield "#define report(...) gilk_report(GILK_WHOSE, __VA_ARGS__)"
     for word, how in (("join", "GILK_JOINS"), ("leave", "GILK_LEAVES")):
@@ -95,7 +95,8 @@ def _place() -> Iterator[str]:
     yield "#define jp ((struct gilk_join_point){gilk_own_call()->about->function, gilk_own_call()->about->image})"
 
 
-def _table(table: CheckedTable, at: int) -> str:
+def table_function(table: CheckedTable, at: int) -> str:
+    """The function that adds to a table, which lies at ``at``."""
     parameters = ", ".join(parameter(one, f"gilk_{n}") for n, one in enumerate(table.key))
     fields = "".join(f"{declared(one, f'part_{n}')}; " for n, one in enumerate(table.key))
     copies = "".join(

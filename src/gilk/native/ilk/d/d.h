@@ -25,6 +25,7 @@ struct ilk_program {
 	void *tables; /* what follows the message's fixed part */
 	u8 *code; /* executable */
 	u64 __percpu *missed; /* [2]: nested, shallow */
+	bool aborted; /* its client said nothing */
 	struct list_head clocks;
 	struct list_head points;
 };
@@ -127,6 +128,16 @@ void ilk_d_clocks_stop(struct ilk_program *program);
 int ilk_d_point(struct ilk_client *client, struct ilk_d_point *message);
 void ilk_d_points_stop(struct ilk_program *program);
 void ilk_d_point_hit(struct gilk_regs *regs, const u64 *stack);
+
+/* process.c */
+struct ilk_images *ilk_d_images_create(void);
+void ilk_d_images_free(struct ilk_images *images);
+void ilk_d_images_let_go(struct ilk_images *images);
+int ilk_d_mapped(struct ilk_client *client, struct ilk_d_mapped *message, u32 size);
+
+/* deadman.c */
+void ilk_d_watch(void);
+void ilk_d_unwatch(void);
 
 /* enter.S */
 void ilk_fire(void);

@@ -8,6 +8,8 @@
 #include "task.h"
 #define GD_PROBES 128 /* costs of helpers count on it */
 #define ILK_D_DEEPEST 63 /* frames that stackdepth counts: the same */
+#define ILK_D_DEEPEST_USER 255 /* frames that ustackdepth counts: the same */
+#define ILK_D_PRESENT 65536 /* bytes that copyin() takes at the most: the same */
 
 #include "../../abi/ilk_d_forms.h"
 #include "../../runtime/d/deeds.h"
@@ -315,6 +317,83 @@ HELPER(caller)
 HELPER(stackdepth)
 {
 	return ilk_d_stack(run_of(frame)->event.regs, 0, ILK_D_DEEPEST);
+}
+
+/* User space: of the task that runs, whatever came to it. */
+
+HELPER(image)
+{
+	return ilk_d_image(run_of(frame)->clauses->images);
+}
+
+HELPER(ustack)
+{
+	struct ilk_run *run = run_of(frame);
+	u64 *to = at(run, a, b);
+	u64 count;
+
+	if (!to || b < 8 || (a | b) % 8)
+		return 0;
+	to[0] = ilk_d_image(run->clauses->images);
+	count = 1 + ilk_d_user_stack(to + 1, (u32)(b / 8 - 1));
+	gd_zero(to + count, b - 8 * count);
+	return 1;
+}
+
+HELPER(ucaller)
+{
+	u64 found[2];
+
+	return ilk_d_user_stack(found, 2) == 2 ? found[1] : 0;
+}
+
+HELPER(ustackdepth)
+{
+	return ilk_d_user_stack(0, ILK_D_DEEPEST_USER);
+}
+
+HELPER(uregister)
+{
+	struct ilk_run *run = run_of(frame);
+	u64 *to = at(run, a, 8);
+	u64 place = b < sizeof(gd_register_places) ? gd_register_places[b] : 255;
+
+	if (!to)
+		return 0;
+	return (place != 255 && ilk_d_user_register((u32)place, to)) ||
+	       gd_fail(&run->context, GD_FAULT_ILLEGAL, 0);
+}
+
+/* Whether all of it is there; a fault if not. What is looked at in steps is not kept. */
+HELPER(present)
+{
+	struct ilk_run *run = run_of(frame);
+	u8 seen;
+	u64 from;
+
+	if (b > ILK_D_PRESENT)
+		return gd_fail(&run->context, GD_FAULT_SIZE, b);
+	for (from = a; from - a < b; from = (from | (GILK_PAGE - 1)) + 1) {
+		if (!gd_load(&run->context, &seen, from, 1))
+			return 0;
+		GD_LOOP();
+	}
+	return !b || gd_load(&run->context, &seen, a + b - 1, 1);
+}
+
+/* So many bytes as a string. */
+HELPER(copyin_text)
+{
+	struct ilk_run *run = run_of(frame);
+	char *to = at(run, a, d);
+
+	if (!to || !d)
+		return 0;
+	c = c < d ? c : d - 1;
+	if (!gd_load(&run->context, to, b, c))
+		return 0;
+	gd_zero(to + c, d - c);
+	return 1;
 }
 
 /* The rest. */

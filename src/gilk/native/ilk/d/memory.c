@@ -131,6 +131,7 @@ int ilk_d_status(struct ilk_client *client, struct ilk_d_status *m)
 		return -ENXIO;
 	m->nested = m->shallow = 0;
 	m->shared = ilk_d_shared(client);
+	m->aborted = p->aborted;
 	m->wall = ktime_get_real_ns() - ktime_get_ns();
 	for_each_possible_cpu(cpu) {
 		m->nested += per_cpu_ptr(p->missed, cpu)[0];

@@ -18,7 +18,7 @@ static u64 size_of_tables(const struct ilk_d_program *m)
 
 static bool is_possible(const struct ilk_d_program *m, u32 size)
 {
-	return !m->flags && !m->reserved && m->frame >= ILK_D_HEAD && m->frame <= ILK_D_FRAME_MAX &&
+	return !(m->flags & ~ILK_D_UNWATCHED) && !m->reserved && m->frame >= ILK_D_HEAD && m->frame <= ILK_D_FRAME_MAX &&
 	       m->frame % 8 == 0 && m->code && m->code <= ILK_D_CODE_MAX && m->groups && m->constants &&
 	       m->names % 4 == 0 && m->clausetime <= ILK_D_TIME_MAX && m->rows < m->layout.aggregations &&
 	       size_of_tables(m) == size - sizeof(*m) && ilk_d_layout_fits(&m->layout);
@@ -76,6 +76,7 @@ static void free_program(struct ilk_program *p)
 {
 	if (p->code)
 		ilk_code_free(p->code);
+	ilk_d_images_free(p->clauses.images);
 	free_percpu(p->missed);
 	vfree(p->clauses.memory);
 	kvfree(p->tables);
@@ -103,7 +104,8 @@ static int allocate(struct ilk_program *p, const struct ilk_d_program *m)
 	p->clauses.memory = vzalloc(m->layout.size);
 	p->missed = __alloc_percpu(2 * sizeof(u64), sizeof(u64));
 	p->tables = kvmalloc(size_of_tables(m), GFP_KERNEL);
-	if (!p->clauses.memory || !p->missed || !p->tables)
+	p->clauses.images = ilk_d_images_create();
+	if (!p->clauses.memory || !p->missed || !p->tables || !p->clauses.images)
 		return -ENOMEM;
 	memcpy(p->tables, m + 1, size_of_tables(m));
 	ilk_d_place_tables(&p->clauses, p->tables);
@@ -130,6 +132,8 @@ int ilk_d_program_create(struct ilk_client *client, struct ilk_d_program *messag
 		free_program(p);
 	else
 		client->program = p;
+	if (client->program)
+		ilk_d_watch();
 	return error;
 }
 

@@ -10,6 +10,8 @@
 #include "../../abi/ilk_d_abi.h"
 #include "../../runtime/d/context.h"
 
+struct ilk_images;
+
 /* All of it is the driver's own, and has been looked at. */
 struct ilk_clauses {
 	u8 *memory;
@@ -20,6 +22,7 @@ struct ilk_clauses {
 	const u32 *entry;
 	const u32 *names;
 	const char *constants;
+	struct ilk_images *images; /* process.c; null in tests */
 };
 
 /* Where the tables of a message of ILK_D_PROGRAM are, which follow its fixed part. */

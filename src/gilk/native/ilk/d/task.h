@@ -13,6 +13,19 @@
  */
 u32 ilk_d_stack(const void *regs, u64 *to, u32 most);
 
+/*
+ * The same on the stack that the task has in user space, the innermost being where it left that: by frame pointers. 0 of a
+ * task without one. In process.c, as are the others.
+ */
+u32 ilk_d_user_stack(u64 *to, u32 most);
+
+/* A register that the task had in user space: the place in struct gilk_regs. False: there is none. */
+bool ilk_d_user_register(u32 place, u64 *to);
+
+/* The process of the task, and which of its images (ilk_d_abi.h); the client will be told what that image has mapped. */
+struct ilk_images;
+u64 ilk_d_image(struct ilk_images *images);
+
 #define ILK_D_NAME sizeof(current->comm)
 
 enum { ILK_D_PARENT, ILK_D_UID, ILK_D_GID, ILK_D_EUID, ILK_D_EGID, ILK_D_THREAD, ILK_D_PROCESSOR, ILK_D_IDENTITIES };

@@ -2,6 +2,7 @@
 /*
  * The probes of io (providers/kernel/io.py has where they are): see docs/d/providers.md. A bio is what DTrace's buf is.
  */
+#pragma D depends_on library file_types.d
 
 typedef struct bufinfo {
 	int b_flags;
@@ -25,41 +26,9 @@ typedef struct devinfo {
 	string dev_pathname;
 } devinfo_t;
 
-typedef struct fileinfo {
-	string fi_name;
-	string fi_dirname;
-	string fi_pathname;
-	long fi_offset;
-	string fi_fs;
-	string fi_mount;
-	int fi_oflags;
-} fileinfo_t;
-
 inline int B_WRITE = 0;
 inline int B_READ = 1;
 inline int B_ASYNC = 2;
-
-inline int O_ACCMODE = 0003;
-inline int O_RDONLY = 0;
-inline int O_WRONLY = 01;
-inline int O_RDWR = 02;
-inline int O_CREAT = 0100;
-inline int O_EXCL = 0200;
-inline int O_NOCTTY = 0400;
-inline int O_TRUNC = 01000;
-inline int O_APPEND = 02000;
-inline int O_NONBLOCK = 04000;
-inline int O_NDELAY = 04000;
-inline int O_DSYNC = 010000;
-inline int O_DIRECT = 040000;
-inline int O_LARGEFILE = 0100000;
-inline int O_DIRECTORY = 0200000;
-inline int O_NOFOLLOW = 0400000;
-inline int O_NOATIME = 01000000;
-inline int O_CLOEXEC = 02000000;
-inline int O_SYNC = 04010000;
-inline int O_RSYNC = 04010000;
-inline int O_PATH = 010000000;
 
 /* The operation is in the eight lowest bits of bi_opf: 0 reads, odd numbers write. Bit 11 is REQ_SYNC. */
 translator bufinfo_t < struct bio *B > {

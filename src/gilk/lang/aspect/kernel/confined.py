@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""C of conditions, binds and advice in the kernel, so that it does no harm whatever its values are.
+
+It is read as trees (fragments.py), and written anew: what reads memory does so by checked loads, what divides looks at
+the divisor, and all else than that, arithmetic, words of instances, own variables and some functions is refused by
+name. There are no loops, so it ends. native/include/kernel/gilk_woven.h has what it calls.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
+
+from gilk.lang.aspect.fragments import (
+    Branching,
+    Declaring,
+    Doing,
+    Fragment,
+    LocalNames,
+    Returning,
+    Several,
+    block,
+    expression,
+)
+from gilk.lang.d import ast
+from gilk.lang.d.unparse import type_name
+from gilk.lang.types import Integer
+
+#: Functions that have no effect, and macros of the kernel's headers that are arithmetic.
+_PURE = {"pid": 0, "tid": 0, "now": 0}
+_MACROS = frozenset(
+    ["S_ISREG", "S_ISDIR", "S_ISLNK", "S_ISCHR", "S_ISBLK", "S_ISFIFO", "S_ISSOCK", "MAJOR", "MINOR", "MKDEV"]
+)
+_TEXTS = {"strcmp": 2, "strncmp": 3, "strlen": 1}
+_SWITCHES = frozenset(["aspect_on", "aspect_off"])
+_NEVER = {
+    "proceed": "the kernel has no `proceed`",
+    "deny": "nothing in the kernel is denied: advice does not stand in place of its functions",
+    "join": "the kernel does not change groups", "leave": "the kernel does not change groups",
+}  # fmt: skip
+_CONVERSION = re.compile(r"%([-+ #0]*)(\d*)(?:\.(\d*))?(hh|h|ll|l|z|j|t)?(.?)", re.DOTALL)
+#: Besides what the file binds. Names in capital letters are constants, as the kernel has them.
+_KNOWN = frozenset(["current", "jp", "true", "false"])
+_CONSTANT = re.compile(r"[A-Z][A-Z0-9_]*")
+_DEPTH = 12  # of members in members: each of some doubles the text
+_MOST_TEXTS = 4  # in a report
+_NO_MACROS: Mapping[str, int | None] = MappingProxyType({})
+
+
+class Confined(Exception):
+    """The fragment has what may not run in the kernel."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+class ConfinedC:
+    """``names``: those that have a value where the fragment stands; ``writable``: words of the instance among them;
+    ``macros``: those of the file for the kernel, with how many parameters, None of one without brackets."""
+
+    def __init__(
+        self, names: Iterable[str], writable: Iterable[str] = (), macros: Mapping[str, int | None] = _NO_MACROS
+    ) -> None:
+        self._names, self._writable, self._macros = frozenset(names), set(writable), macros
+        self._own: set[str] = set()
+        self._depth = 0
+
+    def value(self, text: str) -> str:
+        """An expression. Raises Confined."""
+        return self._of(self._tree(text))
+
+    def text(self, text: str) -> str:
+        """An expression that says where characters begin: an array of them, or a pointer."""
+        return self._start(self._tree(text))
+
+    @staticmethod
+    def _tree(text: str) -> ast.Expr:
+        tree = expression(text)
+        if tree is None:
+            raise Confined(f"`{_short(text)}` is no expression of numbers, members, pointers and operators alone")
+        return tree
+
+    def advice(self, text: str) -> str:
+        """A block, or one call. Raises Confined."""
+        tree = block(text)
+        if tree is None:
+            raise Confined(f"`{_short(text)}` has more than expressions, own variables, if and return")
+        self._own = set()
+        return self._statement(tree)
+
+    # Statements.
+
+    def _statement(self, node: Fragment) -> str:
+        match node:
+            case Doing(value=value):
+                return f"{self._effect(value)};"
+            case LocalNames(names=names):
+                return " ".join(self._declared(one) for one in names)
+            case Returning(value=None):
+                return "return;"
+            case Returning():
+                raise Confined("advice in the kernel returns nothing")
+            case Branching(test=test, then=then, otherwise=otherwise):
+                other = f" else {{ {self._statement(otherwise)} }}" if otherwise is not None else ""
+                return f"if ({self._of(test)}) {{ {self._statement(then)} }}{other}"
+            case Several(statements=statements):
+                before = set(self._own)
+                inside = " ".join(map(self._statement, statements))
+                self._own = before
+                return f"{{ {inside} }}"
+
+    def _declared(self, one: Declaring) -> str:
+        value = None if one.value is None else self._of(one.value)
+        self._own.add(one.name)
+        if isinstance(one.type, Integer):
+            return f"{'s' if one.type.signed else 'u'}{8 * one.type.size} {one.name} = {value or 0};"
+        if value is None:
+            raise Confined(f"{one.name} has no value at first")
+        return f"__auto_type {one.name} = {value};"
+
+    def _effect(self, node: ast.Expr) -> str:
+        match node:
+            case ast.Call(name="report", arguments=given):
+                return self._report(given)
+            case ast.Call(name="add", arguments=given) if len(given) > 1 and isinstance(given[0], ast.Name):
+                *keys, amount = given[1:]
+                parts = [given[0].name, *map(self._key, keys), self._of(amount)]
+                return f"add({', '.join(parts)})"
+            case ast.Call(name=name, arguments=(ast.Name(name=aspect),)) if name in _SWITCHES:
+                return f"{name}({aspect})"
+            case ast.Assign() | ast.Postfix() | ast.Unary(op="++" | "--"):
+                return self._stored(node)
+            case ast.Comma(left=left, right=right):
+                return f"{self._effect(left)}, {self._effect(right)}"
+        return f"(void)({self._of(node)})"
+
+    def _stored(self, node: ast.Assign | ast.Postfix | ast.Unary) -> str:
+        target = node.target if isinstance(node, ast.Assign) else node.operand
+        if not isinstance(target, ast.Name) or target.name not in self._writable | self._own:
+            raise Confined("advice in the kernel writes words of its instance and its own variables alone")
+        if not isinstance(node, ast.Assign):
+            return f"{target.name}{node.op}"
+        if node.op in ("/=", "%="):
+            return f"{target.name} = {self._divided(node.op[0], target.name, self._of(node.value))}"
+        return f"{target.name} {node.op} {self._of(node.value)}"
+
+    def _key(self, node: ast.Expr) -> str:
+        """The part of a table's key: a name may be of a struct."""
+        return self._named(node.name) if isinstance(node, ast.Name) else self._start(node)
+
+    def _report(self, given: Sequence[ast.Expr]) -> str:
+        if not given or not isinstance(given[0], ast.Text):
+            raise Confined("the format of a report in the kernel is a text in quotes")
+        values = list(given[1:])
+        texts = 0
+        format_, parts = list[str](), list[str]()
+        last, said = 0, given[0].value
+        for found in _CONVERSION.finditer(said):
+            format_.append(said[last : found.start()])
+            last = found.end()
+            if found[5] == "%":
+                format_.append("%%")
+                continue
+            if not values:
+                raise Confined("a report has fewer values than its format")
+            texts += found[5] == "s"
+            written, part = self._conversion(found, values.pop(0), texts - 1)
+            format_.append(written)
+            parts.append(part)
+        if values or texts > _MOST_TEXTS:
+            raise Confined(f"a report has more values than its format, or more than {_MOST_TEXTS} texts")
+        return f"report({', '.join((_quoted(''.join((*format_, said[last:]))), *parts))})"
+
+    def _conversion(self, found: re.Match[str], value: ast.Expr, number: int) -> tuple[str, str]:
+        flags, width, precision, letter = found[1], found[2], found[3], found[5]
+        shape = f"%{flags}{width[:3]}{'' if precision is None else f'.{precision[:3]}'}"
+        if letter == "s":
+            return f"{shape}s", f"gilk_text({number}, {self._start(value)})"
+        if letter == "p":
+            return "%#lx", f"(unsigned long)({self._of(value)})"
+        if letter == "c":
+            return f"%{flags}{width[:3]}c", f"(int)({self._of(value)})"
+        if letter in "di":
+            return f"{shape}{'l' if found[4] in _LONG else ''}d", f"({_C_OF[found[4] in _LONG]})({self._of(value)})"
+        if letter in "ouxX" and letter:
+            long = found[4] in _LONG
+            return f"{shape}{'l' if long else ''}{letter}", f"(unsigned {_C_OF[long]})({self._of(value)})"
+        raise Confined(f"a report in the kernel has no conversion %{letter}")
+
+    # Expressions.
+
+    def _of(self, node: ast.Expr) -> str:
+        with self._deeper():
+            return self._written(node)
+
+    @contextmanager
+    def _deeper(self) -> Iterator[None]:
+        self._depth += 1
+        if self._depth > 8 * _DEPTH:
+            raise Confined("an expression is too deep")
+        try:
+            yield
+        finally:
+            self._depth -= 1
+
+    def _written(self, node: ast.Expr) -> str:
+        match node:
+            case ast.Name(name=name):
+                return self._named(name)
+            case ast.Number() | ast.Text() | ast.SizeofType() | ast.Offsetof():
+                return _leaf(node)
+            case ast.Binary(op="/" | "%" as op, left=left, right=right):
+                return self._divided(op, self._of(left), self._of(right))
+            case ast.Binary(op=op, left=left, right=right) if op != "^^":
+                return f"({self._of(left)} {op} {self._of(right)})"
+            case ast.Conditional(test=test, yes=yes, no=no):
+                return f"({self._of(test)} ? {self._of(yes)} : {self._of(no)})"
+            case ast.Cast(type=type_, operand=operand):
+                return f"(({type_name(type_)})({self._of(operand)}))"
+            case ast.Sizeof(operand=operand):
+                return f"sizeof({self._place(operand)})" if _is_place(operand) else f"sizeof({self._of(operand)})"
+            case ast.Unary(op="+" | "-" | "~" | "!" as op, operand=operand):
+                return f"({op}({self._of(operand)}))"
+            case ast.Unary(op="&", operand=operand) if _is_place(operand):
+                return f"(&({self._place(operand)}))"
+            case ast.Call():
+                return self._called(node)
+        if _is_direct(node):
+            return self._place(node)
+        if _is_place(node):
+            return f"gilk_fetch({self._place(node)})"
+        raise Confined(f"`{_kind(node)}` may not stand in a condition or value in the kernel")
+
+    def _named(self, name: str) -> str:
+        """A variable of the kernel is refused: where it lies may be no memory, as of those that each processor has."""
+        bare = name in self._macros and self._macros[name] is None
+        if not (name in self._names | self._own | _KNOWN or bare or _CONSTANT.fullmatch(name)):
+            raise Confined(f"nothing here is called {name}: variables of the kernel are not read")
+        return name
+
+    @staticmethod
+    def _divided(op: str, left: str, right: str) -> str:
+        return f"{'gilk_divide' if op == '/' else 'gilk_remainder'}({left}, {right})"
+
+    def _place(self, node: ast.Expr) -> str:
+        """Where something lies: the address is computed, and what lies on the way loaded."""
+        match node:
+            case ast.Name(name=name):
+                return self._named(name)
+            case ast.Member(base=base, name=name, arrow=True):
+                return f"({self._of(base)})->{name}"
+            case ast.Member(base=base, name=name):
+                if not _is_place(base) and not isinstance(base, ast.Name):
+                    raise Confined(f".{name} is of what has no address")
+                return f"({self._place(base)}).{name}"
+            case ast.Index(base=base, keys=(key,)):
+                return f"({self._start(base)})[{self._of(key)}]"
+            case ast.Unary(op="*", operand=operand):
+                return f"(*({self._start(operand)}))"
+        raise Confined(f"`{_kind(node)}` has no address")
+
+    def _start(self, node: ast.Expr) -> str:
+        """A pointer: where an array begins, as a copy, or a pointer's value."""
+        if _is_place(node) and not _is_direct(node):
+            with self._deeper():
+                return f"gilk_start({self._place(node)})"
+        return self._of(node)
+
+    def _called(self, node: ast.Call) -> str:
+        name, given = node.name, node.arguments
+        if name in _NEVER:
+            raise Confined(_NEVER[name])
+        if name in _PURE and len(given) == _PURE[name]:
+            return f"{name}()"
+        if name in _TEXTS and len(given) == _TEXTS[name]:
+            parts = [self._start(one) if n < 2 else self._of(one) for n, one in enumerate(given)]
+            return f"gilk_{name}({', '.join(parts)})"
+        if name in _MACROS or self._macros.get(name) == len(given):
+            return f"{name}({', '.join(map(self._of, given))})"
+        raise Confined(f"{name}() is called: in the kernel, conditions and advice call functions of their own alone")
+
+
+_LONG = frozenset(["l", "ll", "z", "j", "t"])
+_C_OF = {False: "int", True: "long"}
+
+
+def _is_place(node: ast.Expr) -> bool:
+    """Whether it lies in memory."""
+    return isinstance(node, ast.Member | ast.Index) or (isinstance(node, ast.Unary) and node.op == "*")
+
+
+def _is_direct(node: ast.Expr) -> bool:
+    """Whether it is a name, or a member of one: of what the match itself has."""
+    while isinstance(node, ast.Member) and not node.arrow:
+        node = node.base
+    return isinstance(node, ast.Name)
+
+
+def _leaf(node: ast.Expr) -> str:
+    match node:
+        case ast.Number(value=value, suffix="char"):
+            return str(value)
+        case ast.Number(value=value, suffix=suffix, decimal=decimal):
+            return (str(value) if decimal else hex(value)) + suffix
+        case ast.Text(value=value):
+            return _quoted(value)
+        case ast.SizeofType(type=type_):
+            return f"sizeof({type_name(type_)})"
+        case ast.Offsetof(type=type_, member=member):
+            return f"offsetof({type_name(type_)}, {member})"
+    raise AssertionError(node)
+
+
+def _quoted(text: str) -> str:
+    """As a literal of C: three octal digits, so that no digit behind belongs to it."""
+    data = text.encode("utf-8", "surrogateescape")
+    return '"' + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\?' else f"\\{b:03o}" for b in data) + '"'
+
+
+def _kind(node: ast.Expr) -> str:
+    return str(getattr(node, "op", "")) or type(node).__name__.lower()
+
+
+def _short(text: str) -> str:
+    plain = " ".join(text.split())
+    return plain if len(plain) < 60 else plain[:57] + "..."

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The C of the module that the kernel's part of a file of aspects becomes: a unit for all functions that are declared
+alike and have the same elements, and one that has the state. native/include/kernel/gilk_woven.h is their protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gilk.lang.aspect.automaton import Moment
+from gilk.lang.aspect.checked import CheckedFile
+from gilk.lang.aspect.code.advising import advice_functions, runners
+from gilk.lang.aspect.code.matching import match_function
+from gilk.lang.aspect.code.meeting import MetFunction, NumberedAspect
+from gilk.lang.aspect.code.moving import moments
+from gilk.lang.aspect.code.regions import regions
+from gilk.lang.aspect.code.types import declared, parameter
+from gilk.lang.aspect.code.unit import OLDEST_FIRST, matched, on, table_function, typed
+from gilk.lang.aspect.code.words import commits
+from gilk.lang.aspect.kernel.confining import KernelC
+from gilk.values import dataclass
+
+_REGISTERS = ("rdi", "rsi", "rdx", "rcx", "r8", "r9")
+MAIN = "gilk_state"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLimits:
+    """``within`` in ns, 0 without; the others as struct gilk_limits has them."""
+
+    limit: int
+    first: int
+    within: int
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelUnit:
+    """``functions`` of the kernel with the same C. Each is told by its number, from 1."""
+
+    number: int
+    functions: tuple[MetFunction, ...]
+
+    @property
+    def met(self) -> MetFunction:
+        return self.functions[0]
+
+    @property
+    def entry(self) -> str:
+        """The C function for entries; ``leaving`` is that for returns."""
+        return f"gilk_entry_{self.number}"
+
+    @property
+    def leaving(self) -> str:
+        return f"gilk_return_{self.number}"
+
+    @property
+    def waits(self) -> bool:
+        """Whether returns matter."""
+        return bool(self.met.at(Moment.AFTER)) or any(
+            one.advice is not None and one.advice.when == "after" for one in self.met.elements
+        )
+
+
+def units(functions: Sequence[MetFunction]) -> tuple[KernelUnit, ...]:
+    alike: dict[object, list[MetFunction]] = {}
+    for one in functions:
+        alike.setdefault((one.point.parameters, one.point.result, one.elements), []).append(one)
+    return tuple(KernelUnit(n, tuple(each)) for n, each in enumerate(alike.values()))
+
+
+def unit_text(file: CheckedFile, unit: KernelUnit, tables: dict[str, int]) -> str:
+    """``file`` is confined. ``tables``: where each lies, from the start of the state."""
+    met, kernel = unit.met, KernelC(file)
+    aspects = list({one.aspect.number: one.aspect for one in met.elements}.values())
+    parts = [
+        *(f"#include <{name}>" for name in kernel.headers),
+        '#include "gilk_woven.h"', *kernel.lines, *_head(file, unit, tables), *typed(aspects),
+        *_arguments(met), *matched(met, aspects), *regions(aspects), OLDEST_FIRST, *commits(aspects),
+        *(match_function(one, file.source) for one in met.elements), *moments(met),
+        *advice_functions(met, file.source), runners(met), *_hits(unit),
+    ]  # fmt: skip
+    return "\n".join(parts) + "\n"
+
+
+def _head(file: CheckedFile, unit: KernelUnit, tables: dict[str, int]) -> Iterator[str]:
+    yield from (f"#define GILK_ASPECT_{one.name} {n}" for n, one in enumerate(file.aspects) if one.name)
+    yield from (table_function(one, tables[one.name]) for one in file.tables)
+    yield "#define report(...) gilk_tell(GILK_WHOSE, __VA_ARGS__)"
+    yield "struct gilk_join_point { const char *function, *image; };"
+    yield "static const char *const gilk_names[] = {"
+    highest = max(one.number for one in unit.functions) + 1
+    names = {one.number: one.function for one in unit.functions}
+    yield from (f'"{names[n]}",' if n in names else "0," for n in range(highest))
+    yield "};"
+    yield '#define jp ((struct gilk_join_point){gilk_names[gilk_here()->function - 1], "kernel"})'
+
+
+def _arguments(met: MetFunction) -> Iterator[str]:
+    yield f"typedef __typeof__({met.point.result.text}) gilk_result_t;"
+    fields = "".join(f"{parameter(one, f'argument_{n}')}; " for n, one in enumerate(met.point.parameters or ()))
+    yield f"struct gilk_arguments {{ {fields}}};"
+    yield '_Static_assert(sizeof(struct gilk_arguments) <= GILK_ARGUMENTS, "a function has too many arguments");'
+
+
+def _hits(unit: KernelUnit) -> Iterator[str]:
+    met = unit.met
+    mask = on(met.elements)
+    kind = met.point.result
+    result = "" if met.is_void else f"{declared(kind, 'gilk_result')} = ({kind.text})regs->rax;\n"
+    yield """\
+struct gilk_hit { struct gilk_arguments came; struct gilk_matched list[GILK_MATCHED + 1]; };
+_Static_assert(sizeof(struct gilk_hit) <= GILK_AREA, "too much is bound at one moment");
+"""
+    keep = "gilk_activate(regs->rsp, number, on, &hit->came, sizeof hit->came);\n" if unit.waits else ""
+    yield f"""\
+void {unit.entry}(const struct gilk_regs *regs, unsigned int number);
+void {unit.entry}(const struct gilk_regs *regs, unsigned int number)
+{{
+	gilk_u64 on = {mask};
+	unsigned long flags;
+	struct gilk_here *here;
+	struct gilk_hit *hit;
+	unsigned n, count;
+
+	if (!on || !gilk_enter(&flags, number))
+		return;
+	here = gilk_here();
+	hit = (struct gilk_hit *)here->area;
+{"".join(_fetched(met))}
+	{keep}count = gilk_at_before(on, &hit->came, 0, hit->list, 0);
+	for (n = 0; n < count; n++)
+		gilk_observe(hit->list + n);
+	gilk_leave(flags);
+}}
+"""
+    if unit.waits:
+        yield f"""\
+void {unit.leaving}(const struct gilk_regs *regs, unsigned int number);
+void {unit.leaving}(const struct gilk_regs *regs, unsigned int number)
+{{
+	unsigned long flags;
+	struct gilk_here *here;
+	struct gilk_hit *hit;
+	gilk_u64 on;
+	unsigned count;
+
+	if (!gilk_any_activation() || !gilk_enter(&flags, number))
+		return;
+	here = gilk_here();
+	hit = (struct gilk_hit *)here->area;
+	on = gilk_deactivate(regs->rsp, number, &hit->came, sizeof hit->came) & ({mask});
+	if (on) {{
+		{result}count = gilk_at_after(on, &hit->came, {'0' if met.is_void else '&gilk_result'}, hit->list, 0);
+		while (count-- > 0)
+			gilk_observe(hit->list + count);
+	}}
+	gilk_leave(flags);
+}}
+"""
+
+
+def _fetched(met: MetFunction) -> Iterator[str]:
+    for n, one in enumerate(met.point.parameters or ()):
+        value = f"regs->{_REGISTERS[n]}" if n < len(_REGISTERS) else f"gilk_on_stack(regs->rsp, {n - len(_REGISTERS)})"
+        yield f"\thit->came.argument_{n} = ({parameter(one, '')}){value};\n"
+
+
+def main_text(aspects: Sequence[NumberedAspect], limits: Sequence[KernelLimits], size: int) -> str:
+    """The state, which has ``size`` bytes."""
+    rows = "".join(
+        f"\t[{aspect.number}] = {{ {one.limit}UL, {one.first}UL, {one.within}UL, {one.index}UL }},\n"
+        for aspect, one in zip(aspects, limits, strict=True)
+    )
+    return f"""\
+#include "gilk_woven_module.h"
+
+#define GILK_STATE_SIZE {size}UL
+static const struct gilk_limits gilk_limits_given[GILK_ASPECTS] = {{
+{rows}}};
+
+#include "gilk_woven_state.h"
+"""
+
+
+def kbuild_of(name: str, files: Sequence[str]) -> str:
+    """Kbuild of module ``name`` of C files, without calls of ftrace."""
+    objects = " ".join(f"{one}.o" for one in files)
+    removed = "".join(f"CFLAGS_REMOVE_{one}.o := $(CC_FLAGS_FTRACE)\n" for one in files)
+    return f"obj-m := {name}.o\n{name}-y := {objects}\n{removed}ccflags-y := -I $(src)/include -I $(src)/include/.. " \
+           "-Wno-strict-prototypes -Wno-declaration-after-statement -Wno-frame-larger-than -Wno-unused-variable\n"

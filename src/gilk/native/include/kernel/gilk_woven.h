@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What the C of aspects in the kernel is made with (lang/aspect/kernel). It runs at entries and returns of functions,
+ * wherever those are: in a task, a softirq or an interrupt. Interrupts are off meanwhile; in an NMI nothing is done.
+ *
+ * The C of users is confined: it reads memory by gilk_fetch() and gilk_start(), which load what can be loaded, and
+ * note where something cannot: then the element does not match. It writes words of instances and own variables alone,
+ * and has no loops.
+ *
+ * The state of the file's aspects (../gilk_aspect.h) lies in memory of the module, or in memory that processes share,
+ * who may write anything there: numbers in it are bounded, and waits for words that are busy are short.
+ *
+ * A unit has functions for entries and for returns, whose number says which function of the kernel it is. At an entry
+ * that waits for a return an activation is kept, by where the return address lies and by that number.
+ */
+#ifndef GILK_WOVEN_H
+#define GILK_WOVEN_H
+
+#include <linux/irqflags.h>
+#include <linux/kernel.h>
+#include <linux/kdev_t.h>
+#include <linux/limits.h>
+#include <linux/stat.h>
+#include <linux/string.h>
+
+#include "../../host/kernel.h"
+#include "../gilk_aspect.h"
+
+#define GILK_ARGUMENTS 96
+#define GILK_AREA 12288 /* bytes for what has matched at one moment */
+#define GILK_TEXTS 4
+#define GILK_TEXT 160 /* bytes of a text in a report, and of one that is compared */
+#define GILK_TOLD 232
+
+struct gilk_here { /* a processor's own */
+	gilk_u32 busy, unread, function;
+	char texts[GILK_TEXTS][GILK_TEXT];
+	char told[GILK_TOLD];
+	char area[GILK_AREA] __attribute__((aligned(16)));
+};
+
+struct gilk_module_counts { /* the client reads them: engines/aspect/woven_kernel.py */
+	gilk_u64 inside;  /* hits within hits, and in NMIs */
+	gilk_u64 unread;  /* matches given up because memory could not be read */
+	gilk_u64 crowded; /* calls whose return is not seen, for want of room */
+	gilk_u64 open;	  /* activations */
+};
+
+extern struct gilk_here *gilk_all_here;
+extern struct gilk_module_counts gilk_module_counts;
+
+static inline struct gilk_here *gilk_here(void)
+{
+	return gilk_all_here + raw_smp_processor_id();
+}
+
+/* Interrupts are off until gilk_leave(), if it is not 0. */
+static inline int gilk_enter(unsigned long *flags, gilk_u32 function)
+{
+	struct gilk_here *here;
+
+	if (in_nmi()) {
+		gilk_add(&gilk_module_counts.inside, 1);
+		return 0;
+	}
+	raw_local_irq_save(*flags);
+	here = gilk_here();
+	if (here->busy) {
+		gilk_add(&gilk_module_counts.inside, 1);
+		raw_local_irq_restore(*flags);
+		return 0;
+	}
+	here->busy = 1;
+	here->unread = 0;
+	here->function = function;
+	return 1;
+}
+
+static inline void gilk_leave(unsigned long flags)
+{
+	gilk_here()->busy = 0;
+	raw_local_irq_restore(flags);
+}
+
+/* Loads of the user's C. What cannot be read is 0. */
+
+static __always_inline void *gilk_loaded(void *to, const volatile void *from, unsigned long size)
+{
+	if (host_peek(0, to, (gilk_u64)from, size)) {
+		memset(to, 0, size);
+		gilk_here()->unread = 1;
+	}
+	return to;
+}
+
+/* The value of a number or pointer in memory. */
+#define gilk_fetch(place)                                                  \
+	({                                                                 \
+		__auto_type gilk_place = &(place);                         \
+		__typeof__(*gilk_place) gilk_value;                        \
+		(void)sizeof((__typeof__(*gilk_place))0);                  \
+		gilk_loaded((void *)&gilk_value, gilk_place, sizeof gilk_value); \
+		gilk_value;                                                \
+	})
+
+/* A copy of what is in memory: of an array, whose start it then is, or of a pointer. */
+#define gilk_start(place) \
+	(*(__typeof__(&(place)))gilk_loaded((char[sizeof(place) <= 512 ? sizeof(place) : -1]){ 0 }, &(place), sizeof(place)))
+
+static inline int gilk_note_held(int holds)
+{
+	struct gilk_here *here = gilk_here();
+
+	if (!here->unread)
+		return holds;
+	here->unread = 0;
+	gilk_add(&gilk_module_counts.unread, 1);
+	return 0;
+}
+
+/* Whether a condition holds: not if something in it, or in what was bound before it, could not be read. */
+#define gilk_holds(condition) gilk_note_held(!!(condition))
+#define gilk_readable() gilk_note_held(1)
+
+#define gilk_divided(left, right, op, other)                                                   \
+	({                                                                                     \
+		__auto_type gilk_left = (left);                                                \
+		__auto_type gilk_right = (right);                                              \
+		__typeof__(gilk_left op gilk_right) gilk_result_ = 0;                          \
+		if (!gilk_right)                                                               \
+			gilk_here()->unread = 1;                                               \
+		else if ((__typeof__(gilk_result_))-1 < 1 && (__typeof__(gilk_result_))gilk_right == (__typeof__(gilk_result_))-1) \
+			gilk_result_ = other;                                                  \
+		else                                                                           \
+			gilk_result_ = gilk_left op gilk_right;                                \
+		gilk_result_;                                                                  \
+	})
+#define gilk_divide(left, right) gilk_divided(left, right, /, -(__typeof__(gilk_result_))gilk_left)
+#define gilk_remainder(left, right) gilk_divided(left, right, %, 0)
+
+static inline gilk_u64 gilk_on_stack(gilk_u64 rsp, gilk_u64 number)
+{
+	gilk_u64 value;
+
+	gilk_loaded(&value, (void *)(rsp + 8 + 8 * number), 8);
+	return value;
+}
+
+/* A character; 0 behind what can be read, which is noted where nothing can. */
+static inline char gilk_character(const char *text, unsigned long n)
+{
+	char one;
+
+	if (!host_peek(0, &one, (gilk_u64)(text + n), 1))
+		return one;
+	gilk_here()->unread |= !n;
+	return 0;
+}
+
+static inline void gilk_copy_checked(char *to, const char *from, unsigned long size)
+{
+	unsigned long n;
+
+	for (n = 0; n + 1 < size && (to[n] = gilk_character(from, n)); n++)
+		;
+	for (; n < size; n++)
+		to[n] = 0;
+}
+
+/* The text of a report, of which it is the `number`th. */
+static inline const char *gilk_text(int number, const char *from)
+{
+	char *to = gilk_here()->texts[number];
+
+	gilk_copy_checked(to, from, GILK_TEXT);
+	return to;
+}
+
+static inline int gilk_strncmp(const char *one, const char *other, unsigned long most)
+{
+	unsigned long n;
+
+	for (n = 0; n < most && n < GILK_TEXT; n++) {
+		unsigned char a = gilk_character(one, n), b = gilk_character(other, n);
+
+		if (a != b || !a)
+			return a - b;
+	}
+	return 0;
+}
+
+static inline int gilk_strcmp(const char *one, const char *other)
+{
+	return gilk_strncmp(one, other, GILK_TEXT);
+}
+
+static inline unsigned long gilk_strlen(const char *text)
+{
+	unsigned long n;
+
+	for (n = 0; n < GILK_TEXT && gilk_character(text, n); n++)
+		;
+	return n;
+}
+
+/* A report: whose it is, process and thread as hexadecimal digits, then the text. */
+#define gilk_tell(whose, ...)                                                                                 \
+	({                                                                                                    \
+		char *gilk_told = gilk_here()->told;                                                          \
+		scnprintf(gilk_told, GILK_TOLD, "%04x%08x%08x", (unsigned)(whose), current->tgid, current->pid); \
+		scnprintf(gilk_told + 20, GILK_TOLD - 20, __VA_ARGS__);                                       \
+		gilk_log_string(gilk_set, 1, gilk_told);                                                      \
+	})
+
+/* Activations: calls whose returns are waited for. */
+
+#define GILK_ACTIVATIONS 8192
+#define GILK_TRIES 32
+
+struct gilk_kept_call {
+	gilk_u64 key; /* 0: free */
+	const struct task_struct *task;
+	gilk_u64 started; /* when the task was: another may have its memory */
+	gilk_u64 on;
+	char came[GILK_ARGUMENTS];
+};
+
+extern struct gilk_kept_call *gilk_calls_kept;
+
+static inline gilk_u64 gilk_call_key(gilk_u64 rsp, gilk_u32 function)
+{
+	return (gilk_u64)function << 48 | (rsp & 0xffffffffffffUL);
+}
+
+static inline struct gilk_kept_call *gilk_call_at(gilk_u64 key, unsigned n)
+{
+	return gilk_calls_kept + (((key * 0x9e3779b97f4a7c15UL >> 40) + n) & (GILK_ACTIVATIONS - 1));
+}
+
+static inline struct gilk_kept_call *gilk_call_of(gilk_u64 key)
+{
+	struct gilk_kept_call *one;
+	unsigned n;
+
+	for (n = 0; n < GILK_TRIES; n++) {
+		one = gilk_call_at(key, n);
+		if (READ_ONCE(one->key) == key)
+			return one;
+	}
+	return 0;
+}
+
+static inline int gilk_any_activation(void)
+{
+	return READ_ONCE(gilk_module_counts.open) != 0;
+}
+
+static inline void gilk_activate(gilk_u64 rsp, gilk_u32 function, gilk_u64 on, const void *came, unsigned long size)
+{
+	gilk_u64 key = gilk_call_key(rsp, function);
+	struct gilk_kept_call *one = gilk_call_of(key); /* one that was left otherwise */
+	unsigned n;
+
+	for (n = 0; !one && n < GILK_TRIES; n++)
+		if (gilk_swap(&gilk_call_at(key, n)->key, 0, key)) {
+			one = gilk_call_at(key, n);
+			gilk_add(&gilk_module_counts.open, 1);
+		}
+	if (!one) {
+		gilk_add(&gilk_module_counts.crowded, 1);
+		return;
+	}
+	one->task = current;
+	one->started = current->start_time;
+	one->on = on;
+	memcpy(one->came, came, size);
+}
+
+/* The aspects that were on at the entry; 0 if that was not seen. */
+static inline gilk_u64 gilk_deactivate(gilk_u64 rsp, gilk_u32 function, void *came, unsigned long size)
+{
+	struct gilk_kept_call *one = gilk_call_of(gilk_call_key(rsp, function));
+	gilk_u64 on;
+
+	if (!one)
+		return 0;
+	on = one->task == current && one->started == current->start_time ? one->on : 0;
+	memcpy(came, one->came, size);
+	smp_store_release(&one->key, 0);
+	gilk_add(&gilk_module_counts.open, -1UL);
+	return on;
+}
+
+#undef gilk_copy_text
+#define gilk_copy_text(to, from, size) gilk_copy_checked(to, from, size)
+
+#endif

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Stacks that were counted: as text, as lines for flame graph programs, and as a flame graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from gilk.render.flame import DEEPEST, FLAME_WIDTH, NARROWEST, FlameBar, colour_of, picture
+from gilk.render.names import readable_in
+from gilk.render.text import cell, plural
+from gilk.trace.stacks import CountedStack, by_path
+
+_SHOWN = 10  # stacks
+
+
+def to_text(stacks: Sequence[CountedStack]) -> str:
+    """Those met most, a line for each frame; the others are only counted. '' where there are none."""
+    text = ""
+    for stack in stacks[:_SHOWN]:
+        text += f"{plural(stack.count, 'time')} at {readable_in(stack.point)}\n"
+        text += "".join(f"    {cell(frame)}\n" for frame in stack.frames)
+    more = stacks[_SHOWN:]
+    if more:
+        text += f"and {plural(len(more), 'stack')} more, met {plural(sum(stack.count for stack in more), 'time')}\n"
+    return text
+
+
+def folded(stacks: Iterable[CountedStack]) -> Iterator[str]:
+    """`function;function COUNT`, the outermost first. A semicolon in a name becomes a colon."""
+    for path, count in by_path(stacks).items():
+        yield ";".join(cell(frame).replace(";", ":") or "?" for frame in path) + f" {count}\n"
+
+
+def flame(stacks: Iterable[CountedStack], title: str) -> str:
+    """The SVG. A bar is as wide as the stacks are many that have the function there."""
+    paths = sorted(by_path(stacks).items())
+    total = max(sum(count for _, count in paths), 1)
+    bars = [_bar(*each, total) for each in _spans(paths)]
+    return picture(title, f"all, {plural(total, 'stack')}", [bar for bar in bars if bar.width >= NARROWEST])
+
+
+def _spans(paths: Sequence[tuple[tuple[str, ...], int]]) -> Iterator[tuple[str, int, int, int]]:
+    """(frame, depth, how many stacks are left of it, how many have it) of each bar, from sorted paths."""
+    open_: list[tuple[str, int]] = []  # the frames that are not ended yet, and where each began
+    at = 0
+    for path, count in [*paths, ((), 0)]:
+        same = 0
+        while same < min(len(open_), len(path)) and open_[same][0] == path[same]:
+            same += 1
+        while len(open_) > same:
+            frame, began = open_.pop()
+            yield frame, len(open_), began, at - began
+        open_ += [(frame, at) for frame in path[same:DEEPEST]]
+        at += count
+
+
+def _bar(frame: str, depth: int, first: int, count: int, total: int) -> FlameBar:
+    image, _, function = frame.partition("`")
+    x, width = FLAME_WIDTH * first / total, FLAME_WIDTH * count / total
+    told = f"{image}: {plural(count, 'stack')} ({100 * count / total:.3g} %)"
+    return FlameBar(depth, x, width, function or frame, colour_of(function, image), told)

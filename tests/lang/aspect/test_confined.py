@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""C for the kernel: what is refused, and that what is accepted does as C does, as a compiler and a processor say."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gilk.engines.aspect.checked import check
+from gilk.engines.aspect.woven_kernel import confined_file
+from gilk.errors import UsageError
+from gilk.lang.aspect.kernel.confined import Confined, ConfinedC
+
+REFUSED = """
+f->private_data = 0                         | writes words of its instance
+f->count++                                  | writes words of its instance
+*(int *)p = 1                               | writes words of its instance
+kfree(p)                                    | kfree() is called
+jiffies                                     | variables of the kernel are not read
+runqueues.nr_running                        | variables of the kernel are not read
+gilk_shared_memory                          | variables of the kernel are not read
+proceed()                                   | no `proceed`
+deny(13)                                    | nothing in the kernel is denied
+join(A, 1)                                  | does not change groups
+({ p; })                                    | more than expressions
+asm("hlt")                                  | asm() is called
+report(f->name)                             | a text in quotes
+report("%s", 1, 2)                          | more values than its format
+report("%d")                                | fewer values than its format
+report("%n", p)                             | no conversion %n
+report("%f", 1)                             | no conversion %f
+report("%s %s %s %s %s", p, p, p, p, p)     | more than 4 texts
+"""
+BLOCKS = """
+{ while (1) ; }       | more than expressions
+{ for (;;) ; }        | more than expressions
+{ again: goto again; }| more than expressions
+{ return 1; }         | returns nothing
+{ int *q; }           | no value at first
+"""
+
+
+def rows(text: str) -> list[tuple[str, str]]:
+    found = [line.rsplit("|", 1) for line in text.strip().splitlines()]
+    return [(one.strip(), why.strip()) for one, why in found]
+
+
+@pytest.mark.parametrize(("text", "why"), rows(REFUSED))
+def test_what_could_do_harm_is_refused(text: str, why: str) -> None:
+    with pytest.raises(Confined, match=why.replace("(", r"\(").replace(")", r"\)")):
+        ConfinedC(["f", "p"], ["w"]).advice(f"{{ {text}; }}")
+
+
+@pytest.mark.parametrize(("text", "why"), rows(BLOCKS))
+def test_loops_and_results_are_refused(text: str, why: str) -> None:
+    with pytest.raises(Confined, match=why):
+        ConfinedC(["f", "p"]).advice(text)
+
+
+FILES = {
+    "int f(void) { return 1; }": "is neither an #include",
+    "#define X(a) kfree(a)": "macro X: kfree",
+    "#include \"own.h\"": "is neither an #include",
+    "#include <linux/../../../etc/passwd>": "is neither an #include",
+}
+
+
+@pytest.mark.parametrize("text", FILES)
+def test_the_kernels_own_c_is_headers_and_macros(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "k.aspect"
+    path.write_text(f"%K{{ {text} %}}\nK: call(int f(int a));\n")
+    file = check(path).check.file
+    assert file is not None
+    with pytest.raises(UsageError) as error:
+        confined_file(file)
+    assert error.value.slug == "cannot-weave"
+    assert FILES[text] in error.value.message
+
+
+ELEMENTS = {
+    "K: call(int f(int a)) then inplace { return 1; };": "no function of the kernel is replaced",
+    "K: readGlobal(int x);": "elements match calls alone",
+    "K: call(int f(int a)) && bind(b, a + 1);": "has no type",
+    "K: call(int f(int a)) && from(g);": "are not for the kernel",
+}
+
+
+@pytest.mark.parametrize("text", ELEMENTS)
+def test_what_the_kernel_has_not_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "k.aspect"
+    path.write_text(text)
+    file = check(path).check.file
+    assert file is not None
+    with pytest.raises(UsageError, match=ELEMENTS[text]):
+        confined_file(file)
+
+
+# Expressions that a compiler makes of the confined text and of the text itself are equal; where a pointer leads
+# nowhere, or a divisor is 0, the confined one says so.
+
+HARNESS = """\
+#include <stdio.h>
+#include <string.h>
+#include <limits.h>
+static int unread;
+static struct here {{ int unread; }} *gilk_here(void) {{ return (struct here *)&unread; }}
+static void *gilk_loaded(void *to, const volatile void *from, unsigned long size)
+{{
+    if ((unsigned long)from < 4096) {{ memset(to, 0, size); unread = 1; return to; }}
+    return memcpy(to, (const void *)from, size);
+}}
+{macros}
+struct inner {{ long n; char name[16]; int many[4]; struct inner *next; }};
+struct outer {{ struct inner in; struct inner *to; unsigned u; int i; short s; unsigned char c; }};
+int main(void)
+{{
+    struct inner a = {{ 7, "inner", {{ 1, -2, 3, INT_MIN }}, 0 }};
+    struct outer o = {{ {{ -5, "outer", {{ 9, 8, 7, 6 }}, &a }}, &a, 4000000000u, -17, -3, 200 }}, *p = &o;
+    long k = {k}; unsigned v = {v};
+    long plain = (long)({plain});
+    long made = (long)({made});
+    (void)p; (void)k; (void)v;
+    printf("%d %d\\n", plain == made, unread);
+    return 0;
+}}
+"""
+MACROS = Path(__file__).parents[3] / "src/gilk/native/include/kernel/gilk_woven.h"
+
+
+def macros() -> str:
+    """gilk_fetch() to gilk_remainder(), as the kernel has them."""
+    text = MACROS.read_text()
+    begin = text.index("/* The value of a number or pointer in memory. */")
+    fetch = text[begin : text.index("static inline int gilk_note")]
+    divide = text[text.index("#define gilk_divided") : text.index("static inline gilk_u64 gilk_on_stack")]
+    return fetch + divide
+
+
+def compared(tmp_path: Path, plain: str, made: str, k: int = 3, v: int = 5) -> str:
+    source, program = tmp_path / "x.c", tmp_path / "x"
+    source.write_text(HARNESS.format(macros=macros(), plain=plain, made=made, k=k, v=v))
+    subprocess.run(["cc", "-O1", "-w", "-fwrapv", "-o", program, source], check=True, capture_output=True)
+    return subprocess.run([program], check=True, capture_output=True, text=True).stdout.strip()
+
+
+LEAVES = st.sampled_from(
+    ["k", "v", "p->i", "p->u", "p->s", "p->c", "p->in.n", "p->to->n", "p->in.next->many[1]", "p->in.many[k & 3]",
+     "p->to->name[2]", "(*p).to->many[3]", "*p->to->many", "sizeof(p->in.name)", "17", "-1", "'x'", "0x7fffffff",
+     "(short)p->u", "!p->to", "(&p->i == &(*p).i)"]
+)  # fmt: skip
+TREES = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(["+", "-", "*", "&", "|", "^", "<", "==", "&&", "||"]), inner).map(
+            lambda one: f"({one[0]} {one[1]} {one[2]})"
+        ),
+        st.tuples(inner, st.sampled_from(["/", "%"]), st.sampled_from(["7", "-9", "(p->c | 1)", "2u"])).map(
+            lambda one: f"({one[0]} {one[1]} {one[2]})"
+        ),
+        st.tuples(inner, inner, inner).map(lambda one: f"({one[0]} ? {one[1]} : {one[2]})"),
+        inner.map(lambda one: f"(~{one})"),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(TREES, min_size=8, max_size=8))
+def test_what_is_accepted_does_as_c_does(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
+    """Several at once, as a sum. INT_MIN / -1, which stops a processor, is left to the next test."""
+    c = ConfinedC(["p", "k", "v"])
+    plain = " + ".join(f"(long)({one}) * {3**n}" for n, one in enumerate(texts))
+    made = " + ".join(f"(long)({c.value(one)}) * {3**n}" for n, one in enumerate(texts))
+    assert compared(tmp_path_factory.mktemp("c"), plain, made) == "1 0"
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "unread"),
+    [("k / (v - 5)", "0", 1), ("k % (v - 5)", "0", 1), ("p->to->many[3] / -1", "INT_MIN", 0),
+     ("p->to->many[3] % -1", "0", 0), ("p->to->next->n", "0", 1), ("p->to->next->next->n", "0", 1),
+     ("*(long *)k", "0", 1), ("p->to->next && p->to->next->n", "0", 0)],
+)  # fmt: skip
+def test_what_would_stop_the_processor_is_noted(tmp_path: Path, text: str, value: str, unread: int) -> None:
+    """So does the negative control: the text itself ends the program by a signal."""
+    made = ConfinedC(["p", "k", "v"]).value(text)
+    assert compared(tmp_path, value, made) == f"1 {unread}"
+    if unread:
+        with pytest.raises(subprocess.CalledProcessError):
+            compared(tmp_path, text, value)
+
+
+PAGE = Path(__file__).parents[3] / "docs/aspect/kernel.md"
+
+
+def test_the_example_of_the_page_is_accepted(tmp_path: Path) -> None:
+    text = PAGE.read_text()
+    path = tmp_path / "page.aspect"
+    path.write_text(text[text.index("```aspect\n") + 10 :].split("```")[0])
+    reading = check(path).check
+    assert reading.file is not None and not reading.warnings
+    confined_file(reading.file)

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The line on which a client is told of programs that are executed, with a keeper that says what a test wants."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from threading import Thread
+from typing import Any, cast
+
+import pytest
+
+from gilk.errors import TargetError
+from gilk.targets import wire
+from gilk.targets.process import Process
+from gilk.targets.tree import Executed
+from gilk.targets.tree_client import TreeClient
+
+ONE, OTHER = Executed(os.getpid(), 1, 0), Executed(os.getpid(), 2, 0)
+
+
+@dataclass
+class Meeting:
+    is_over: bool = False
+    line: None = None
+
+
+class Keeper:
+    """It answers one claim, once it has told of another program."""
+
+    pid = os.getpid()
+
+    def __init__(self, answer: tuple[bool, TargetError | None]) -> None:
+        self.answer = answer
+
+    def follow(self, line: int) -> None:
+        self.line = socket.socket(fileno=os.dup(line))
+
+    def hear(self) -> None:
+        (name, pid), fds = wire.receive(self.line)
+        assert (name, pid) == ("claim", ONE.pid)
+        wire.send(self.line, [OTHER])
+        with socket.socket(fileno=fds[0]) as line:
+            wire.send(line, self.answer)
+
+
+ENDED = TargetError("no-such-process", "it has ended")
+
+
+@pytest.fixture(params=[(True, None), (False, ENDED)], ids=["taken", "refused"])
+def keeper(request: pytest.FixtureRequest) -> Iterator[Keeper]:
+    keeper = Keeper(request.param)
+    yield keeper
+    keeper.line.close()
+
+
+def test_news_amid_a_claim_can_be_heard_after_it(keeper: Keeper) -> None:
+    """A program that is held until its client hears of it would wait for ever, were there nothing to be heard."""
+    client = TreeClient(cast(Process, type("Launched", (), {"pid": 1, "meeting": Meeting(), "keeper": keeper})))
+    thread = Thread(target=keeper.hear)
+    thread.start()
+    outcome: Any = None
+    try:
+        outcome = client.claim(ONE)
+    except TargetError as error:
+        outcome = error
+    thread.join()
+    assert isinstance(outcome, Process) == keeper.answer[0]
+    assert wire.ready([client.fileno()], seconds=0)[0] and list(client.look()) == [OTHER]
