@@ -74,7 +74,6 @@ class TreeClient:
         except BaseException:
             channel.close()
             raise
-        channel.settimeout(None)
         keeper = KeeperClient(made=Spawned(self.keeper, channel, ended, lambda: None))
         return Process(keeper, executed.pid, launched=True)
 
