@@ -116,3 +116,17 @@ def test_where_there_are_no_tests_there_is_no_rate(tmp_path: Path) -> None:
     (tmp_path / "suite").mkdir()
     done = conformance(tmp_path / "suite")
     assert (done.returncode, "there are no such tests" in done.stderr) == (2, True)
+
+
+def test_programs_that_tests_trace_are_built(suite: Path) -> None:
+    """With the flags of the suite's own list; one that cannot be built is named, and its tests are skipped."""
+    place = suite / "test" / "triggers"
+    place.mkdir()
+    (place / "Build").write_text("prog_CFLAGS := -DSTATUS=3\nprog_LIBS := -lm\nof-ours_LIBS := $(objdir)/ours.a\n")
+    (place / "prog.c").write_text("#include <math.h>\nint main(int n, char **a) { return STATUS + (floor(n) > 9); }\n")
+    (place / "wrong.c").write_text("int main(void) { return }\n")
+    (place / "of-ours.c").write_text("int main(void) { return 0; }\n")
+    done = conformance(suite, "--build", "--only", "*tst.built.d", "--json")
+    assert subprocess.run([place / "prog"], check=False).returncode == 3
+    assert "not built: wrong: " in done.stderr and "of-ours" not in done.stderr
+    assert results(done)["tst.built.d"][:2] == ("passed", "")

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The programs that tests trace, built of the suite's sources with the flags that its ``test/triggers/Build`` names."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_PLACE = Path("test") / "triggers"
+_ALWAYS = ("-O2", "-std=gnu99", "-D_GNU_SOURCE", "-D_FILE_OFFSET_BITS=64", "-w")
+_FLAGS = re.compile(r"^(\S+)_(CFLAGS|LDFLAGS|LIBS|PROV) *:= *(.*)$", re.MULTILINE)
+_LONGEST = 120  # seconds for a compiler
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """``providers``: files of D declarations of its USDT probes."""
+
+    name: str
+    compiler_flags: tuple[str, ...] = ()
+    linker_flags: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+    providers: tuple[str, ...] = ()
+
+
+def triggers(root: Path) -> Iterator[Trigger]:
+    """Those of one source file. The suite's own libraries, which some others need, are not built."""
+    given: dict[tuple[str, str], tuple[str, ...]] = {}
+    for name, what, words in _FLAGS.findall((root / _PLACE / "Build").read_text()):
+        given[name, what] = tuple(words.split())
+    for source in sorted((root / _PLACE).glob("*.c")):
+        parts = [given.get((source.stem, what), ()) for what in ("CFLAGS", "LDFLAGS", "LIBS", "PROV")]
+        if not any("$" in word for part in parts for word in part) and not source.stem.endswith("lib"):
+            yield Trigger(source.stem, *parts)
+
+
+def build(root: Path, command: list[str]) -> list[str]:
+    """Build all that are not there; lines about those that cannot be built. ``command`` takes the place of dtrace."""
+    missing = [each for each in triggers(root) if not (root / _PLACE / each.name).exists()]
+    return [f"{each.name}: {why}" for each in missing if (why := _built(root, each, command))]
+
+
+def _built(root: Path, trigger: Trigger, command: list[str]) -> str:
+    """Why it could not be built, or ""."""
+    compiled = f"{trigger.name}.o"
+    headers = [[*command, "-h", "-o", _with(each, ".h"), "-xnolibs", "-s", each] for each in trigger.providers]
+    objects = [_with(each, ".o") for each in trigger.providers]
+    bound = [
+        [*command, "-G", "-o", made, "-xnolibs", "-s", each, compiled]
+        for made, each in zip(objects, trigger.providers, strict=True)
+    ]
+    flags = [word.replace("-Iuts", f"-I{root}/uts") for word in trigger.compiler_flags]
+    steps = [
+        *headers,
+        ["cc", *_ALWAYS, *flags, "-c", "-o", compiled, f"{trigger.name}.c"],
+        *bound,
+        ["cc", *trigger.linker_flags, "-o", trigger.name, compiled, *objects, *flags, *trigger.libraries],
+    ]
+    return next((why for step in steps if (why := _failed(root / _PLACE, step))), "")
+
+
+def _with(name: str, suffix: str) -> str:
+    return str(Path(name).with_suffix(suffix))
+
+
+def _failed(place: Path, words: list[str]) -> str:
+    try:
+        done = subprocess.run(words, cwd=place, capture_output=True, text=True, timeout=_LONGEST, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    said = done.stderr.strip().splitlines() or [f"{shlex.join(words)} ends with {done.returncode}"]
+    return said[-1] if done.returncode else ""
