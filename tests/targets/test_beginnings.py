@@ -26,7 +26,7 @@ def stopped_maker(tree: ProcessTree) -> int:
 
 
 def answer_of_a_maker(tree: ProcessTree, world: PtracedThreads) -> tuple[int, int]:
-    """What a thread that was stopped just then takes for the answer of its system call, and the thread that it made."""
+    """The answer of its system call as a thread has it that was stopped just then, and the thread that it made."""
     makers: list[int] = []
     assert wait_for(lambda: (maker := stopped_maker(tree)) and not makers.append(maker))
     made = ptrace.event_message(makers[0])

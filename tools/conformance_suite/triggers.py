@@ -28,7 +28,7 @@ class Trigger:
 
 
 def triggers(root: Path) -> Iterator[Trigger]:
-    """Those of one source file. The suite's own libraries, which some others need, are not built."""
+    """The programs of one source file each. The suite's own libraries, which some others need, are not built."""
     given: dict[tuple[str, str], tuple[str, ...]] = {}
     for name, what, words in _FLAGS.findall((root / _PLACE / "Build").read_text()):
         given[name, what] = tuple(words.split())
