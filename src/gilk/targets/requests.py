@@ -72,7 +72,7 @@ class Requests(ABC):
         """Follow what the process begins, and tell of it on this line (tree_client.py)."""
         self.ask("follow", fds=(line,))
 
-    # What is mapped there.
+    # Its mappings.
 
     def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]:
         """File descriptors of code and data."""
@@ -100,7 +100,7 @@ class Requests(ABC):
     def map_advice(self, blocks: int) -> int:
         return cast(int, self.ask("map_advice", blocks))
 
-    # What is read and written there.
+    # Its memory and threads.
 
     def poke(self, address: int, data: bytes) -> None:
         self.ask("poke", address, data)

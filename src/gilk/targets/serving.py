@@ -112,7 +112,7 @@ class Serving:
         server = Server(line, self._tree, self._follow)
         error = self._why_not(server, pid)
         with contextlib.suppress(wire.ChannelClosed):  # it is heard of when the line is listened to
-            wire.send(line, (error is None, error))
+            wire.send(line, error)
         if error is None:
             self._servers.append(server)
         else:

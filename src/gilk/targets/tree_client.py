@@ -109,10 +109,10 @@ class TreeClient:
 def _accepted(channel: socket.socket) -> None:
     """Raises TargetError: why not."""
     try:
-        good, error = wire.receive(channel)[0]
+        error = wire.receive(channel)[0]
     except (wire.ChannelClosed, TimeoutError):
         raise _gone() from None
-    if not good:
+    if error is not None:
         raise error
 
 
