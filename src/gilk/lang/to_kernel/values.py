@@ -286,6 +286,9 @@ def _call(p: Printing, node: ir.Call) -> None:
         p.normalise(node.type)
     elif node.name in _ASKED:
         p.code.call(node.name)
+    elif node.name == "speculation":
+        p.code.call("speculation")
+        p.normalise(node.type)
     elif node.name == "copyin":
         data.copyin(p, node, value)
     else:
