@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gilk.errors import UsageError
+from gilk.errors import TargetError, UsageError
+from gilk.targets.kernel.d_messages import DriverProgram
+from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.target import KernelTarget
+from tests.kernel.driver.driving import Guest
 from tests.kernel.session.d_programs import ran
 
 pytestmark = pytest.mark.xdist_group("lab")
@@ -73,6 +76,12 @@ def test_records_that_a_speculation_has_no_room_for_are_counted_and_told(kernel:
     assert done.lines == [str(number) for number in NUMBERS[:fit]]
     assert sum(int(line.split()[1]) for line in done.errors.splitlines()) == TIMES - fit
     assert "speculative drop" in done.errors
+
+
+def test_nothing_is_settled_where_there_is_no_program(kernel: KernelTarget, guest: Guest) -> None:
+    with pytest.raises(TargetError):
+        DriverProgram(Driver(guest.link)).settle()
+    guest.link.close_driver()
 
 
 def test_more_speculations_than_there_may_be_are_refused(kernel: KernelTarget) -> None:

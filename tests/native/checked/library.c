@@ -54,6 +54,12 @@ static inline u64 ilk_d_task_number(u64 which)
 	return 0;
 }
 
+/* Its ancestors are not looked for. */
+static inline bool ilk_d_is_progeny(u64 process)
+{
+	return process == (u64)getpid();
+}
+
 /* A stack of three. */
 static u32 ilk_d_stack(const void *regs, u64 *to, u32 most)
 {

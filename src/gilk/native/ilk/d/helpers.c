@@ -86,6 +86,11 @@ HELPER(identity)
 	return a < ILK_D_IDENTITIES ? ilk_d_task_number(a) : 0;
 }
 
+HELPER(progenyof)
+{
+	return ilk_d_is_progeny(a);
+}
+
 HELPER(execname)
 {
 	char *to = at(run_of(frame), a, b);
