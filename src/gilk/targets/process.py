@@ -144,6 +144,7 @@ class Process:
         self.files = Files(pid)
         self._analyses: dict[Path, Analysis] = {}
         self._held = launched
+        self._program = _pidfd(pid) if launched else -1  # for it, and for no other that gets its number afterwards
         self._copies: tuple[Copy, ...] = ()
         self.meeting = Meeting()  # who lets others have a part in its session replaces it
 
@@ -247,15 +248,23 @@ class Process:
     def wait(self, block: bool = False) -> ProcessEnd | None:
         return self.keeper.wait(block)
 
-    def close(self) -> bool:
-        """Undo everything and let go; whether all code is what it was."""
+    def close(self, kill: bool = False) -> bool:
+        """Undo everything and let go; whether all code is what it was. ``kill``: a launched program ends with it."""
         try:
             restored = self.keeper.close()
         finally:
             self.keeper.leave()
+            self._end_launched(kill)
             self.meeting.close()
             self.files.close()
         return restored
+
+    def _end_launched(self, kill: bool) -> None:
+        if self._program >= 0:
+            with contextlib.suppress(ProcessLookupError):  # it has ended
+                signal.pidfd_send_signal(self._program, signal.SIGKILL if kill else 0)
+            os.close(self._program)
+            self._program = -1
 
     def loaded(self) -> tuple[Loaded, ...]:
         """The images mapped now, main program first. Files that are not ELF are left out."""
@@ -275,6 +284,14 @@ class Process:
     def image(self, path: Path) -> Image:
         """Raises ImageError."""
         return self.files.image(path)
+
+
+def _pidfd(pid: int) -> int:
+    """A descriptor that means this process for ever (pidfd_open(2)); -1 when it has gone, or none can be had."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return -1
 
 
 def _settled(pid: int) -> tuple[Mapping, ...]:

@@ -208,14 +208,14 @@ def _macros(asked: Asked, options: Options, target: int) -> Macros:
 
 
 def let_go(consumer: Consumer) -> None:
-    """Let go of the consumer's process, whatever has happened: it is what it was, and a launched one that has not begun
-    never does."""
+    """Let go of the consumer's process, whatever has happened: it is what it was. A launched one ends, as DTrace has it
+    (PS_RELEASE_KILL in its libproc); when it has not begun, it never does."""
     if consumer.machine is not None:
         consumer.machine.close()
     if consumer.process is not None:
         consumer.process.kill_unstarted()
         try:
-            consumer.process.close()
+            consumer.process.close(kill=True)
         except GilkError:
             consumer.process.keeper.leave()
         consumer.process.meeting.close()
