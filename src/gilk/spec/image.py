@@ -19,8 +19,8 @@ def matches(pattern: str, path: str, soname: str = "", main: bool = False, link:
 
     A pattern with a slash is matched with the whole path, as the process has it. Any other is matched with the file's
     name and with ``soname`` ('' where the image has none), each of them also without its version: ``libc`` names
-    libc.so.6 and libc-2.36.so, ``libc.so`` the former, ``python3`` names python3.11. ``main``: the image is the program itself. ``link``: the
-    name of the link by which it was executed, one of its names then.
+    libc.so.6 and libc-2.36.so, ``libc.so`` the former, ``python3`` names python3.11. ``main``: the image is the program
+    itself. ``link``: the name of the link by which it was executed, one of its names then.
     """
     if "/" in pattern:
         return fnmatch.fnmatchcase(_FOREIGN_ROOT.sub("", path, count=1), pattern)
