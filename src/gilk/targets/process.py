@@ -309,7 +309,7 @@ def _code(maps: tuple[Mapping, ...]) -> list[Mapping]:
 
 
 def attach(pid: int) -> Process:
-    """Raises TargetError `no-such-process`, `no-permission`, `already-traced`, `wrong-architecture`."""
+    """Raises TargetError `no-such-process`, `own-process`, `no-permission`, `already-traced`, `wrong-architecture`."""
     return Process(keeper_of(pid), pid, launched=False)
 
 
@@ -317,6 +317,8 @@ def keeper_of(pid: int) -> KeeperClient:
     """Raises as attach()."""
     if not Path(f"/proc/{pid}").is_dir():
         raise TargetError("no-such-process", f"there is no process {pid}")
+    if Path(f"/proc/self/task/{pid}").exists():
+        raise TargetError("own-process", f"process {pid} is gilk itself", "run gilk in another process")
     keeper = KeeperClient()
     try:
         keeper.attach(pid)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from gilk.engines.dtrace.compiled import ProgramText
 from gilk.engines.dtrace.consumer import Consumer
+from gilk.engines.dtrace.meant import process_meant
 from gilk.errors import GilkError, UsageError
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import BadOption, Options
@@ -86,7 +87,7 @@ def prepare(asked: Asked) -> Consumer:
                 options.set("evaltime", found[1])
     if asked.machine:
         return _prepare_there(asked, options, texts)
-    process = _process(asked, options.text("evaltime"))
+    process = _process(_with_process(asked, options, texts), options.text("evaltime"))
     target = 0 if process is None else process.pid
     return Consumer(texts, _macros(asked, options, target), options, process, asked.libraries)
 
@@ -177,6 +178,15 @@ def _preprocessed(name: str, content: bytes, how: Preprocess) -> bytes:
     if how.tells_includes:
         sys.stderr.write(done.stderr.decode(errors="replace"))
     return done.stdout
+
+
+def _with_process(asked: Asked, options: Options, texts: list[ProgramText]) -> Asked:
+    """Where neither -p nor -c says which process is traced, descriptions may."""
+    if asked.pid is not None or asked.command:
+        return asked
+    libdir = options.text("libdir")
+    directories = (*asked.libraries, *([libdir] if libdir else []))
+    return replace(asked, pid=process_meant(texts, _macros(asked, options, 0), options, directories))
 
 
 def _process(asked: Asked, evaltime: str) -> Process | None:
