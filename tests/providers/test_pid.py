@@ -46,7 +46,7 @@ def test_an_instruction_by_its_address_fires_as_by_its_offset() -> None:
     program = build("hot8", "nopie")  # is where its file says
     symbols = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
     (start,) = [line.split()[0].lstrip("0") for line in symbols.splitlines() if line.endswith(" hot")]
-    text = f"pid$target::-:{start} {{ @[probefunc] = count(); }} pid$target:a.out:hot:entry {{ @[probefunc] = count(); }}"
+    text = f"pid$target::-:{start}, pid$target:a.out:hot:entry {{ @[probefunc] = count(); }}"
     done = traced(text, program, "loop", "1")
     assert done.numbers()["-"] == done.numbers()["hot"] > 0
     assert (done.refused, done.restored) == ({}, True)

@@ -164,9 +164,11 @@ def _reason(description: Description, process: Target | None, kernel: HasKernel 
         return "only dtrace's own probes have numbers beforehand, others as they are enabled: say their names"
     if provider in _OF_THE_KERNEL:
         return "it is about a kernel, which takes --on"
-    if process is None:
+    if process is None and provider != "pid0":
         known = provider and provider.rstrip("0123456789") in IN_PROCESS.values()
         return "that takes a process, by -p or -c" if known else ""
+    if process is None:
+        return ""
     if provider.startswith("pid"):
         if provider[3:].isdigit() and int(provider[3:]) not in (0, process.pid):
             return f"process {process.pid} is traced, and no other"
