@@ -4,7 +4,9 @@
  * itself, and data put where records and keys want them.
  *
  * Ownership: the environment is the consumer's; it lies at the start of the
- * globals, and is written before the first clause runs.
+ * globals, or where several processes have one memory (D_ENVIRONMENT, bytes
+ * from there) in memory of the one process, and is written before the first
+ * clause runs there.
  */
 #ifndef GILK_D_PROGRAM_H
 #define GILK_D_PROGRAM_H
@@ -56,7 +58,7 @@ struct gd_environment {
 	gd_u32 gid;
 	gd_u32 euid;
 	gd_u32 egid;
-	gd_u32 reserved;
+	gd_u32 program; /* its number, where there are several */
 	char execname[64];
 	char root[256];
 	/* Of the process, and of the client: itself, its parent and so on, until 0; of many, the nearest and the last. */
@@ -65,7 +67,21 @@ struct gd_environment {
 
 static inline const struct gd_environment *gd_environment(struct gd_context *c)
 {
+#ifdef D_ENVIRONMENT
+	return (const struct gd_environment *)(c->memory + D_ENVIRONMENT);
+#else
 	return (const struct gd_environment *)(c->memory + c->layout->globals);
+#endif
+}
+
+/* What the consumer finds names by: the process, in the upper half the program that it runs. */
+static inline gd_u64 gd_whose(struct gd_context *c)
+{
+#ifdef D_ENVIRONMENT
+	return (gd_u64)gd_environment(c)->program << 32 | c->event->pid;
+#else
+	return c->event->pid;
+#endif
 }
 
 static inline gd_u64 gd_since(struct gd_context *c, gd_u64 tsc)
@@ -249,7 +265,7 @@ static inline gd_s32 gd_is_set(const char *text)
 static inline void gd_put_symbol(struct gd_context *c, gd_u64 *to, gd_u64 words, gd_u64 address)
 {
 	if (words > 1)
-		*to++ = c->event->pid;
+		*to++ = gd_whose(c);
 	*to = address;
 }
 
