@@ -140,7 +140,7 @@ def is_sealed(fd: int, size: int) -> bool:
         if _seals(fd) != _SEALS or _mount(fd) != _mount_of_memory():
             return False
         return fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDWR and os.fstat(fd).st_size == size
-    except OSError:
+    except (OSError, ValueError):  # it is no descriptor
         return False
 
 

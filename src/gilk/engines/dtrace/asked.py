@@ -88,10 +88,10 @@ def prepare(asked: Asked) -> Consumer:
             with suppress(BadOption):  # which is told with its line, when the program is compiled
                 options.set("evaltime", found[1])
     asked = _placed(asked, options, texts)
-    if asked.machine:
-        return _prepare_there(asked, options, texts)
     if asked.follow:
         return _prepare_tree(asked, options, texts)
+    if asked.machine:
+        return _prepare_there(asked, options, texts)
     process = _process(asked, options.text("evaltime"))
     target = 0 if process is None else process.pid
     return Consumer(texts, _macros(asked, options, target), options, process, asked.libraries)

@@ -59,8 +59,8 @@ class ProcessPart(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class InsideLayout:
-    """Places in the process, in bytes from the session's control page: of the program's memory, of the notes of threads, and
-    of the environment, where that is not in the program's memory."""
+    """Places in the process, in bytes from the session's control page: of the program's memory, of the notes of
+    threads, and of the environment, where that is not in the program's memory."""
 
     memory: int
     notes: int

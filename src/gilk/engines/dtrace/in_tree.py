@@ -22,7 +22,7 @@ _UNKNOWN = (1 << 32) - 1  # a block that no thread has: it is not known who is i
 
 
 @dataclass(frozen=True, slots=True)
-class Common:
+class SealedMemory:
     """Memory of ours that all processes have: ``size`` bytes, which nobody can make fewer."""
 
     descriptor: int
@@ -33,7 +33,7 @@ class TreePart(InProcess):
     """The program in one of the processes. Its environment is in memory that this process alone has."""
 
     def __init__(
-        self, process: Target, join: Joining, common: Common, made: TranslationUnit, enabled: Enabled,
+        self, process: Target, join: Joining, common: SealedMemory, made: TranslationUnit, enabled: Enabled,
         environment: bytes,
     ) -> None:  # fmt: skip
         """``environment``: what clauses know of the process. Raises TargetError."""
@@ -61,7 +61,7 @@ class InTree:
 
     def __init__(self, size: int) -> None:
         """Raises OSError when it is more than there can be."""
-        self.common = Common(sealed(f"gilk-memory-d-{os.getpid()}", size), size)
+        self.common = SealedMemory(sealed(f"gilk-memory-d-{os.getpid()}", size), size)
         self.memory = memoryview(mmap.mmap(self.common.descriptor, size))
         self._parts: dict[int, TreePart] = {}  # by the program's number in the tree
         self.notes: list[str] = []
@@ -93,7 +93,7 @@ class InTree:
         found = set(self._closed())
         if self.common.descriptor >= 0:
             os.close(self.common.descriptor)
-            self.common = Common(-1, self.common.size)
+            self.common = SealedMemory(-1, self.common.size)
         return False if False in found else None if None in found else True
 
     def _closed(self) -> Iterator[bool | None]:

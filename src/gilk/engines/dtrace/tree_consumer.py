@@ -32,8 +32,8 @@ _NAMED = 5
 
 
 @dataclass
-class Followed:
-    """What became of the programs: how many there were, in how many there are probes, and why not in others."""
+class TreeReport:
+    """The fate of the programs: how many there were, how many of them have probes, and why others have not."""
 
     programs: int = 1
     probed: int = 0
@@ -56,7 +56,7 @@ class TreeConsumer(Consumer):
     tracing: TreeEngine = field(init=False)
     _tree: TreeClient | None = None
     _as_asked: Options = field(init=False)  # before pragmas, and before setopt()
-    _told: Followed = field(default_factory=Followed)
+    _told: TreeReport = field(default_factory=TreeReport)
     _processes: dict[int, Process] = field(default_factory=dict)  # by the number of the program
     _unmatched: set[Description] = field(default_factory=set)  # descriptions that no program had anything of yet
 
@@ -138,14 +138,19 @@ class TreeConsumer(Consumer):
         named = Renamed(first, process.pid)
         enabled = enable(compiled.program, process, zero=True, known=self.enabled, renamed=named)
         self._unmatched.intersection_update(enabled.unmatched)
-        if not enabled.in_process:
+        if not enabled.in_process and not self._samples:
             return False
         self.tracing.note(number, process)
         refused = self.tracing.add(number, process, partial(joined, process), compiled.program, enabled)
         for probe, why in refused:
             self._refuse(path, f"{probe}: {why}")
-        self._told.probed += 1
+        self._told.probed += bool(enabled.in_process)
         return True
+
+    @property
+    def _samples(self) -> bool:
+        """Whether probes by the clock fire for what threads do, in any program."""
+        return any(tick.samples for _, tick in self.enabled.ticks)
 
     def _refuse(self, path: str, why: str) -> None:
         self._told.refused.setdefault(why, []).append(path.rpartition("/")[2])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A D program at work in a process and in all that it begins: BEGIN and END fire once, and there is one of everything."""
+"""A D program at work in a process and in all that it begins: there is one BEGIN, one END, and one of each variable."""
 
 from __future__ import annotations
 

@@ -178,11 +178,9 @@ class Broker:
         match words.get("do"):
             case "hello" if not connection.known:
                 self._meet(connection, message)
-            case "memory" if connection.known:
+            case "memory" | "common" if connection.known:
                 connection.takes_part = True
-                connection.answer(*state.have_memory(self._opened(), words))
-            case "common" if connection.known:
-                connection.answer(state.have_common(self._opened(), words, message.fd))
+                connection.answer(*state.have(self._opened(), words, message.fd))
             case "insert" if connection.known:
                 connection.answer(state.insert(self._opened(), words, message.content))
             case "region" if connection.known:

@@ -40,7 +40,14 @@ class ClientState:
         self._listening: list[Raised] = []
         self._following: Following | None = None
 
-    def have_memory(self, session: SharedSession, words: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    def have(self, session: SharedSession, words: dict[str, Any], fd: int) -> tuple[dict[str, Any], int]:
+        """Give the client memory, or map what it has brought; the answer, and a file. Raises ProtocolError,
+        TargetError."""
+        if words["do"] == "common":
+            return self._have_common(session, words, fd), -1
+        return self._have_memory(session, words)
+
+    def _have_memory(self, session: SharedSession, words: dict[str, Any]) -> tuple[dict[str, Any], int]:
         """Give the client memory; returns its offset from the beginning of the shared data, and its file.
 
         Unused memory may be exchanged for less. Raises ProtocolError, TargetError.
@@ -53,7 +60,7 @@ class ClientState:
         self._memory = address, size
         return {"offset": address - session.data_address, "address": address}, fd
 
-    def have_common(self, session: SharedSession, words: dict[str, Any], fd: int) -> dict[str, Any]:
+    def _have_common(self, session: SharedSession, words: dict[str, Any], fd: int) -> dict[str, Any]:
         """Map memory that the client has brought; its offset from the beginning of the shared data. Nobody can take a
         page of it away under the process's feet: that is proven first. Raises ProtocolError, TargetError."""
         size = number(words.get("size"), 1, MOST_MEMORY)
