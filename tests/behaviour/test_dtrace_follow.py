@@ -105,13 +105,15 @@ def test_ways_to_begin(name: str, arguments: tuple[str, ...], hits: int, program
 
 
 def test_exit_from_any_of_them_ends_it_for_all(tmp_path: Path) -> None:
-    """A child counts to five, and the whole tree goes on without probes."""
+    """A child counts to five. The command ends with the session; what it has begun goes on without probes."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     program = compile_text(tmp_path, "child", CHILD, "-O1", "-w")
-    line = f"echo $$ > pid; for i in 1 2 3 4 5 6 7 8 9; do {program}; done; read x < {fifo}; {program}; echo over"
+    (tmp_path / "script").write_text(
+        f"echo $$ > pid; for i in 1 2 3 4 5 6 7 8 9; do {program}; done; read x < {fifo}; {program}; echo over\n"
+    )
     words = ["-n", 'pid$target:child:tick:entry /++n == 5/ { printf("%s\\n", execname); exit(7); }']
-    command = [sys.executable, "-m", "gilk", "dtrace", "--follow", "-q", *words, "-c", of_shell(line)]
+    command = [sys.executable, "-m", "gilk", "dtrace", "--follow", "-q", *words, "-c", of_shell("sh script; true")]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, env={**os.environ, **ENVIRONMENT}) as client:
         assert client.stdout and client.stdout.readline() == b"child\n"
         assert client.wait() == 7
