@@ -182,14 +182,36 @@ def test_addresses_have_the_names_of_their_programs(tmp_path: Path) -> None:
     assert {"first`tick 1", "second`tock 1"} <= set(said)
 
 
+STACKED = """
+__attribute__((noipa)) void tick(void) { __asm__ volatile("nop; nop; nop; nop; nop; nop"); }
+__attribute__((noipa)) void %s(void) { tick(); __asm__ volatile(""); }
+int main(void) { %s(); return 0; }
+"""
+
+
+def test_stacks_of_each_program(tmp_path: Path) -> None:
+    """Both have no frame pointers, and their tables are their own; each is a program of its own to a running shell."""
+    flags = ("-O1", "-w", "-fomit-frame-pointer")
+    red, blue = (compile_text(tmp_path, name, STACKED % (name, name), *flags) for name in ("red", "blue"))
+    program = 'pid$target:red:tick:entry, pid$target:blue:tick:entry { @[execname, ustack(3), ucaller != 0] = count(); }'
+    said = dtrace(program, of_shell(f"{red}; {blue}; {red} & {blue} & wait"))
+    rows = "\n".join(line.strip() for line in said)
+    for name in ("red", "blue"):
+        frames = rf"{name}`tick\n{name}`{name}\+0x\w+\n{name}`main\+0x\w+\n"
+        counts = re.findall(rf"^{name}\n{frames}(.*)$", rows, re.MULTILINE)
+        assert sum(int(count.split()[-1]) for count in counts) == 2, rows
+
+
 def test_samples_of_all_processes() -> None:
-    """Two processes that do nothing but run, and one that waits for them."""
-    spin = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"
-    line = f"sh -c '{spin}' & dash -c '{spin}' & wait"
-    program = 'profile-97 { @[execname, pid != $target] = count(); } END { printa("%s %d %@d\\n", @); }'
-    said = dtrace(program, of_shell(line))
-    found = {tuple(line.split()[:2]): int(line.split()[2]) for line in said if re.fullmatch(r"\w+ [01] \d+", line)}
-    assert found["sh", "1"] > 10 and found["dash", "1"] > 10 and "dtrace: followed 3 programs, 0 with probes" in said
+    """Two processes run until each was seen five times, and one waits for them."""
+    program = """
+        profile-97 /execname == "sh" && pid != $target/ { sh++; }
+        profile-97 /execname == "dash"/ { dash++; }
+        profile-97 /sh >= 5 && dash >= 5/ { exit(6); }
+    """
+    spin = '"while kill -0 $$ 2> /dev/null; do :; done"'
+    said = dtrace(program, of_shell(f"sh -c {spin} & dash -c {spin} & wait"), status=6)
+    assert said == ["dtrace: followed 3 programs, 0 with probes"]
 
 
 def test_what_a_program_has_that_comes_later(tmp_path: Path) -> None:
@@ -208,7 +230,7 @@ def test_descriptions_that_nothing_matches() -> None:
 
 
 @pytest.mark.parametrize("words", [
-    ("-c", "true", "-n", "pid$target:libc.so.6:malloc:entry { @[ustack()] = count(); }"),
+    ("-c", "true", "-n", "profile-97 { @[ustack()] = count(); }"),  # its tables are in the processes
     ("--on", "lab", "-c", "true", "-n", "BEGIN"),
     ("-n", "BEGIN { exit(0); }"),
 ])  # fmt: skip

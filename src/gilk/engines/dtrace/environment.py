@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""struct gd_environment (native/runtime/d/program.h): what clauses know of the time and of the process."""
+"""struct gd_environment (native/runtime/d/environment.h): what clauses know of the time and of the process."""
 
 from __future__ import annotations
 

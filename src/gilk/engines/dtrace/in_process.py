@@ -60,16 +60,22 @@ class ProcessPart(Protocol):
 @dataclass(frozen=True, slots=True)
 class InsideLayout:
     """Places in the process, in bytes from the session's control page: of the program's memory, of the notes of
-    threads, and of the environment, where that is not in the program's memory."""
+    threads; and of the environment and the unwind tables, which have a size, where these are not in the program's
+    memory."""
 
     memory: int
     notes: int
     environment: int | None = None
+    unwind: int = 0
+    unwind_size: int = 0
 
     @property
     def flags(self) -> tuple[str, ...]:
         """The compiler's."""
-        return () if self.environment is None else (f"-DD_ENVIRONMENT={self.environment - self.memory}L",)
+        if self.environment is None:
+            return ()
+        tables = f"-DD_UNWIND={self.unwind - self.memory}L", f"-DD_UNWIND_SIZE={self.unwind_size}UL"
+        return f"-DD_ENVIRONMENT={self.environment - self.memory}L", *tables
 
 
 #: Has a part, with memory of so many bytes. Raises TargetError, and OSError when it is more than there can be.

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from gilk.engines.dtrace.enabling import Enabled
 from gilk.engines.dtrace.in_process import InProcess, InsideLayout, Joining
+from gilk.engines.dtrace.unwinding import Unwinding
 from gilk.errors import TargetError
 from gilk.lang.d.probes import DProbe
 from gilk.lang.d.unit import GLOBALS_START, TranslationUnit
@@ -16,8 +17,10 @@ from gilk.lang.to_c.sites import NOTES
 from gilk.session.broker.messages import THREADS
 from gilk.targets.base import Target
 from gilk.targets.shared_memory import sealed
+from gilk.trace.d.layout import pages
 from gilk.values import dataclass
 
+_TABLES_AT = pages(GLOBALS_START + THREADS * NOTES)
 _UNKNOWN = (1 << 32) - 1  # a block that no thread has: it is not known who is inside
 
 
@@ -30,13 +33,16 @@ class SealedMemory:
 
 
 class TreePart(InProcess):
-    """The program in one of the processes. Its environment is in memory that this process alone has."""
+    """The program in one of the processes. Its environment, and tables for stacks, are in memory of it alone."""
 
     def __init__(
         self, process: Target, join: Joining, common: SealedMemory, made: TranslationUnit, enabled: Enabled,
-        environment: bytes,
+        environment: bytes, unwinding: Unwinding | None,
     ) -> None:  # fmt: skip
-        """``environment``: what clauses know of the process. Raises TargetError."""
+        """``environment``: what clauses know of the process. ``unwinding``: if they look at stacks. Raises
+        TargetError."""
+        self._tables = pages(unwinding.room) if unwinding is not None else 0
+        self.unwinding = unwinding
         super().__init__(process, join, common.size, made, enabled, enabled.groups())
         self.process, self.environment = process, environment.ljust(GLOBALS_START, b"\0")
         try:
@@ -44,16 +50,19 @@ class TreePart(InProcess):
         except BaseException:
             self.close()
             raise
-        self.memory[:GLOBALS_START] = self.environment
+        own = memoryview(self._client.memory)
+        own[:GLOBALS_START] = self.environment
+        if unwinding is not None:
+            unwinding.place(own[_TABLES_AT : _TABLES_AT + self._tables])
 
     @property
     def _room(self) -> int:
-        return GLOBALS_START + THREADS * NOTES
+        return _TABLES_AT + self._tables
 
     @property
     def _layout(self) -> InsideLayout:
         own = self._client.offset
-        return InsideLayout(self._at, own + GLOBALS_START, own)
+        return InsideLayout(self._at, own + GLOBALS_START, own, own + _TABLES_AT, self._tables)
 
 
 class InTree:
@@ -67,16 +76,16 @@ class InTree:
         self.notes: list[str] = []
 
     @property
-    def parts(self) -> list[TreePart]:
-        """The program in those processes that it is in now."""
-        return list(self._parts.values())
+    def parts(self) -> dict[int, TreePart]:
+        """The program in those processes that it is in now, by number."""
+        return dict(self._parts)
 
     def add(self, number: int, part: TreePart) -> None:
         self._parts[number] = part
 
     def insert(self, marked: bool) -> list[tuple[DProbe, str]]:
         """Put in all probes of the parts that there are."""
-        return [refused for part in self.parts for refused in part.insert(marked)]
+        return [refused for part in self._parts.values() for refused in part.insert(marked)]
 
     def inside(self) -> set[int]:
         """Threads that run clauses just now, in any of the processes. One that has gone has none."""

@@ -78,7 +78,7 @@ class Engine:
     ) -> None:
         target = None if process is None else process[0]
         self.program, self.enabled, self._options = program, enabled, options
-        self._unwinding = _unwinding(target) if target is not None and program.stacks else None
+        self._unwinding = self._look_at(target) if target is not None and program.stacks else None
         unwind = self._unwinding.room if self._unwinding is not None else 0
         layout = sizes(program, options, os.cpu_count() or 1, unwind).layout()
         self._groups = enabled.groups()
@@ -108,6 +108,12 @@ class Engine:
     def _unit(self, program: tree.Program, enabled: Enabled) -> TranslationUnit:
         error = tuple(enabled.clauses.get(own.ERROR.number, ()))
         return unit(program, self._fields, enabled.groups(), enabled.names(), error)
+
+    def _look_at(self, process: Target) -> Unwinding | None:
+        """What is known of the stacks of the process."""
+        from gilk.engines.dtrace.unwinding import Unwinding  # here: as below
+
+        return Unwinding(process)
 
     def _enter(self, process: Target, join: Joining, size: int, made: TranslationUnit) -> InProcess | InTree:
         """The part in the process. Modules that put probes into processes take half a second to import, and programs
@@ -307,12 +313,6 @@ class Engine:
 
     def close(self) -> None:
         """Let go of what is left when all is read."""
-
-
-def _unwinding(process: Target) -> Unwinding:
-    from gilk.engines.dtrace.unwinding import Unwinding  # here: as for `_enter`
-
-    return Unwinding(process)
 
 
 def sizes(program: tree.Program, options: Options, processors: int, unwind: int = 0, scratches: int = 256) -> Sizes:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -10,14 +11,16 @@ from gilk.engines.dtrace import sampling
 from gilk.engines.dtrace.enabling import Enabled
 from gilk.engines.dtrace.environment import environment
 from gilk.engines.dtrace.in_process import Joining
-from gilk.engines.dtrace.in_tree import InTree, TreePart
+from gilk.engines.dtrace.in_tree import InTree, SealedMemory, TreePart
 from gilk.engines.dtrace.symbols import SymbolNames
 from gilk.engines.dtrace.tracing import Engine
+from gilk.engines.dtrace.unwinding import Unwinding
 from gilk.errors import GilkError, UsageError
 from gilk.lang.d import tree
 from gilk.lang.d.options import Options
 from gilk.lang.d.probes import DProbe
 from gilk.lang.d.unit import GLOBALS_START, TranslationUnit
+from gilk.lang.runtime import Does
 from gilk.lang.to_c.functions import RecordPart
 from gilk.lang.types import size_of
 from gilk.values import dataclass
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from gilk.targets.files import Files
     from gilk.targets.process import Process
 
-_PROGRAM = 32  # the upper half of a word is the number of the program (native/runtime/d/program.h)
+_PROGRAM = 32  # the upper half of a word is the number of the program (native/runtime/d/environment.h)
 _HINT = "trace its programs one by one, without --follow"
 
 
@@ -43,20 +46,42 @@ class TreeEngine(Engine):
         self, program: tree.Program, enabled: Enabled, options: Options, process: tuple[Target, Joining]
     ) -> None:
         """Raises UsageError `cannot-follow`, TargetError."""
-        if program.stacks:
-            raise UsageError("cannot-follow", "ustack() and jstack() are about one process: --follow is not", _HINT)
         self.processes = self._names = TreeNames()
         super().__init__(program, enabled, options, process)
         self._shape = _shape(program, tuple(self._parts.values()))
 
+    def _look_at(self, process: Target) -> None:
+        """Each part has the tables of its own process."""
+
     def _enter(self, process: Target, join: Joining, size: int, made: TranslationUnit) -> InTree:
+        self._check_samples(made)
         inside = InTree(size)
         try:
-            inside.add(0, TreePart(process, join, inside.common, made, self.enabled, environment(self._clock, process)))
+            inside.add(0, self._part(0, process, join, inside.common, made, self.enabled))
         except BaseException:
             inside.close()
             raise
         return inside
+
+    def _check_samples(self, made: TranslationUnit) -> None:
+        """Samples are looked at here, where there are the tables of no process."""
+        for probe, tick in self.enabled.ticks:
+            if tick.samples and any(made.needs[n].does & Does.WALKS for n in self.enabled.clauses[probe.number]):
+                raise UsageError("cannot-follow", f"with --follow, stacks cannot be had at {probe.name}", _HINT)
+
+    def _part(
+        self, number: int, process: Target, join: Joining, common: SealedMemory, made: TranslationUnit,
+        enabled: Enabled,
+    ) -> TreePart:  # fmt: skip
+        unwinding = Unwinding(process) if self.program.stacks else None
+        return TreePart(process, join, common, made, enabled, environment(self._clock, process, number), unwinding)
+
+    def follow(self) -> bool:
+        """Keep up with what the processes map, for the sake of stacks."""
+        for number, part in self._inside.parts.items():
+            if part.unwinding is not None and part.unwinding.follow():
+                self._names.look(number)
+        return False
 
     def note(self, number: int, process: Process) -> None:
         """Addresses of this program have names from now on."""
@@ -73,8 +98,7 @@ class TreeEngine(Engine):
         if _shape(program, made.parts) != self._shape:
             what = "types that the D program uses are others here than in the first program"
             raise UsageError("cannot-follow", what, _HINT)
-        about = environment(self._clock, process, number)
-        part = TreePart(process, join, self._inside.common, made, enabled, about)
+        part = self._part(number, process, join, self._inside.common, made, enabled)
         self._inside.add(number, part)
         try:
             return part.insert(self._is_keyed)
@@ -84,6 +108,7 @@ class TreeEngine(Engine):
 
     def forget(self, number: int) -> None:
         """Nobody runs this program any more."""
+        self._names.settle(number)
         self._inside.forget(number)
 
     def _sample(self, probe: DProbe) -> None:
@@ -91,7 +116,7 @@ class TreeEngine(Engine):
         assert self._native is not None
         group = self._groups.index(tuple(self.enabled.clauses[probe.number]))
         here = bytes(self.memory.globals()[:GLOBALS_START])
-        for part in self._inside.parts:
+        for part in self._inside.parts.values():
             self.memory.globals()[:GLOBALS_START] = part.environment  # only what runs here looks there
             with suppress(GilkError):  # it may have ended
                 for event in sampling.events(part.process, probe, stacks=False):
@@ -105,25 +130,36 @@ class TreeNames:
 
     def __init__(self) -> None:
         self._names: dict[int, SymbolNames] = {}
+        self._mapped: dict[int, _Mapped] = {}  # of those that run
         self._none = SymbolNames(None)
 
     def note(self, number: int, process: Process) -> None:
-        self._names[number] = SymbolNames(_Mapped(process.files, process.loaded()))
+        self._mapped[number] = _Mapped(process.files, process.loaded)
+        self._names[number] = SymbolNames(self._mapped[number])
+
+    def look(self, number: int) -> None:
+        """It has mapped something else."""
+        self._names[number].look()
+
+    def settle(self, number: int) -> None:
+        """It runs no more: what is known of it stays, and it is not asked again."""
+        if (mapped := self._mapped.pop(number, None)) is not None:
+            mapped.ask = tuple
 
     def of(self, process: int) -> SymbolNames:
         """The names of one program, by the word that a record or a key tells of it with."""
         return self._names.get(process >> _PROGRAM, self._none)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Mapped:
-    """A program as it was when it began."""
+    """The images of a program. ``ask``: what it has mapped now."""
 
     files: Files
-    mapped: tuple[Loaded, ...]
+    ask: Callable[[], tuple[Loaded, ...]]
 
     def loaded(self) -> tuple[Loaded, ...]:
-        return self.mapped
+        return self.ask()
 
     def image(self, path: Path) -> Image:
         return self.files.image(path)
