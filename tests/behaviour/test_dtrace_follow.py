@@ -300,3 +300,18 @@ def test_each_process_of_a_build_with_a_compiler_counts_for_itself(tmp_path: Pat
     assert own == counted and len(own) > 15, (own ^ counted, said)
     assert (tmp_path / "prog").is_file()
     assert f"all {sum(int(line.split()[-1]) for line in own)}" in said
+
+
+def test_buffers_that_are_too_large_for_any_machine() -> None:
+    done = run_gilk("dtrace", "--follow", "-b", "1t", "-x", "bufresize=manual", "-n", "BEGIN { exit(0); }", "-c", "true")
+    assert done.returncode == 1 and "bufsize is more memory than there is" in done.stderr
+
+
+@pytest.mark.skipif(subprocess.run(["unshare", "--pid", "--fork", "true"], check=False, capture_output=True).returncode != 0,
+                    reason="no PID namespace can be made")  # fmt: skip
+def test_a_program_in_a_namespace_of_its_own_runs_on_and_is_named(tmp_path: Path) -> None:
+    child = compile_text(tmp_path, "child", CHILD, "-O1", "-w")
+    said = dtrace('pid$target:child:tick:entry { @ = count(); } END { printa("%@d\\n", @); }',
+                  of_shell(f"unshare --pid --fork {child} && echo ran; {child}"))  # fmt: skip
+    assert {"ran", "1"} <= set(said) and "dtrace: followed 4 programs, 1 with probes" in said, said
+    assert any("not everything is seen in child: it is in a PID namespace" in line for line in said), said

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from gilk.errors import TargetError
 from gilk.lang.d.probes import DProbe
 from gilk.lang.d.unit import GLOBALS_START, TranslationUnit
 from gilk.lang.to_c.sites import NOTES
-from gilk.session.broker.messages import THREADS
+from gilk.session.broker.messages import MOST_MEMORY, THREADS
 from gilk.targets.base import Target
 from gilk.targets.shared_memory import sealed
 from gilk.trace.d.layout import pages
@@ -70,6 +71,8 @@ class InTree:
 
     def __init__(self, size: int) -> None:
         """Raises OSError when it is more than there can be."""
+        if size > MOST_MEMORY:
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
         self.common = SealedMemory(sealed(f"gilk-memory-d-{os.getpid()}", size), size)
         self.memory = memoryview(mmap.mmap(self.common.descriptor, size))
         self._parts: dict[int, TreePart] = {}  # by the program's number in the tree

@@ -110,7 +110,7 @@ class Engine:
         return unit(program, self._fields, enabled.groups(), enabled.names(), error)
 
     def _look_at(self, process: Target) -> Unwinding | None:
-        """What is known of the stacks of the process."""
+        """The tables by which clauses look at its stacks."""
         from gilk.engines.dtrace.unwinding import Unwinding  # here: as below
 
         return Unwinding(process)

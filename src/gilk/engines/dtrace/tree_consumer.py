@@ -28,7 +28,7 @@ from gilk.values import dataclass
 
 #: The errors of a process that has ended: it has done nothing that could have been seen.
 _GONE = frozenset({"no-such-process", "cannot-launch", "keeper-gone"})
-_NAMED = 5
+_NAMED, _REASONS = 5, 10
 
 
 @dataclass
@@ -42,10 +42,13 @@ class TreeReport:
     def remarks(self) -> list[str]:
         what = "program" if self.programs == 1 else "programs"
         said = [f"followed {self.programs} {what}, {self.probed} with probes"]
-        for why, names in self.refused.items():
+        reasons = list(self.refused.items())
+        for why, names in reasons[:_REASONS]:
             distinct = list(dict.fromkeys(names))
             more = f" and {len(distinct) - _NAMED} more" if len(distinct) > _NAMED else ""
             said.append(f"not everything is seen in {', '.join(distinct[:_NAMED])}{more}: {why}")
+        if rest := reasons[_REASONS:]:
+            said.append(f"not everything is seen in {sum(len(names) for _, names in rest)} more, for other reasons")
         return said
 
 
