@@ -315,3 +315,54 @@ def test_a_program_in_a_namespace_of_its_own_runs_on_and_is_named(tmp_path: Path
                   of_shell(f"unshare --pid --fork {child} && echo ran; {child}"))  # fmt: skip
     assert {"ran", "1"} <= set(said) and "dtrace: followed 4 programs, 1 with probes" in said, said
     assert any("not everything is seen in child: it is in a PID namespace" in line for line in said), said
+
+PROGRAMS = """
+#include <sys/wait.h>
+#include <unistd.h>
+%s
+struct shape { %s } here;
+int level = %d;
+__attribute__((noipa)) void tick(struct shape *shape) { __asm__ volatile("" : : "r"(shape) : "memory"); }
+int main(int count, char **words)
+{
+	char *const rest[] = {words[1], words[2], 0};
+	here.red = level + 1;
+	tick(&here);
+	if (count > 1 && !vfork())
+		execv(words[1], rest);
+	while (wait(0) > 0)
+		;
+	return 0;
+}
+"""
+
+
+def three_programs(tmp_path: Path, member: str) -> str:
+    """The command of a program that has another run, and that one a third, which has none of their variables."""
+    made = []
+    for name, before, members, level in (("one", "", "int red;", 3), ("two", "int other[999];", member, 40)):
+        flags = ("-O1", "-w", "-g")
+        made.append(compile_text(tmp_path, name, PROGRAMS % (before, members, level), *flags))
+    return shlex.join([*map(str, made), "/bin/true"])
+
+
+def test_symbols_and_types_are_those_of_each_program(tmp_path: Path) -> None:
+    """One variable lies at two addresses, one member at two offsets; a program without them is named."""
+    program = """
+        pid$target:a.out:tick:entry { @[execname, a.out`level, ((struct shape *)arg0)->red] = count(); }
+        END { printa("%s %d %d %@d\\n", @); }
+    """
+    said = dtrace(program, three_programs(tmp_path, "long before; int red;"))
+    assert {"one 3 4 1", "two 40 41 1"} <= set(said)
+    assert any(line.startswith("dtrace: not everything is seen in true: ") and "level" in line for line in said), said
+
+
+def test_a_program_whose_types_have_other_sizes_is_refused(tmp_path: Path) -> None:
+    program = """
+        pid$target:a.out:tick:entry { kept = *(struct shape *)arg0; @[execname, kept.red] = count(); }
+        END { printa("%s %d %@d\\n", @); }
+    """
+    said = dtrace(program, three_programs(tmp_path, "long before; int red;"))
+    assert "one 4 1" in said and not any(line.startswith("two ") for line in said)
+    why = "types that the D program uses are others here than in the first program"
+    assert f"dtrace: not everything is seen in two: {why}" in said, said
