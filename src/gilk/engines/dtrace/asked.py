@@ -101,7 +101,6 @@ def _prepare_tree(asked: Asked, options: Options, texts: list[ProgramText]) -> C
     """The first process is had as those are that come later: before its constructors run."""
     from gilk.engines.dtrace.tree_consumer import TreeConsumer  # here: few programs are about several processes
 
-    asked = asked if asked.machine else _with_process(asked, options, texts)
     if asked.machine or (asked.pid is None and not asked.command):
         what = "--follow is about the processes of this machine that begin with -p or -c"
         raise UsageError("cannot-follow", what, "give -p PID or -c COMMAND, and no --on")
