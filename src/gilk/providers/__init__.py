@@ -12,5 +12,6 @@ IN_PROCESS = {"pid": "pid", "usdt": "", "syscall": "syscall", "proc": "proc"}
 #: The same of providers whose probes are in a kernel.
 IN_KERNEL = {
     "kernel.syscall": "syscall", "kernel.fbt": "fbt", "kernel.rawtp": "rawtp", "kernel.sched": "sched",
-    "kernel.proc": "proc", "kernel.io": "io",
+    "kernel.proc": "proc", "kernel.io": "io", "kernel.ip": "ip", "kernel.tcp": "tcp", "kernel.udp": "udp",
+    "kernel.sysinfo": "sysinfo", "kernel.vminfo": "vminfo",
 }  # fmt: skip

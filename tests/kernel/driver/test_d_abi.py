@@ -53,6 +53,7 @@ def test_sizes(tmp_path: Path) -> None:
         "ilk_d_original": abi.ORIGINAL.size,
         "ilk_d_status": HEAD.size + 40,
         "ilk_d_find": HEAD.size + 16,
+        "ilk_d_settle": HEAD.size + 8,
         "ilk_d_event": code.HEAD,
     }
     assert compiled(tmp_path, {name: f"sizeof(struct {name})" for name in expected}) == expected
@@ -61,9 +62,10 @@ def test_sizes(tmp_path: Path) -> None:
 def test_numbers(tmp_path: Path) -> None:
     names = (
         *("PROGRAM", "SITES", "ATTACH", "CLOCK", "FIRE", "READ", "LINES", "PUT", "STATUS", "REAP", "FIND", "FORCE"),
-        *("ORIGINALS", "POINT", "MAPPED", "UNWATCHED", "LINE", "EVERY_CPU", "ALWAYS", "DEEP", "POINT_NAME"),
+        *("ORIGINALS", "POINT", "MAPPED", "SETTLE", "UNWATCHED", "LINE", "EVERY_CPU", "ALWAYS", "DEEP", "POINT_NAME"),
     )
     expected = {f"ILK_D_{name}": int(getattr(abi, name)) for name in names}
+    expected["ILK_D_SPECULATIONS_MAX"] = abi.SPECULATIONS
     expected |= {"ILK_D_FRAME_MAX": code.LARGEST_FRAME, "ILK_D_HEAD": code.HEAD}
     expected |= {f"ILK_D_{verdict.name}": int(verdict) for verdict in abi.CodeVerdict}
     kinds = ("ENTRY", "RETURN", "CALL_BEGINS", "CALL_ENDS")

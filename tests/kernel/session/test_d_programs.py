@@ -139,6 +139,36 @@ def test_strings_are_read_from_the_process(kernel: KernelTarget) -> None:
     assert "/no/such/file" in done.lines
 
 
+def test_progeny_are_the_children_of_children(kernel: KernelTarget) -> None:
+    """The commands of a shell that a shell runs are; whoever else reads meanwhile is not."""
+    text = """
+        proc:::exec-success /progenyof($target)/ { printf("%s\\n", execname); }
+        proc:::exec-success /!progenyof($target) && ppid == $target/ { wrong++; }
+        END { printf("%d\\n", wrong); }"""
+    done = ran(kernel, text, ["sh", "-c", "sh -c 'cat /proc/version; true' | wc -c; true"])
+    assert sorted(done.lines) == ["0", "cat", "sh", "sh", "wc"]
+
+
+def test_strings_are_searched_and_taken_apart(kernel: KernelTarget) -> None:
+    """The name of a file, where the process has it; and numbers of devices, as the kernel has them."""
+    text = """
+        syscall::openat:entry /pid == $target && strstr(copyinstr(arg1), "such") != NULL/ {
+            this->name = copyinstr(arg1);
+            printf("%s %d %d %d %c\\n", strstr(this->name, "such"), index(this->name, "/"), rindex(this->name, "/"),
+                index(this->name, "fil", 4), this->name[1]);
+            printf("%s %s\\n", strtok(this->name, "/"), strtok(NULL, "/"));
+            printf("%s\\n", strtok(NULL, "/"));
+        }
+        fbt::vfs_read:entry /pid == $target/ {
+            this->device = args[0]->f_inode->i_sb->s_dev;
+            devices[getmajor(this->device) << 20 | getminor(this->device)] = this->device;
+            wrong += devices[this->device] != this->device;
+        }
+        END { printf("%d\\n", wrong); }"""
+    done = ran(kernel, text, ["cat", "/no/such/file"], clausetime="200000")
+    assert done.lines == ["such/file 0 8 9 n", "no such", "file", "0"]
+
+
 def test_the_program_has_a_beginning_and_an_end(kernel: KernelTarget) -> None:
     text = """
         BEGIN { printf("%d\\n", 6 * 7); }
@@ -174,7 +204,7 @@ def test_a_fault_is_told_and_ends_its_clause_alone(kernel: KernelTarget, calls: 
 
 @pytest.mark.parametrize(
     ("action", "what"),
-    [('trace(index(execname, "x"))', "index()"), ("x = speculation()", "speculation()"), ("trace(cwd)", "cwd")],
+    [("this->p = alloca(8)", "alloca()"), ("trace(cwd)", "cwd")],
 )
 def test_what_there_is_not_is_refused_by_name(kernel: KernelTarget, action: str, what: str) -> None:
     with pytest.raises(UsageError) as caught:

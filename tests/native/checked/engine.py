@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from unittest.mock import patch
 
 from gilk.engines.dtrace import tracing
@@ -30,9 +31,14 @@ class CheckedEngine(tracing.Engine):
         made = printed(self.program, self.enabled, self._groups, self._options)
         layout = [int(getattr(self.memory.layout, name)) for name in LAYOUT_FIELDS]
         self._attend(self.memory, made.parts, made.aggregations, self._gone)
-        checked = _Checked(Program(made, layout, self._address))
+        self._loaded = Program(made, layout, self._address)
+        checked = _Checked(self._loaded)
         with patch.object(tracing, "compiling", _nothing), patch.object(tracing, "Native", lambda _: checked):
             super().begin()
+
+    def poll(self, final: bool = False) -> Iterator[tracing.Happening]:
+        self._loaded.settle()
+        yield from super().poll(final)
 
     def _fires_error(self, probe: object) -> bool:
         return True

@@ -25,6 +25,7 @@ typedef int64_t s64;
 #define ILK_D_NAME 16
 enum { ILK_D_PARENT, ILK_D_UID, ILK_D_GID, ILK_D_EUID, ILK_D_EGID, ILK_D_THREAD, ILK_D_PROCESSOR, ILK_D_IDENTITIES };
 
+#include <signal.h>
 #include <unistd.h>
 
 static char task_name[ILK_D_NAME] = "dtrace";
@@ -51,6 +52,12 @@ static inline u64 ilk_d_task_number(u64 which)
 		return (u64)task_name;
 	}
 	return 0;
+}
+
+/* Its ancestors are not looked for. */
+static inline bool ilk_d_is_progeny(u64 process)
+{
+	return process == (u64)getpid();
 }
 
 /* A stack of three. */
@@ -150,6 +157,57 @@ SHOWN void loaded(const struct ilk_d_program *message, u8 *memory)
 {
 	clauses = (struct ilk_clauses){ .memory = memory, .layout = message->layout, .sizes = *message };
 	ilk_d_place_tables(&clauses, message + 1);
+}
+
+/* As the driver does it when it is asked to: how many records moved. */
+SHOWN u64 settled(u32 cpu)
+{
+	u64 id, at, count = 0;
+
+	for (id = 1; id <= clauses.layout.speculations; id++)
+		for (at = 0; ilk_d_settle_one(&clauses, cpu, id, &at); count++)
+			;
+	return count;
+}
+
+/* The instructions of one helper: the processor's trap flag brings a signal after each. */
+static volatile u64 steps;
+
+static void on_step(int number)
+{
+	(void)number;
+	steps++;
+}
+
+/* `frame`: what lies in it, and then what the helper leaves there. */
+SHOWN u64 counted(u32 helper, u8 *frame, u32 size, const u64 *given, u64 *result)
+{
+	u64 (*call)(void *, u64, u64, u64, u64, u64) = (u64(*)(void *, u64, u64, u64, u64, u64))here(helper);
+	struct sigaction action = { .sa_handler = on_step }, before;
+	u64 a = given[0], b = given[1], c = given[2], d = given[3], e = given[4];
+
+	memcpy(run.frame, frame, size);
+	sigaction(SIGTRAP, &action, &before);
+	steps = 0;
+	__asm__ volatile("pushfq; orl $0x100, (%%rsp); popfq" : : : "cc", "memory");
+	*result = call(run.frame, a, b, c, d, e);
+	__asm__ volatile("pushfq; andl $~0x100, (%%rsp); popfq" : : : "cc", "memory");
+	sigaction(SIGTRAP, &before, 0);
+	memcpy(frame, run.frame, size);
+	return steps;
+}
+
+/* A run is ready for helpers, as at a hit. */
+SHOWN void prepared(const struct gd_event *event)
+{
+	run.event = *event;
+	ilk_d_begin(&run, &clauses, event->arg, true, 0);
+	ilk_d_prepare(&run);
+}
+
+SHOWN u32 fault_of_run(void)
+{
+	return run.context.fault;
 }
 
 SHOWN void fired(const u8 *code, u32 group, u32 always, const struct gd_event *event)

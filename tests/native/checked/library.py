@@ -60,5 +60,9 @@ class Program:
         assert not protect(_POINTER(self.at), ctypes.c_size_t(len(self._code)), mmap.PROT_READ | mmap.PROT_EXEC)
         library().loaded(self._message, _POINTER(memory))
 
+    def settle(self, cpu: int = 0) -> int:
+        """Have records of committed speculations that clauses have left follow the others: how many."""
+        return int(library().settled(_U32(cpu)))
+
     def fire(self, group: int, event: ClauseEvent, always: bool) -> None:
         library().fired(_POINTER(self.at), _U32(group), _U32(always), ctypes.byref(event))

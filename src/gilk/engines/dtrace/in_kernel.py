@@ -18,6 +18,7 @@ from gilk.lang.d.meaning.world import World
 from gilk.lang.d.options import Options
 from gilk.lang.d.probes import DProbe
 from gilk.lang.facts import Facts, facts, union
+from gilk.lang.runtime import Does
 from gilk.lang.to_kernel.refused import NotInKernel
 from gilk.providers.kernel.probe import KernelProbe, ProviderRow
 from gilk.providers.kernel.syscall import WAYS
@@ -25,7 +26,14 @@ from gilk.session.kernel_session import KernelSession, clock_of
 from gilk.session.request import FiresSite, WantedSite
 from gilk.splice import points
 from gilk.splice.points import Point
-from gilk.targets.kernel.d_messages import CodeVerdict, DriverProgram, KernelFire, ProcessImage, SiteKind
+from gilk.targets.kernel.d_messages import (
+    SPECULATIONS,
+    CodeVerdict,
+    DriverProgram,
+    KernelFire,
+    ProcessImage,
+    SiteKind,
+)
 from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.target import KernelTarget
 from gilk.trace.clock import Clock
@@ -100,6 +108,9 @@ class InKernel:
     def load(self, layout: MemoryLayout, clausetime: int, watched: bool) -> CopiedMemory:
         """``watched``: the driver ends it where nothing is heard from here. Raises UsageError `clause-too-long`,
         TargetError `driver-refuses-code`."""
+        if layout.speculations > SPECULATIONS:
+            what = f"nspec is {layout.speculations}, and in a kernel at most {SPECULATIONS}"
+            raise UsageError("not-in-kernel", what, "docs/limits.md lists what there is")
         fields = [int(getattr(layout, name)) for name in LAYOUT_FIELDS]
         verdict, where = self._program.load(self._code, fields, clausetime, watched)
         clause = self._code.clause_at(where)
@@ -109,7 +120,8 @@ class InKernel:
         if verdict is not CodeVerdict.SOUND:
             what = f"the driver refuses the code of clause {clause}: {verdict.name.lower().replace('_', ' ')}"
             raise TargetError("driver-refuses-code", what)
-        return CopiedMemory(layout, self._program)
+        speculates = bool(union(self._needs.values()).does & Does.SPECULATES)
+        return CopiedMemory(layout, self._program, speculates)
 
     @property
     def wall(self) -> int:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
+from gilk.engines.dtrace import libraries
 from gilk.engines.dtrace.compiled import DoesNotCompile, ProgramText, compile_programs
 from gilk.lang import ir
 from gilk.lang.d.macros import Macros
@@ -32,8 +33,9 @@ def _compiled(rows: Sequence[ProviderRow], world: World) -> dict[ProviderRow, ir
     """Raises DoesNotCompile."""
     if not rows:
         return {}
-    text = ProgramText("table", Source("table", "\n".join(map(_clause, rows))))
-    program = compile_programs([text], Macros({}, ("table",)), Options(), world).program
+    text = "\n".join(map(_clause, rows))
+    table, own = ProgramText("table", Source("table", text)), libraries.wanted([text], (), None, libraries.OF_KERNELS)
+    program = compile_programs([table], Macros({}, ("table",)), Options(), world, own).program
     return {row: _given(clause.function) for row, clause in zip(rows, program.clauses, strict=True)}
 
 

@@ -14,9 +14,11 @@ from gilk.lang.to_kernel import data, values
 from gilk.lang.to_kernel.code import WORD, KernelFrame, Label, Slot
 from gilk.lang.to_kernel.printing import Printing
 from gilk.lang.to_kernel.refused import NotInKernel
+from gilk.lang.types import INT64
 from gilk.values import dataclass
 
 _ARGUMENTS = 10  # at the start of the frame
+_SPECULATING = {"speculate": "speculate", "commit": "commit_speculation", "discard": "discard_speculation"}
 _WEIGHED = (Function.QUANTIZE, Function.LQUANTIZE, Function.LLQUANTIZE)
 
 
@@ -142,10 +144,21 @@ class ClausePrinter:
                 values.value(self._p, expression)
             case ir.Aggregate():
                 self._aggregate(statement)
-            case ir.Act(action=action):
-                raise NotInKernel(f"{action}()")
+            case ir.Act():
+                self._act(statement)
             case _:
                 raise AssertionError(f"{statement} is not in a row")
+
+    def _act(self, statement: ir.Act) -> None:
+        code = self._p.code
+        if statement.action not in _SPECULATING:
+            raise NotInKernel(f"{statement.action}()")
+        with self._p.frame.room() as number:
+            values.value(self._p, ir.Convert(INT64, statement.arguments[0]))
+            code.keep(number)
+            code.call(_SPECULATING[statement.action], Slot(number))
+        code.emit("test eax")
+        code.branch("jz", self._done if statement.action == "speculate" else self._p.fault)
 
     def _aggregate(self, statement: ir.Aggregate) -> None:
         aggregation, p = statement.aggregation, self._p

@@ -13,52 +13,63 @@ from __future__ import annotations
 from gilk.values import dataclass
 
 _ROWS = """
-    begin           40      0   -   clause: 0 where the program is not active
-    end             60      0   -
-    fail            10      0   -   fault, address: the clause has this fault
-    fault           200     0   -   epid, clause: its record goes, and one tells of the fault
-    timestamp       40      0   -
-    walltimestamp   40      0   -
-    vtimestamp      20      0   -
-    identity        20      0   -   which: a number of the task
-    execname        60      4   2   to, size
-    probe_text      60      8   3   which, to, size
-    aggregate       900     16  -   aggregation, key, value, weight
-    load_dynamic    900     16  35  variable, key, key size, to, size
-    store_dynamic   3000    24  35  variable, key, key size, from, size
-    delete_dynamic  900     16  3   variable, key, key size
-    load_global     20      4   3   global, to, size
-    store_global    20      4   3   from, global, size
-    reserve         900     0   -   epid, size: 0 where there is no room
-    commit          40      4   2   from, size
-    exit            30      0   -   status
-    constant        20      8   4   constant, length, to, size
-    compare         20      40  24  string, size, string, size: below, at or above 0
-    load            60      8   3   to, address, size; fault
-    copyin_string   200     24  4   to, address, size; fault
-    zero            20      4   2   to, size
-    divide          60      0   -   by, what, kind: bit 0 the rest, bit 1 signed; fault
-    rand            20      0   -
-    copy            20      8   3   from, to, size
-    stack           800     500 2   to, size
-    caller          2000    0   -
-    stackdepth      33000   0   -
-    image           600     0   -
-    ustack          800     100 2   to, size
-    ucaller         800     0   -
-    ustackdepth     26000   0   -
-    uregister       80      0   -   to, register; fault
-    present         3000    0   -   address, size; fault
-    copyin_text     200     24  4   to, address, length, size; fault
-    strlen          60      64  2   string, strsize
-    strjoin         100     280 4   to, string, string, strsize
-    substr          120     240 5   to, string, index, length, strsize
-    path_part       120     480 4   which, to, string, strsize
-    change_case     100     280 4   which, to, string, strsize
-    lltostr         5000    80  4   to, number, base, strsize; fault
-    strtoll         80      240 4   to, string, base, strsize; fault
-    find            80      240 5   which, to, string, character, strsize: 0 where it is not in there
-    swap            20      0   -   number, bytes
+    begin               60      0       -     clause: 0 where the program is not active
+    end                 260     0       -
+    fail                30      0       -     fault, address: the clause has this fault
+    fault               1000    0       -     epid, clause: its record goes, and one tells of the fault
+    timestamp           50      0       -
+    walltimestamp       60      0       -
+    vtimestamp          20      0       -
+    identity            50      0       -     which: a number of the task
+    progenyof           5000    0       -     process: whether the task is its, or one of its ancestors is
+    execname            120     6       2     to, size
+    probe_text          80      80      3     which, to, size
+    aggregate           900     16      -     aggregation, key, value, weight
+    load_dynamic        900     16      35   variable, key, key size, to, size
+    store_dynamic       3000    24      35   variable, key, key size, from, size
+    delete_dynamic      900     16      3     variable, key, key size
+    load_global         90      6       3     global, to, size
+    store_global        90      6       3     from, global, size
+    reserve             900     40      2     epid, size: 0 where there is no room
+    commit              260     6       2     from, size
+    speculation         5500    0       -     0: there is none
+    speculate           60      0       -     speculation: 0 where nothing can be recorded in it
+    commit_speculation  13000   0       -     speculation; fault
+    discard_speculation 120     0       -     speculation; fault
+    exit                30      0       -     status
+    constant            80      8       4     constant, length, to, size
+    compare             60      44      24   string, size, string, size: below, at or above 0
+    load                60      8       3     to, address, size; fault
+    copyin_string       200     100     4     to, address, size; fault
+    zero                80      6       2     to, size
+    divide              60      0       -     by, what, kind: bit 0 the rest, bit 1 signed; fault
+    rand                50      0       -
+    copy                80      8       3     from, to, size
+    stack               800     500     2     to, size
+    caller              2000    0       -
+    stackdepth          33000   0       -
+    image               600     0       -
+    ustack              800     100     2     to, size
+    ucaller             800     0       -
+    ustackdepth         26000   0       -
+    uregister           80      0       -     to, register; fault
+    present             3000    0       -     address, size; fault
+    copyin_text         200     24      4     to, address, length, size; fault
+    strlen              60      64      2     string, strsize
+    strjoin             100     280     4     to, string, string, strsize
+    substr              120     240     5     to, string, index, length, strsize
+    path_part           120     480     4     which, to, string, strsize
+    change_case         100     280     4     which, to, string, strsize
+    lltostr             5000    80      4     to, number, base, strsize; fault
+    strtoll             80      240     4     to, string, base, strsize; fault
+    find                120     300     5     which, to, string, character, strsize: 0 where it is not in there
+    index               200     700     5     which, string, string with room behind it, start, strsize
+    strstr              200     700     4     to, string, string with room behind it, strsize: 0 where it is not
+    strtok              200     450     5     to, string, string, where the rest is kept, strsize: 0 where none is left
+    character           80      64      4     to, string, index, strsize; fault
+    after               120     220     4     to, string, by, strsize; fault
+    address_text        3000    40      5     which, to, address, family or kind, strsize; fault
+    swap                40      0       -     number, bytes
 """
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Subroutines about strings: code that has the driver's helpers make them, in strsize bytes of the frame each."""
+"""Subroutines about strings: code that has the driver's helpers make them, in strsize bytes of the frame each.
+
+A string that is searched for has twice as much room behind it, in which the helper keeps what it learns of it.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from gilk.lang import ir
-from gilk.lang.to_kernel.code import Slot
+from gilk.lang.to_kernel.code import HEAD, LARGEST_FRAME, Slot
 from gilk.lang.to_kernel.printing import Printing
+from gilk.lang.to_kernel.refused import NotInKernel
 from gilk.lang.types import INT64
 
 Emit = Callable[[Printing, ir.Expression], None]
@@ -17,18 +21,33 @@ Text = Callable[[Printing, ir.Expression, int, int, Emit], None]
 _PATHS = ("basename", "dirname", "cleanpath")
 _CASES = ("tolower", "toupper")
 _FINDS = ("strchr", "strrchr")
+_ADDRESSES = ("inet_ntoa", "inet_ntoa6", "inet_ntop", "link_ntop")
+_INDEXES = ("index", "rindex")
 _LONGEST = 0x7FFFFFFF  # the length that substr() is not given
-#: Subroutines whose results are strings; the last two may find none.
-MADE = frozenset(("strjoin", "substr", "lltostr", *_PATHS, *_CASES))
-FOUND = frozenset(_FINDS)
+#: Subroutines whose results are strings; those of FOUND may find none.
+MADE = frozenset(("strjoin", "substr", "lltostr", "after", *_PATHS, *_CASES, *_ADDRESSES))
+FOUND = frozenset(("strstr", "strtok", *_FINDS))
+#: Those whose results are places in a string.
+PLACES = frozenset(_INDEXES)
 SWAPS = {"htons": 2, "ntohs": 2, "htonl": 4, "ntohl": 4, "htonll": 8, "ntohll": 8}
 
 
 def make(p: Printing, node: ir.Call, to: int, value: Emit, text: Text) -> None:
     """strsize bytes from ``to`` on become the string; rax is 0 where the helper could not, or has found none."""
+    if node.name == "strtok":
+        _token(p, node, to, value, text)
+        return
     numbers, strings = _parted(node)
-    with _texts(p, strings, value, text) as at, _numbers(p, numbers, value) as given:
+    searches = node.name == "strstr"
+    with _texts(p, strings, value, text, searches) as at, _numbers(p, numbers, value) as given:
         match node.name:
+            case "strstr":
+                p.code.call("strstr", to, at[0], at[1], p.strsize)
+            case "after":
+                p.code.call("after", to, at[0], given[0], p.strsize)
+            case name if name in _ADDRESSES:
+                address, kind = _address(node.name, given)
+                p.code.call("address_text", _ADDRESSES.index(name), to, address, kind, p.strsize)
             case "strjoin":
                 p.code.call("strjoin", to, at[0], at[1], p.strsize)
             case "substr":
@@ -42,6 +61,42 @@ def make(p: Printing, node: ir.Call, to: int, value: Emit, text: Text) -> None:
                 p.code.call("change_case", _CASES.index(name), to, at[0], p.strsize)
             case name:
                 p.code.call("find", _FINDS.index(name), to, at[0], given[0], p.strsize)
+
+
+def _address(name: str, given: list[Slot]) -> tuple[Slot, int | Slot]:
+    """Where it is; and its family or kind, or whether an address of IPv6 is to be written as one."""
+    if name in ("inet_ntop", "link_ntop"):
+        return given[1], given[0]
+    return given[0], given[1] if len(given) > 1 else 0
+
+
+def _token(p: Printing, node: ir.Call, to: int, value: Emit, text: Text) -> None:
+    """strtok(): NULL for a text is what was kept."""
+    given, between, *rest = node.arguments
+    kept = rest[0] if rest else None
+    if not isinstance(kept, ir.Place):
+        raise NotInKernel(f"a clause that keeps more than {LARGEST_FRAME - HEAD} bytes of values")
+    keep = p.this + kept.offset
+    goes_on = isinstance(given, ir.Constant)
+    with _texts(p, (between,) if goes_on else (given, between), value, text) as at:
+        p.code.call("strtok", to, keep if goes_on else at[0], at[-1], keep, p.strsize)
+
+
+def index(p: Printing, node: ir.Call, value: Emit, text: Text) -> None:
+    """index(), rindex(): rax is the place, or -1."""
+    numbers, strings = _parted(node)
+    last = _INDEXES.index(node.name)
+    with _texts(p, strings, value, text, True) as at, _numbers(p, numbers, value) as given:
+        p.code.call("index", last, at[0], at[1], given[0] if given else _LONGEST * last, p.strsize)
+
+
+def character(p: Printing, node: ir.Call, value: Emit, text: Text) -> None:
+    """A character of a string, by its place: rax is the character."""
+    numbers, strings = _parted(node)
+    with p.frame.room() as to, _texts(p, strings, value, text) as at, _numbers(p, numbers, value) as given:
+        p.code.call("character", to, at[0], given[0], p.strsize)
+        p.fails()
+        p.code.recall(to)
 
 
 def length(p: Printing, node: ir.Call, value: Emit, text: Text) -> None:
@@ -65,18 +120,25 @@ def swap(p: Printing, node: ir.Call, value: Emit) -> None:
         p.code.call("swap", given[0], SWAPS[node.name])
 
 
+_STRINGS = {**dict.fromkeys(("strjoin", "strstr", *_INDEXES), 2), **dict.fromkeys(("lltostr", *_ADDRESSES), 0)}
+
+
 def _parted(node: ir.Call) -> tuple[tuple[ir.Expression, ...], tuple[ir.Expression, ...]]:
     """The arguments that are numbers, and those that are strings, each in order."""
-    count = {"strjoin": 2, "lltostr": 0}.get(node.name, 1)
+    count = _STRINGS.get(node.name, 1)
     return node.arguments[count:], node.arguments[:count]
 
 
 @contextmanager
-def _texts(p: Printing, given: tuple[ir.Expression, ...], value: Emit, text: Text) -> Iterator[list[int]]:
+def _texts(
+    p: Printing, given: tuple[ir.Expression, ...], value: Emit, text: Text, searches: bool = False
+) -> Iterator[list[int]]:  # fmt: skip
+    """``searches``: for the last of them."""
     with ExitStack() as rooms:
-        found = []
-        for each in given:
-            found.append(rooms.enter_context(p.frame.room(p.strsize)))
+        found: list[int] = []
+        for number, each in enumerate(given, 1):
+            room = 3 * p.strsize + p.strsize % 2 if searches and number == len(given) else p.strsize
+            found.append(rooms.enter_context(p.frame.room(room)))
             text(p, each, found[-1], p.strsize, value)
         yield found
 

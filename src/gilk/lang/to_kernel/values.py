@@ -20,6 +20,12 @@ _COMPARED = {
     "==": ("e", "e"), "!=": ("ne", "ne"), "<": ("l", "b"), "<=": ("le", "be"), ">": ("g", "a"), ">=": ("ge", "ae"),
 }  # fmt: skip
 _ALU = {"+": "add", "-": "sub", "&": "and", "|": "or", "^": "xor", "*": "imul"}
+#: Calls that make a number of strings.
+_OF_STRINGS = {
+    "strlen": strings.length, "strtoll": strings.number, "character": strings.character,
+    **dict.fromkeys(strings.PLACES, strings.index),
+}  # fmt: skip
+_PARTS_OF_DEVICES = ("getmajor", "getminor")
 _FAULT_DIVIDE = 4  # enum gd_fault, native/abi/gilk_d.h
 #: Variables that the head of the frame has: their places in struct ilk_d_event, and forms that load them.
 EVENT_PLACES = {
@@ -274,10 +280,11 @@ def _call(p: Printing, node: ir.Call) -> None:
         data.present(p, node.arguments[0], value)
     elif node.name in strings.MADE | strings.FOUND:
         data.present(p, node, value)  # computed for nothing but its faults
-    elif node.name == "strlen":
-        strings.length(p, node, value, data.text)
-    elif node.name == "strtoll":
-        strings.number(p, node, value, data.text)
+    elif node.name in _OF_STRINGS:
+        _OF_STRINGS[node.name](p, node, value, data.text)
+        p.normalise(node.type)
+    elif node.name in _PARTS_OF_DEVICES:
+        _part_of_device(p, node)
     elif node.name in strings.SWAPS:
         strings.swap(p, node, value)
         p.normalise(node.type)
@@ -286,10 +293,33 @@ def _call(p: Printing, node: ir.Call) -> None:
         p.normalise(node.type)
     elif node.name in _ASKED:
         p.code.call(node.name)
+    elif node.name == "progenyof":
+        _progeny(p, node)
+    elif node.name == "speculation":
+        p.code.call("speculation")
+        p.normalise(node.type)
     elif node.name == "copyin":
         data.copyin(p, node, value)
     else:
         raise NotInKernel(node.name if node.name in ("cwd", "root", "epid") else f"{node.name}()")
+
+
+def _progeny(p: Printing, node: ir.Call) -> None:
+    value(p, node.arguments[0])
+    with p.frame.room() as process:
+        p.code.keep(process)
+        p.code.call("progenyof", Slot(process))
+    p.normalise(node.type)
+
+
+def _part_of_device(p: Printing, node: ir.Call) -> None:
+    """As the kernel has the numbers of devices: 12 bits, and 20."""
+    value(p, node.arguments[0])
+    if node.name == "getmajor":
+        _shift(p, "shr", 20)
+        p.code.emit("and rax, imm", 0xFFF)
+    else:
+        p.code.emit("and rax, imm", 0xFFFFF)
 
 
 _NAMES: dict[type, str] = {

@@ -81,7 +81,8 @@
  * Speculations. One word: generation, state, writers, fill. A record is reserved
  * by a cmpxchg that adds to fill and writers. commit() and discard() change the state;
  * whoever makes writers 0 then, be it that clause or the last writer, moves
- * the records on and frees the speculation.
+ * the records on and frees the speculation. In a kernel a clause moves few records only, as a writer;
+ * the others are moved when the consumer asks for it (ILK_D_SETTLE).
  *
  * Scratch. Slots, claimed by cmpxchg of a word that holds the owner's tid, given
  * back when the clause ends. The consumer frees those of the dead.

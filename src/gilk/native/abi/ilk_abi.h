@@ -166,7 +166,7 @@ typedef int32_t __s32;
 typedef int64_t __s64;
 #endif
 
-#define ILK_PROTOCOL 6
+#define ILK_PROTOCOL 7
 #define ILK_DEVICE "/dev/ilk"
 
 /* As _IOWR(0xe1, n, __u64) would be. */
@@ -182,7 +182,7 @@ typedef int64_t __s64;
 #define ILK_UNDO ILK_REQUEST(9)
 #define ILK_STATUS ILK_REQUEST(10)
 #define ILK_FILTER ILK_REQUEST(11)
-#define ILK_HOLD ILK_REQUEST(27) /* 12 to 26: ilk_d_abi.h */
+#define ILK_HOLD ILK_REQUEST(27) /* 12 to 26, and 28: ilk_d_abi.h */
 
 struct ilk_head {
 	__u32 size;    /* [in] of the whole message, bytes */

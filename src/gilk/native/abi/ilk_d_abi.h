@@ -40,6 +40,10 @@
  * ILK_D_LINE bytes from a multiple of that on, as many as there is room for; `next` is where to go on, and the end of
  * the range when all was looked at. PUT changes words, all of which must be words that are the consumer's in gilk_d.h.
  *
+ * SETTLE has the records of speculations that were committed follow the others, unless the clause that committed them
+ * did that: it does where they are at most ILK_D_AT_ONCE bytes, and nobody is writing any. Until then such a speculation is
+ * busy.
+ *
  * REAP frees the thread-local variables of tasks that have ended.
  *
  * MAPPED. The words by which code in user space is told, of ustack() and usym(), are a process, and above that, in the
@@ -73,12 +77,15 @@
 #define ILK_D_ORIGINALS ILK_REQUEST(24)
 #define ILK_D_POINT ILK_REQUEST(25)
 #define ILK_D_MAPPED ILK_REQUEST(26)
+#define ILK_D_SETTLE ILK_REQUEST(28)
 
 #define ILK_D_MEMORY_MAX (1ull << 30) /* bytes of a program */
 #define ILK_D_FRAME_MAX 8192u
 #define ILK_D_CODE_MAX (1u << 20)
 #define ILK_D_TIME_MAX 1000000u /* instructions, that a group may be given */
 #define ILK_D_CELLS_MAX 65536u
+#define ILK_D_SPECULATIONS_MAX 256u
+#define ILK_D_AT_ONCE 1024u /* bytes of a speculation that a clause itself commits */
 
 /* At the start of a frame. */
 struct ilk_d_event {
@@ -303,6 +310,11 @@ struct ilk_d_mapped {
 	__u32 image; /* [out] 0: there is none that the client has not been told of */
 	__u32 lost; /* [out] images that there was no room to note, so far */
 	struct ilk_d_mapping mapping[]; /* [out] */
+};
+
+struct ilk_d_settle {
+	struct ilk_head head;
+	__u64 moved; /* [out] records */
 };
 
 struct ilk_d_reap {

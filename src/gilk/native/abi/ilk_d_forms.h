@@ -31,77 +31,93 @@ enum ilk_d_call {
 	ILK_D_CALL_WALLTIMESTAMP = 5,
 	ILK_D_CALL_VTIMESTAMP = 6,
 	ILK_D_CALL_IDENTITY = 7,
-	ILK_D_CALL_EXECNAME = 8,
-	ILK_D_CALL_PROBE_TEXT = 9,
-	ILK_D_CALL_AGGREGATE = 10,
-	ILK_D_CALL_LOAD_DYNAMIC = 11,
-	ILK_D_CALL_STORE_DYNAMIC = 12,
-	ILK_D_CALL_DELETE_DYNAMIC = 13,
-	ILK_D_CALL_LOAD_GLOBAL = 14,
-	ILK_D_CALL_STORE_GLOBAL = 15,
-	ILK_D_CALL_RESERVE = 16,
-	ILK_D_CALL_COMMIT = 17,
-	ILK_D_CALL_EXIT = 18,
-	ILK_D_CALL_CONSTANT = 19,
-	ILK_D_CALL_COMPARE = 20,
-	ILK_D_CALL_LOAD = 21,
-	ILK_D_CALL_COPYIN_STRING = 22,
-	ILK_D_CALL_ZERO = 23,
-	ILK_D_CALL_DIVIDE = 24,
-	ILK_D_CALL_RAND = 25,
-	ILK_D_CALL_COPY = 26,
-	ILK_D_CALL_STACK = 27,
-	ILK_D_CALL_CALLER = 28,
-	ILK_D_CALL_STACKDEPTH = 29,
-	ILK_D_CALL_IMAGE = 30,
-	ILK_D_CALL_USTACK = 31,
-	ILK_D_CALL_UCALLER = 32,
-	ILK_D_CALL_USTACKDEPTH = 33,
-	ILK_D_CALL_UREGISTER = 34,
-	ILK_D_CALL_PRESENT = 35,
-	ILK_D_CALL_COPYIN_TEXT = 36,
-	ILK_D_CALL_STRLEN = 37,
-	ILK_D_CALL_STRJOIN = 38,
-	ILK_D_CALL_SUBSTR = 39,
-	ILK_D_CALL_PATH_PART = 40,
-	ILK_D_CALL_CHANGE_CASE = 41,
-	ILK_D_CALL_LLTOSTR = 42,
-	ILK_D_CALL_STRTOLL = 43,
-	ILK_D_CALL_FIND = 44,
-	ILK_D_CALL_SWAP = 45,
-	ILK_D_CALLS = 46
+	ILK_D_CALL_PROGENYOF = 8,
+	ILK_D_CALL_EXECNAME = 9,
+	ILK_D_CALL_PROBE_TEXT = 10,
+	ILK_D_CALL_AGGREGATE = 11,
+	ILK_D_CALL_LOAD_DYNAMIC = 12,
+	ILK_D_CALL_STORE_DYNAMIC = 13,
+	ILK_D_CALL_DELETE_DYNAMIC = 14,
+	ILK_D_CALL_LOAD_GLOBAL = 15,
+	ILK_D_CALL_STORE_GLOBAL = 16,
+	ILK_D_CALL_RESERVE = 17,
+	ILK_D_CALL_COMMIT = 18,
+	ILK_D_CALL_SPECULATION = 19,
+	ILK_D_CALL_SPECULATE = 20,
+	ILK_D_CALL_COMMIT_SPECULATION = 21,
+	ILK_D_CALL_DISCARD_SPECULATION = 22,
+	ILK_D_CALL_EXIT = 23,
+	ILK_D_CALL_CONSTANT = 24,
+	ILK_D_CALL_COMPARE = 25,
+	ILK_D_CALL_LOAD = 26,
+	ILK_D_CALL_COPYIN_STRING = 27,
+	ILK_D_CALL_ZERO = 28,
+	ILK_D_CALL_DIVIDE = 29,
+	ILK_D_CALL_RAND = 30,
+	ILK_D_CALL_COPY = 31,
+	ILK_D_CALL_STACK = 32,
+	ILK_D_CALL_CALLER = 33,
+	ILK_D_CALL_STACKDEPTH = 34,
+	ILK_D_CALL_IMAGE = 35,
+	ILK_D_CALL_USTACK = 36,
+	ILK_D_CALL_UCALLER = 37,
+	ILK_D_CALL_USTACKDEPTH = 38,
+	ILK_D_CALL_UREGISTER = 39,
+	ILK_D_CALL_PRESENT = 40,
+	ILK_D_CALL_COPYIN_TEXT = 41,
+	ILK_D_CALL_STRLEN = 42,
+	ILK_D_CALL_STRJOIN = 43,
+	ILK_D_CALL_SUBSTR = 44,
+	ILK_D_CALL_PATH_PART = 45,
+	ILK_D_CALL_CHANGE_CASE = 46,
+	ILK_D_CALL_LLTOSTR = 47,
+	ILK_D_CALL_STRTOLL = 48,
+	ILK_D_CALL_FIND = 49,
+	ILK_D_CALL_INDEX = 50,
+	ILK_D_CALL_STRSTR = 51,
+	ILK_D_CALL_STRTOK = 52,
+	ILK_D_CALL_CHARACTER = 53,
+	ILK_D_CALL_AFTER = 54,
+	ILK_D_CALL_ADDRESS_TEXT = 55,
+	ILK_D_CALL_SWAP = 56,
+	ILK_D_CALLS = 57
 };
 
 /* Name, cost, and cost for each eight bytes: instructions, at the most; which numbers, from bit 0 on, tell
  * how many bytes, together; none: those of the frame. */
 #define ILK_D_CALL_ROWS(CALL) \
-	CALL(begin, 40, 0, 0) \
-	CALL(end, 60, 0, 0) \
-	CALL(fail, 10, 0, 0) \
-	CALL(fault, 200, 0, 0) \
-	CALL(timestamp, 40, 0, 0) \
-	CALL(walltimestamp, 40, 0, 0) \
+	CALL(begin, 60, 0, 0) \
+	CALL(end, 260, 0, 0) \
+	CALL(fail, 30, 0, 0) \
+	CALL(fault, 1000, 0, 0) \
+	CALL(timestamp, 50, 0, 0) \
+	CALL(walltimestamp, 60, 0, 0) \
 	CALL(vtimestamp, 20, 0, 0) \
-	CALL(identity, 20, 0, 0) \
-	CALL(execname, 60, 4, 2) \
-	CALL(probe_text, 60, 8, 4) \
+	CALL(identity, 50, 0, 0) \
+	CALL(progenyof, 5000, 0, 0) \
+	CALL(execname, 120, 6, 2) \
+	CALL(probe_text, 80, 80, 4) \
 	CALL(aggregate, 900, 16, 0) \
 	CALL(load_dynamic, 900, 16, 20) \
 	CALL(store_dynamic, 3000, 24, 20) \
 	CALL(delete_dynamic, 900, 16, 4) \
-	CALL(load_global, 20, 4, 4) \
-	CALL(store_global, 20, 4, 4) \
-	CALL(reserve, 900, 0, 0) \
-	CALL(commit, 40, 4, 2) \
+	CALL(load_global, 90, 6, 4) \
+	CALL(store_global, 90, 6, 4) \
+	CALL(reserve, 900, 40, 2) \
+	CALL(commit, 260, 6, 2) \
+	CALL(speculation, 5500, 0, 0) \
+	CALL(speculate, 60, 0, 0) \
+	CALL(commit_speculation, 13000, 0, 0) \
+	CALL(discard_speculation, 120, 0, 0) \
 	CALL(exit, 30, 0, 0) \
-	CALL(constant, 20, 8, 8) \
-	CALL(compare, 20, 40, 10) \
+	CALL(constant, 80, 8, 8) \
+	CALL(compare, 60, 44, 10) \
 	CALL(load, 60, 8, 4) \
-	CALL(copyin_string, 200, 24, 8) \
-	CALL(zero, 20, 4, 2) \
+	CALL(copyin_string, 200, 100, 8) \
+	CALL(zero, 80, 6, 2) \
 	CALL(divide, 60, 0, 0) \
-	CALL(rand, 20, 0, 0) \
-	CALL(copy, 20, 8, 4) \
+	CALL(rand, 50, 0, 0) \
+	CALL(copy, 80, 8, 4) \
 	CALL(stack, 800, 500, 2) \
 	CALL(caller, 2000, 0, 0) \
 	CALL(stackdepth, 33000, 0, 0) \
@@ -119,8 +135,14 @@ enum ilk_d_call {
 	CALL(change_case, 100, 280, 8) \
 	CALL(lltostr, 5000, 80, 8) \
 	CALL(strtoll, 80, 240, 8) \
-	CALL(find, 80, 240, 16) \
-	CALL(swap, 20, 0, 0) \
+	CALL(find, 120, 300, 16) \
+	CALL(index, 200, 700, 16) \
+	CALL(strstr, 200, 700, 8) \
+	CALL(strtok, 200, 450, 16) \
+	CALL(character, 80, 64, 8) \
+	CALL(after, 120, 220, 8) \
+	CALL(address_text, 3000, 40, 16) \
+	CALL(swap, 40, 0, 0) \
 
 /* Size of its bytes, what follows, width in the frame, what it changes, the bytes. */
 #define ILK_D_FORM_ROWS(FORM) \

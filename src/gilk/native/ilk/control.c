@@ -206,6 +206,7 @@ D_HANDLER(d_force, ilk_d_force(client, m, size), ilk_d_force)
 D_HANDLER(d_originals, ilk_d_originals(client, m, size), ilk_d_originals)
 D_HANDLER(d_mapped, ilk_d_mapped(client, m, size), ilk_d_mapped)
 D_HANDLER(d_reap, ilk_d_reap(client, m), ilk_d_reap)
+D_HANDLER(d_settle, ilk_d_settle(client, m), ilk_d_settle)
 
 static const struct {
 	int (*handle)(struct ilk_client *client, void *message, u32 size);
@@ -236,6 +237,7 @@ static const struct {
 	[ILK_D_FORCE & 0xff] = { d_force, sizeof(struct ilk_d_force) },
 	[ILK_D_ORIGINALS & 0xff] = { d_originals, sizeof(struct ilk_d_originals) },
 	[ILK_D_REAP & 0xff] = { d_reap, sizeof(struct ilk_d_reap) },
+	[ILK_D_SETTLE & 0xff] = { d_settle, sizeof(struct ilk_d_settle) },
 	[ILK_D_MAPPED & 0xff] = { d_mapped, sizeof(struct ilk_d_mapped) },
 	[ILK_D_POINT & 0xff] = { d_point, sizeof(struct ilk_d_point) },
 };

@@ -26,9 +26,9 @@ _ROWS = table.rows(f"""
     signal-send    | t:signal_generate    | (int)arg4 == 0                        | args[2]; args[2]; (int)arg0
     signal-discard | t:signal_generate    | (int)arg4 == 1                        | args[2]; args[2]; (int)arg0
     signal-handle  | t:signal_deliver     | {_HANDLER} > 1 | (int)arg0; args[1]; {_HANDLER}
+    signal-clear   | r:do_sigtimedwait    | (int)arg1 > 0                         | (int)arg1
 """)
 NOT_SEEN = {
-    "signal-clear": "it takes the result of a system call together with its number",
     "fault": "it is Solaris' own",
 }
 

@@ -18,7 +18,9 @@ from gilk.values import dataclass
 PROGRAM, SITES, ATTACH, CLOCK, FIRE, READ, LINES, PUT, STATUS, REAP, FIND, FORCE, ORIGINALS, POINT, MAPPED = (
     0xC008E100 | n for n in range(12, 27)
 )
+SETTLE: Final = 0xC008E100 | 28
 LINE: Final = 64
+SPECULATIONS: Final = 256  # the most that a program may have
 SYSTEM_CALLS: Final = 512
 EVERY_CPU: Final = 1
 ALWAYS: Final = 1
@@ -211,6 +213,10 @@ class DriverProgram:
         rows = MAPPING.iter_unpack(body[MAPPED_BODY.size : MAPPED_BODY.size + told * MAPPING.size])
         mappings = tuple(ToldMapping(start, end, at, path.partition(b"\0")[0]) for start, end, at, path in rows)
         return ProcessImage(number, mappings, count - told, lost)
+
+    def settle(self) -> int:
+        """How many records of committed speculations, which their clauses had left, follow the others now."""
+        return int.from_bytes(self._driver.ask(SETTLE, bytes(8)), "little")
 
     def reap(self) -> int:
         """How many variables of tasks that have ended were freed."""

@@ -32,15 +32,19 @@ class MemoryOwner(Protocol):
     def put(self, words: Sequence[tuple[int, int, int]]) -> None:
         """Change words by (offset, value, width)."""
 
+    def settle(self) -> int:
+        """Have the records of committed speculations follow the others: how many did."""
+
     def reap(self) -> int:
         """Free the variables of threads that have gone: how many."""
 
 
 class CopiedMemory(ProgramMemory):
-    """``owner`` has initialised it."""
+    """``owner`` has initialised it. ``speculates``: clauses of the program do."""
 
-    def __init__(self, layout: MemoryLayout, owner: MemoryOwner) -> None:
+    def __init__(self, layout: MemoryLayout, owner: MemoryOwner, speculates: bool = False) -> None:
         self._owner = owner
+        self._speculates = speculates
         self._copy = mmap.mmap(-1, layout.size)
         super().__init__(layout, self._copy)
         self._limits = [layout.buffer_size] * layout.buffers
@@ -57,6 +61,8 @@ class CopiedMemory(ProgramMemory):
         )
 
     def look(self) -> None:
+        if self._speculates:
+            self._owner.settle()
         self._take(self._heads)
 
     @property

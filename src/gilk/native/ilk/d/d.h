@@ -99,6 +99,7 @@ int ilk_d_lines(struct ilk_client *client, struct ilk_d_lines *message, u32 size
 int ilk_d_put(struct ilk_client *client, struct ilk_d_put *message, u32 size);
 int ilk_d_status(struct ilk_client *client, struct ilk_d_status *message);
 int ilk_d_reap(struct ilk_client *client, struct ilk_d_reap *message);
+int ilk_d_settle(struct ilk_client *client, struct ilk_d_settle *message);
 
 /* sites.c */
 int ilk_d_sites_create(struct ilk_client *client, struct ilk_d_sites *message);

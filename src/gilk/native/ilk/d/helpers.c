@@ -10,7 +10,9 @@
 #define ILK_D_DEEPEST 63 /* frames that stackdepth counts: the same */
 #define ILK_D_DEEPEST_USER 255 /* frames that ustackdepth counts: the same */
 #define ILK_D_PRESENT 65536 /* bytes that copyin() takes at the most: the same */
+#define GD_SPEC_AT_ONCE ILK_D_AT_ONCE /* the same */
 
+#include "../../abi/ilk_d_abi.h"
 #include "../../abi/ilk_d_forms.h"
 #include "../../runtime/d/deeds.h"
 #include "../../runtime/d/program.h"
@@ -82,6 +84,11 @@ HELPER(vtimestamp)
 HELPER(identity)
 {
 	return a < ILK_D_IDENTITIES ? ilk_d_task_number(a) : 0;
+}
+
+HELPER(progenyof)
+{
+	return ilk_d_is_progeny(a);
 }
 
 HELPER(execname)
@@ -228,6 +235,42 @@ HELPER(commit)
 	gd_commit(&run->context);
 	run->reserved = false;
 	return 1;
+}
+
+/* Speculations. */
+
+HELPER(speculation)
+{
+	return gd_speculation(&run_of(frame)->context);
+}
+
+HELPER(speculate)
+{
+	return gd_speculate(&run_of(frame)->context, a);
+}
+
+HELPER(commit_speculation)
+{
+	struct ilk_run *run = run_of(frame);
+
+	gd_commit_speculation(&run->context, a);
+	return !run->context.fault;
+}
+
+HELPER(discard_speculation)
+{
+	struct ilk_run *run = run_of(frame);
+
+	gd_discard_speculation(&run->context, a);
+	return !run->context.fault;
+}
+
+bool ilk_d_settle_one(const struct ilk_clauses *clauses, u32 cpu, u64 id, u64 *at)
+{
+	struct gd_event event = { .cpu = cpu };
+	struct gd_context context = { .memory = clauses->memory, .layout = &clauses->layout, .event = &event };
+
+	return gd_settle_one(&context, id, at);
 }
 
 HELPER(exit)

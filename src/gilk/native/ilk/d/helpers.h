@@ -8,4 +8,11 @@ struct ilk_run;
 extern void *const ilk_d_helpers[];
 void ilk_d_prepare(struct ilk_run *run);
 
+/*
+ * Move one record of a speculation that is being committed to the buffer of this processor: from *at on, which begins as
+ * 0. False: there is none left. Interrupts are off; one caller at a time.
+ */
+struct ilk_clauses;
+_Bool ilk_d_settle_one(const struct ilk_clauses *clauses, u32 cpu, u64 id, u64 *at);
+
 #endif

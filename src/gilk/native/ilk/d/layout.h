@@ -60,7 +60,7 @@ static inline bool ilk_d_variables_fit(const struct gd_layout *l, u64 *end)
 
 static inline bool ilk_d_speculations_fit(const struct gd_layout *l, u64 *end)
 {
-	return l->speculation_stride % 64 == 0 && l->speculation_size % GD_GRANULE == 0 &&
+	return l->speculations <= ILK_D_SPECULATIONS_MAX && l->speculation_stride % 64 == 0 && l->speculation_size % GD_GRANULE == 0 && l->speculation_size <= 0xffffffull * GD_GRANULE &&
 	       l->speculation_size <= l->size &&
 	       (!l->speculations || l->speculation_stride >= sizeof(struct gd_speculation) + l->speculation_size) &&
 	       ilk_d_part(l->speculation_first, l->speculations, l->speculation_stride, l->size, end);

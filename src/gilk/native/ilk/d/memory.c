@@ -5,6 +5,7 @@
 #include <linux/pid.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
+#include <linux/smp.h>
 #include <linux/string.h>
 
 #include "d.h"
@@ -137,6 +138,36 @@ int ilk_d_status(struct ilk_client *client, struct ilk_d_status *m)
 		m->nested += per_cpu_ptr(p->missed, cpu)[0];
 		m->shallow += per_cpu_ptr(p->missed, cpu)[1];
 	}
+	return 0;
+}
+
+/* The records of one speculation: how many. Each moves by itself, so that interrupts are off for as long as one takes. */
+static u64 settle(const struct ilk_clauses *clauses, u64 id)
+{
+	unsigned long flags;
+	u64 at = 0, count = 0;
+	bool moved;
+
+	do {
+		raw_local_irq_save(flags);
+		moved = ilk_d_settle_one(clauses, raw_smp_processor_id(), id, &at);
+		raw_local_irq_restore(flags);
+		count += moved;
+		cond_resched();
+	} while (moved);
+	return count;
+}
+
+int ilk_d_settle(struct ilk_client *client, struct ilk_d_settle *m)
+{
+	struct ilk_program *p = client->program;
+	u64 id;
+
+	if (!p)
+		return -ENXIO;
+	m->moved = 0;
+	for (id = 1; id <= p->clauses.layout.speculations; id++)
+		m->moved += settle(&p->clauses, id);
 	return 0;
 }
 

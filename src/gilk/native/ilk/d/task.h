@@ -57,4 +57,23 @@ static inline u64 ilk_d_task_number(u64 which)
 	return __my_cpu_offset; /* where variables of this CPU are, less where all CPUs have them */
 }
 
+#define ILK_D_ANCESTORS 512 /* that are looked at: costs of helpers count on it */
+
+/*
+ * Whether the task is of the process, or one of its ancestors is. Each lives, or is freed by RCU: a task that ends gives its
+ * children another parent before it goes.
+ */
+static inline bool ilk_d_is_progeny(u64 process)
+{
+	const struct task_struct *task = current;
+	u32 n;
+
+	for (n = 0; n < ILK_D_ANCESTORS && task->pid; n++) {
+		if ((u64)task->tgid == process)
+			return true;
+		task = READ_ONCE(task->real_parent);
+	}
+	return false;
+}
+
 #endif

@@ -116,6 +116,184 @@ HELPER(find)
 	return 1;
 }
 
+/*
+ * Searches whose time grows with the length of both strings, not with their product: behind `part`, in the frame, there is
+ * room for what is known of it (Knuth, Morris, Pratt). For each of its beginnings: how long the longest is that this one
+ * also ends with.
+ */
+static void learn(const char *part, u64 length, unsigned short *shorter)
+{
+	u64 i, have = 0;
+
+	shorter[0] = 0;
+	for (i = 1; i < length; i++) {
+		while (have && part[i] != part[have])
+			have = shorter[have - 1];
+		have += part[i] == part[have];
+		shorter[i] = (unsigned short)have;
+		GD_LOOP();
+	}
+}
+
+/* Where `part` is in the characters from `from` to `end`: the first or the last place, -1: nowhere. */
+static s64 place_of(const char *text, s64 from, s64 end, const char *part, s64 length, const unsigned short *shorter,
+		    bool last)
+{
+	s64 have = 0, found = -1;
+
+	for (; from < end && (last || found < 0); from++) {
+		while (have && (have == length || text[from] != part[have]))
+			have = shorter[have - 1];
+		have += text[from] == part[have];
+		if (have == length)
+			found = from + 1 - length;
+		GD_LOOP();
+	}
+	return found;
+}
+
+/* As gd_index() and gd_rindex() have it. */
+static s64 index_of(struct ilk_run *run, const char *text, const char *part, s64 start, bool last)
+{
+	u64 strsize = run->clauses->layout.strsize;
+	unsigned short *shorter = (unsigned short *)(part + strsize + strsize % 2);
+	s64 all = (s64)gd_strlen(&run->context, text), length = (s64)gd_strlen(&run->context, part);
+
+	if (!length)
+		return start < 0 ? 0 : start < all ? start : all;
+	if (length > all || (last && start < 0))
+		return -1;
+	learn(part, (u64)length, shorter);
+	if (last)
+		return place_of(text, 0, start < all - length ? start + length : all, part, length, shorter, true);
+	return place_of(text, start < 0 ? 0 : start, all, part, length, shorter, false);
+}
+
+/* A string, and behind it room for two bytes for each of its own, at an even place. */
+static const char *part_at(struct ilk_run *run, u64 place, u64 size)
+{
+	const char *part = text_at(run, place, size);
+
+	return part && place % 2 == 0 && at(run, place, 3 * size + size % 2) ? part : 0;
+}
+
+HELPER(index)
+{
+	struct ilk_run *run = run_of(frame);
+	const char *text = text_at(run, b, e), *part = part_at(run, c, e);
+
+	return text && part ? (u64)index_of(run, text, part, (s64)d, a) : 0;
+}
+
+HELPER(strstr)
+{
+	struct ilk_run *run = run_of(frame);
+	char *to = text_at(run, a, d);
+	const char *text = text_at(run, b, d), *part = part_at(run, c, d);
+	s64 found = to && text && part ? index_of(run, text, part, 0, false) : -1;
+
+	if (found < 0)
+		return 0;
+	gd_append(&run->context, to, 0, text + found, d - (u64)found);
+	gd_strpad(to, d);
+	return 1;
+}
+
+struct characters {
+	u64 word[4];
+};
+
+static bool is_among(const struct characters *set, char c)
+{
+	return set->word[(u8)c >> 6] >> ((u8)c & 63) & 1;
+}
+
+/* How many of the characters there are in the set, or are not, before the first that is otherwise. */
+static u64 span(const char *text, u64 all, const struct characters *set, bool in)
+{
+	u64 n = 0;
+
+	while (n < all && is_among(set, text[n]) == in) {
+		n++;
+		GD_LOOP();
+	}
+	return n;
+}
+
+/* `keep` has the rest of the text for the next one; a text that is kept there goes on. 0: no token is left. */
+HELPER(strtok)
+{
+	struct ilk_run *run = run_of(frame);
+	char *to = text_at(run, a, e), *keep = text_at(run, d, e);
+	const char *text = text_at(run, b, e), *between = text_at(run, c, e);
+	struct characters set = { { 0 } };
+	u64 all, start, length, i;
+
+	if (!to || !keep || !text || !between)
+		return 0;
+	all = gd_strlen(&run->context, text);
+	for (i = 0; i < e && between[i]; i++)
+		set.word[(u8)between[i] >> 6] |= 1ull << ((u8)between[i] & 63);
+	start = span(text, all, &set, true);
+	length = span(text + start, all - start, &set, false);
+	if (length)
+		made(run, (gd_append(&run->context, to, 0, text + start, length), to));
+	if (length && start + length < all)
+		gd_append(&run->context, keep, 0, text + start + length + 1, e - (start + length + 1));
+	else
+		keep[0] = 0;
+	return length != 0;
+}
+
+HELPER(character)
+{
+	struct ilk_run *run = run_of(frame);
+	const char *text = text_at(run, b, d);
+	u64 *to = at(run, a, sizeof(u64));
+
+	if (!text || !to || a % sizeof(u64))
+		return 0;
+	*to = (u64)gd_character(&run->context, text, c);
+	return !run->context.fault;
+}
+
+HELPER(after)
+{
+	struct ilk_run *run = run_of(frame);
+	char *to = text_at(run, a, d);
+	const char *text = text_at(run, b, d), *rest;
+
+	if (!to || !text)
+		return 0;
+	rest = gd_after(&run->context, text, (s64)c);
+	if (!rest)
+		return 0;
+	gd_append(&run->context, to, 0, rest, d - (u64)(rest - text));
+	return made(run, to);
+}
+
+/* Addresses, which are read where they are: of the Internet, and of network cards. */
+HELPER(address_text)
+{
+	struct ilk_run *run = run_of(frame);
+	struct gd_context *ctx = &run->context;
+	char *to = text_at(run, b, e);
+	u8 bytes[16];
+
+	if (!to)
+		return 0;
+	switch (a) {
+	case 0:
+		return gd_load(ctx, bytes, c, 4) && made(run, gd_inet_ntoa(ctx, to, bytes));
+	case 1:
+		return gd_load(ctx, bytes, c, 16) &&
+		       made(run, d ? gd_inet_ntoa6(ctx, to, bytes) : gd_inet_ntoa6_short(ctx, to, bytes));
+	case 2:
+		return gd_inet_ntop(ctx, to, (s64)d, c) && made(run, to);
+	}
+	return gd_link_ntop(ctx, to, (s64)d, c) && made(run, to);
+}
+
 HELPER(swap)
 {
 	return b == 2 ? __builtin_bswap16((unsigned short)a) : b == 4 ? __builtin_bswap32((u32)a) : __builtin_bswap64(a);

@@ -5,6 +5,8 @@
  * Ownership: an ACTIVE speculation is everyone's; each record in it is its writer's
  * while that counts as a writer. One being committed or discarded, with no
  * writers left, belongs to whoever saw it become so, and that one frees it.
+ * GD_SPEC_AT_ONCE: where that is not all, a clause moves so many bytes itself at the most, and counts as a writer
+ * meanwhile; one with more that is being committed is left to whoever calls gd_settle_one(), one at a time.
  */
 #ifndef GILK_D_SPECULATION_H
 #define GILK_D_SPECULATION_H
@@ -13,6 +15,10 @@
 
 #ifndef GD_SPECULATES
 #define GD_SPECULATES 1 /* 0: no clause of the program does, and a third of what would be compiled is not */
+#endif
+
+#ifndef GD_SPEC_AT_ONCE
+#define GD_SPEC_AT_ONCE (~0UL) /* bytes */
 #endif
 
 #define GD_SPEC_KEPT 0x80000000U /* in the size of a record that was committed to a speculation */
@@ -90,21 +96,30 @@ static inline void gd_move_record(struct gd_context *ctx, const struct gd_record
 	gd_put(to.mark, (to.value & ~3UL) | GD_DONE);
 }
 
+/* The record at *at, which then is where the next one is. False: there is none. */
+static inline bool gd_move_next(struct gd_context *ctx, struct gd_speculation *s, gd_u64 fill, gd_u64 *at)
+{
+	struct gd_record *record = (struct gd_record *)((gd_u8 *)(s + 1) + *at);
+	gd_u32 word, size;
+
+	if (*at >= fill || fill > ctx->layout->speculation_size)
+		return false;
+	word = *(volatile gd_u32 *)&record->size;
+	size = word & ~GD_SPEC_KEPT;
+	if (size < sizeof *record || size > fill - *at)
+		return false; /* scribbled on */
+	if (word & GD_SPEC_KEPT)
+		gd_move_record(ctx, record, size);
+	*at += gd_granules(size - sizeof *record);
+	return true;
+}
+
 static inline void gd_move_records(struct gd_context *ctx, struct gd_speculation *s, gd_u64 fill)
 {
-	gd_u8 *data = (gd_u8 *)(s + 1);
 	gd_u64 at = 0;
 
-	while (at < fill && fill <= ctx->layout->speculation_size) {
-		struct gd_record *record = (struct gd_record *)(data + at);
-		gd_u32 word = *(volatile gd_u32 *)&record->size, size = word & ~GD_SPEC_KEPT;
-
-		if (size < sizeof *record || size > fill - at)
-			return; /* scribbled on */
-		if (word & GD_SPEC_KEPT)
-			gd_move_record(ctx, record, size);
-		at += gd_granules(size - sizeof *record);
-	}
+	while (gd_move_next(ctx, s, fill, &at))
+		GD_LOOP();
 }
 
 /* No writers are left, and none can come. */
@@ -113,6 +128,25 @@ static inline void gd_close(struct gd_context *ctx, struct gd_speculation *s, gd
 	if (GD_SPEC_STATE(word) == GD_SPEC_COMMITTING)
 		gd_move_records(ctx, s, GD_SPEC_BYTES(word));
 	gd_put(&s->word, ((word >> GD_SPEC_GENERATION) + 1) << GD_SPEC_GENERATION);
+}
+
+/* What was left to be moved of a speculation, record by record: from *at on, which begins as 0. False: no more is. */
+static inline bool gd_settle_one(struct gd_context *ctx, gd_u64 id, gd_u64 *at)
+{
+	struct gd_speculation *s = gd_speculation_at(ctx, id);
+	gd_u64 word = s ? gd_get(&s->word) : 0;
+
+	if (GD_SPEC_STATE(word) != GD_SPEC_COMMITTING || GD_SPEC_WRITERS(word))
+		return false;
+	if (gd_move_next(ctx, s, GD_SPEC_BYTES(word), at))
+		return true;
+	gd_put(&s->word, ((word >> GD_SPEC_GENERATION) + 1) << GD_SPEC_GENERATION);
+	return false;
+}
+
+static inline bool gd_is_for_now(gd_u64 word)
+{
+	return GD_SPEC_STATE(word) == GD_SPEC_DISCARDING || GD_SPEC_BYTES(word) <= GD_SPEC_AT_ONCE;
 }
 
 /* On the way past this a context need not be in memory, nor its event: what is wanted of them is given one by one. */
@@ -127,14 +161,15 @@ GD_COLD void gd_settle_speculative(struct gd_writer by, gd_u32 speculation, gd_u
 	if (keep)
 		record->size |= GD_SPEC_KEPT;
 	word = __atomic_sub_fetch(&s->word, GD_SPEC_ONE, __ATOMIC_SEQ_CST);
-	if (GD_SPEC_STATE(word) >= GD_SPEC_COMMITTING && !GD_SPEC_WRITERS(word))
+	if (GD_SPEC_STATE(word) >= GD_SPEC_COMMITTING && !GD_SPEC_WRITERS(word)
+	    && (GD_SPEC_AT_ONCE == ~0UL || GD_SPEC_STATE(word) == GD_SPEC_DISCARDING))
 		gd_close(&ctx, s, word);
 }
 
 static inline void gd_finish_speculation(struct gd_context *ctx, gd_u64 id, enum gd_speculating how)
 {
 	struct gd_speculation *s = gd_speculation_at(ctx, id);
-	gd_u64 word;
+	gd_u64 word, to;
 
 	if (id > ctx->layout->speculations)
 		gd_fail(ctx, GD_FAULT_ILLEGAL, 0);
@@ -144,9 +179,12 @@ static inline void gd_finish_speculation(struct gd_context *ctx, gd_u64 id, enum
 		word = gd_get(&s->word);
 		if (GD_SPEC_STATE(word) != GD_SPEC_ACTIVE)
 			return;
-	} while (!gilk_swap(&s->word, word, (word & ~3UL) | how));
-	if (!GD_SPEC_WRITERS(word))
-		gd_close(ctx, s, (word & ~3UL) | how);
+		to = (word & ~3UL) | how;
+		if (!GD_SPEC_WRITERS(word) && gd_is_for_now(to))
+			to += GD_SPEC_ONE;
+	} while (!gilk_swap(&s->word, word, to));
+	if (!GD_SPEC_WRITERS(word) && gd_is_for_now(to))
+		gd_close(ctx, s, to);
 }
 
 static inline void gd_commit_speculation(struct gd_context *ctx, gd_u64 id)

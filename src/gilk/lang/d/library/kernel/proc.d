@@ -18,5 +18,6 @@ provider proc {
 	probe lwp__exit();
 	probe signal__send(struct task_struct *T, struct task_struct *P, int N) : (lwpsinfo_t *T, psinfo_t *P, int N);
 	probe signal__discard(struct task_struct *T, struct task_struct *P, int N) : (lwpsinfo_t *T, psinfo_t *P, int N);
+	probe signal__clear(int N) : (int N);
 	probe signal__handle(int N, struct kernel_siginfo *I, uintptr_t H) : (int N, struct kernel_siginfo *I, uintptr_t H);
 };

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""sysinfo, vminfo, and what changes priorities and takes signals, beside what the kernel counts of the same work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from gilk.targets.kernel.target import KernelTarget
+from tests.kernel.driver.driving import Guest
+from tests.kernel.session.d_programs import ran
+from tests.kernel.session.test_d_programs import shell
+
+pytestmark = pytest.mark.xdist_group("lab")
+PYTHON = ("/usr/bin/python3", "-c")
+
+
+def test_calls_and_bytes_are_those_that_dd_makes(kernel: KernelTarget, guest: Guest) -> None:
+    """Of dd, which is asked for a hundred blocks more."""
+    text = """
+        sysinfo:::sysread /pid == $target/ { @a = sum(arg0); }
+        sysinfo:::syswrite /pid == $target/ { @b = sum(arg0); }
+        sysinfo:::readch /pid == $target/ { @c = sum(arg0); }
+        sysinfo:::writech /pid == $target/ { @d = sum(arg0); }
+        END { printa("%@d\\n", @a); printa("%@d\\n", @b); printa("%@d\\n", @c); printa("%@d\\n", @d); }"""
+
+    def counted(times: int) -> list[int]:
+        command = ["dd", "if=/dev/zero", "of=/dev/null", "bs=777", f"count={times}", "status=none"]
+        done = ran(kernel, text, command)
+        assert not done.errors
+        return [*map(int, done.lines), *[0] * (4 - len(done.lines))]
+
+    with_some, with_one = counted(101), counted(1)
+    assert [a - b for a, b in zip(with_some, with_one, strict=True)] == [100, 100, 77700, 77700]
+
+
+def test_processes_and_switches_are_those_of_proc_stat(kernel: KernelTarget, guest: Guest) -> None:
+    """The counts of the same work differ by what happens between the two readings, before and after it, alone."""
+    text = """
+        sysinfo:::pswitch { @switches = sum(arg0); }
+        sysinfo:::sysfork, sysinfo:::sysvfork /ppid == $target || pid == $target/ { @forks = sum(arg0); }
+        sysinfo:::sysexec /ppid == $target/ { @execs = sum(arg0); }
+        proc:::create /pid == $target/ { @created = count(); }
+        rawtp:sched::sched_switch { @all = count(); }
+        proc:::exec-success, proc:::exec-failure /ppid == $target/ { @tried = count(); }
+        END {
+            printa("%@d\\n", @switches); printa("%@d\\n", @all); printa("%@d\\n", @forks); printa("%@d\\n", @created);
+            printa("%@d\\n", @execs); printa("%@d\\n", @tried);
+        }"""
+    before = ctxt(guest)
+    done = ran(kernel, text, ["sh", "-c", "for n in 1 2 3 4 5; do cat /proc/version | wc -c; done; true"])
+    after = ctxt(guest)
+    switches, all_, forks, created, execs, tried = map(int, done.lines)
+    assert switches == all_ and 0 < switches <= after - before
+    assert forks == created >= 10 and execs == tried == 10
+    assert not done.errors
+
+
+def ctxt(guest: Guest) -> int:
+    return int(shell(guest, "sed -n 's/^ctxt //p' /proc/stat"))
+
+
+def test_faults_are_those_that_rusage_counts(kernel: KernelTarget, guest: Guest) -> None:
+    """Memory that is touched, and that is written to after a fork: a page is a fault of its own each time."""
+    script = (
+        "import mmap, os\n"
+        "m = mmap.mmap(-1, 200 * 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\n"
+        "m.madvise(15)\n"  # MADV_NOHUGEPAGE
+        "for n in range(200): m[n * 4096] = 1\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    os.kill(os.getpid(), 0)\n"
+        "    for n in range(200): m[n * 4096] = 2\n"
+        "    os._exit(0)\n"
+        "os.waitpid(child, 0)\n"
+    )
+    text = """
+        syscall::kill:entry /ppid == $target/ { self->looks = 1; }
+        syscall::exit_group:entry { self->looks = 0; }
+        vminfo:::as_fault /self->looks/ { @faults = sum(arg0); }
+        vminfo:::cow_fault /self->looks/ { @copied = sum(arg0); }
+        syscall::kill:entry /ppid == $target/ { self->before = curthread->min_flt; }
+        syscall::exit_group:entry /ppid == $target/ { printf("%d\\n", curthread->min_flt - self->before); }
+        END { printa("%@d\\n", @faults); printa("%@d\\n", @copied); }"""
+    done = ran(kernel, text, [*PYTHON, script])
+    counted, faults, copied = map(int, done.lines[-3:])
+    assert faults == counted >= 200
+    assert 200 <= copied <= counted
+    assert not done.errors
+
+
+@pytest.fixture
+def disk(guest: Guest) -> Iterator[str]:
+    shell(guest, "modprobe ext4 && modprobe brd rd_nr=1 rd_size=16384")
+    shell(guest, "mkfs.ext4 -q -b 4096 -E lazy_itable_init=0,lazy_journal_init=0 /dev/ram0")
+    shell(guest, "mkdir -p /tmp/disk && mount /dev/ram0 /tmp/disk && sync")
+    yield "/tmp/disk"
+    shell(guest, "umount /tmp/disk 2>/dev/null; rmmod brd")
+
+
+def test_pages_are_those_that_vmstat_counts(guest: Guest, disk: str) -> None:
+    """Between two looks at it, which has them in KiB; a request that is no whole number of pages is one page more."""
+    kernel = KernelTarget(guest.link)
+    text = """
+        syscall::kill:entry /pid == $target/ { looks++; }
+        vminfo:::pgpgin /looks == 1/ { @["in"] = sum(arg0); }
+        vminfo:::pgin /looks == 1/ { @requests = sum(arg0); }
+        vminfo:::pgpgout /looks == 1/ { @["out"] = sum(arg0); }
+        vminfo:::pgout /looks == 1/ { @requests = sum(arg0); }
+        END { printa("%s %@d\\n", @); printa("requests %@d\\n", @requests); }"""
+    look = f"grep '^pgpg' /proc/vmstat >> {disk}.looks; kill -0 $$;"
+    work = f"dd if=/dev/zero of={disk}/f bs=4096 count=64 conv=fsync 2>/dev/null; sync;"
+    work += " echo 3 > /proc/sys/vm/drop_caches;"
+    after = f"kill -0 $$; grep '^pgpg' /proc/vmstat >> {disk}.looks"
+    shell(guest, f"sync; rm -f {disk}.looks")
+    done = ran(kernel, text, ["sh", "-c", f"{look} {work} cat {disk}/f > /dev/null; {after}"])
+    looks = [int(line.split()[1]) for line in shell(guest, f"cat {disk}.looks").splitlines()]
+    theirs = {"in": looks[2] - looks[0], "out": looks[3] - looks[1]}
+    ours = {line.split()[0]: int(line.split()[1]) for line in done.lines}
+    for way in ("in", "out"):
+        assert theirs[way] >= 256
+        assert theirs[way] <= 4 * ours[way] <= theirs[way] + 3 * ours["requests"]
+    assert not done.errors
+
+
+def test_priorities_and_signals_that_are_taken(kernel: KernelTarget) -> None:
+    script = (
+        "import os, signal\n"
+        "os.nice(3)\n"
+        "os.nice(0)\n"
+        "os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(7))\n"
+        "os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1, signal.SIGHUP})\n"
+        "os.kill(os.getpid(), signal.SIGHUP)\n"
+        "os.kill(os.getpid(), signal.SIGUSR1)\n"
+        "signal.sigwait({signal.SIGUSR1})\n"
+        "signal.sigtimedwait({signal.SIGHUP}, 5)\n"
+        "assert signal.sigtimedwait({signal.SIGHUP}, 0) is None\n"
+    )
+    text = """
+        sched:::change-pri /args[1]->pr_pid == $target && pid == $target/
+        {
+            printf("%d -> %d\\n", args[0]->pr_pri, args[2]);
+        }
+        proc:::signal-clear /pid == $target/ { printf("cleared %d\\n", args[0]); }"""
+    done = ran(kernel, text, [*PYTHON, script])
+    assert done.lines == ["120 -> 123", "123 -> 92", "92 -> 123", "cleared 10", "cleared 1"]
+    assert not done.errors
+
+
+def test_paths_are_looked_up_and_modules_come_and_go(guest: Guest) -> None:
+    kernel = KernelTarget(guest.link)
+    text = """
+        sysinfo:::namei /pid == $target/ { @names = sum(arg0); }
+        sysinfo:::modload { @loaded = sum(arg0); }
+        sysinfo:::modunload { @unloaded = sum(arg0); }
+        END { printa("%@d\\n", @loaded); printa("%@d\\n", @unloaded); printa("%@d\\n", @names); }"""
+    done = ran(kernel, text, ["sh", "-c", "modprobe brd rd_nr=1 && rmmod brd; exec stat /no/such /etc /etc/passwd"])
+    loaded, unloaded, names = map(int, done.lines)
+    assert (loaded, unloaded) == (1, 1) and names >= 3
