@@ -70,8 +70,8 @@ class Asked:
     machine: str = ""  # --on
 
 
-def prepare(asked: Asked) -> Consumer:
-    """With the process attached or launched; nothing of it is changed yet.
+def prepare(asked: Asked, held: Process | None = None) -> Consumer:
+    """With the process attached or launched; nothing of it is changed yet. ``held``: the process, if it is there.
 
     Raises UsageError `bad-d-option`, `cannot-open-script`, `preprocessor-failed`, TargetError.
     """
@@ -86,7 +86,7 @@ def prepare(asked: Asked) -> Consumer:
                 options.set("evaltime", found[1])
     if asked.machine:
         return _prepare_there(asked, options, texts)
-    process = _process(asked, options.text("evaltime"))
+    process = held or _process(asked, options.text("evaltime"))
     target = 0 if process is None else process.pid
     return Consumer(texts, _macros(asked, options, target), options, process, asked.libraries)
 

@@ -54,6 +54,7 @@ class Consumer:
     process: Process | None = None
     library_directories: tuple[str, ...] = ()
     machine: OtherMachine | None = None  # in whose kernel the program runs; then there is no process
+    known: World | None = None  # all that the compiler asks, if somebody has asked before
     compiled: Compiled = field(init=False)
     enabled: Enabled = field(init=False)
     tracing: Engine = field(init=False)
@@ -64,11 +65,13 @@ class Consumer:
 
     def compile(self, listing: bool = False) -> None:
         """``listing``: descriptions may match nothing. Raises DoesNotCompile, NoSuchProbe."""
-        self.compiled = compile_programs(self.texts, self.macros, self.options, self._world, self._libraries())
+        self.compiled = compile_programs(self.texts, self.macros, self.options, self.world, self._libraries())
         self.enabled = enable(self.compiled.program, self.process, listing or self.options.flag("zdefs"), self._kernel)
 
     @cached_property
-    def _world(self) -> World:
+    def world(self) -> World:
+        if self.known is not None:
+            return self.known
         if self._kernel is None:
             return SymbolContext(self.process)
         from gilk.engines.dtrace.kernel_world import KernelWorld  # here: few programs are about a kernel
@@ -149,7 +152,7 @@ class Consumer:
     def _engine_there(self, target: KernelTarget) -> Engine:
         from gilk.engines.dtrace.kernel_engine import KernelEngine  # here: few programs are about a kernel
 
-        return KernelEngine(self.compiled.program, self.enabled, self.options, target, self._world)
+        return KernelEngine(self.compiled.program, self.enabled, self.options, target, self.world)
 
     def events(self, stop: Callable[[], bool], outlet: Outlet, formatted: Formatted) -> Iterator[Event]:
         """All that comes after `start`, as it is asked for: what actions want done is done as their turn comes.
