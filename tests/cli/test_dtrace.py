@@ -48,11 +48,18 @@ def test_a_program_without_a_process(dtrace: Dtrace) -> None:
     )
 
 
+#: Only who writes a program in an editor needs these.
+WRITING = (
+    "gilk.lang.d.writing", "gilk.engines.dtrace.completing", "gilk.engines.dtrace.checking",
+    "gilk.engines.dtrace.previewing", "gilk.targets.looking",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("words", "heavy"),
     [
-        ((), ("gilk.splice", "gilk.analysis", "gilk.image.elf", "gilk.targets.process", "pyarrow", "rich")),
-        (("-c", "true"), ("pyarrow", "rich", "gilk.trace.samples")),
+        ((), ("gilk.splice", "gilk.analysis", "gilk.image.elf", "gilk.targets.process", "pyarrow", "rich", *WRITING)),
+        (("-c", "true"), ("pyarrow", "rich", "gilk.trace.samples", *WRITING)),
     ],
     ids=["without a process", "with one"],
 )

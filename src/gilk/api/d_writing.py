@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""D programs while they are written: what may stand at the cursor, what is wrong, what would be instrumented.
+"""D programs while they are written: words for the cursor, problems, and a preview.
 
     from gilk.api.d_writing import DWriting
 
@@ -20,18 +20,20 @@ from gilk.engines.dtrace.consumer import Consumer
 from gilk.engines.dtrace.previewing import Previewed, RefusedProbe
 from gilk.engines.dtrace.world import SymbolContext
 from gilk.errors import UsageError
-from gilk.lang.d.completion import Word
+from gilk.lang.d.writing.completion import OfferedWord
 from gilk.targets.base import Loaded
 from gilk.targets.looking import look
 from gilk.targets.process import Process
 from gilk.values import dataclass
 
-__all__ = ["Checked", "DWriting", "MatchedDescription", "Offered", "Previewed", "Problem", "RefusedProbe", "Word"]
+__all__ = [
+    "Checked", "DWriting", "MatchedDescription", "Offered", "OfferedWord", "Previewed", "Problem", "RefusedProbe",
+]  # fmt: skip
 
 
 @dataclass
 class DWriting:
-    """Programs for process ``pid``, or for none. What has been found out about it is kept until it maps other files.
+    """Programs for process ``pid``, or for none. All that was found out about it is kept until it maps other files.
 
     Raises TargetError `no-such-process`, `no-permission`.
     """

@@ -71,7 +71,8 @@ def _pid(target: str) -> str:
 def d_commands(pid: str, text: str) -> dict[str, str]:
     """The command line and the Python that run a D program."""
     written = f'r"""{text}"""' if "\n" in text and '"""' not in f"{text} " and text[-1] not in '"\\' else repr(text)
-    python = f"import gilk\n\nwith gilk.dtrace({written}, pid={pid}) as session:\n    for event in session: print(event)"
+    python = f"import gilk\n\nwith gilk.dtrace({written}, pid={pid}) as session:\n    for event in session:"
+    python += " print(event)"
     return {"command": shlex.join(["gilk", "dtrace", "-p", pid, "-n", text]), "python": python}
 
 

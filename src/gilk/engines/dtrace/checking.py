@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What is wrong with a D program, and how many probes each of its descriptions matches, while it is being written.
+"""The problems of a D program that is being written, and how many probes each of its descriptions matches.
 
 The compiler and the search for probes are those of a session; the process is only looked at.
 """
@@ -60,7 +60,7 @@ class Checked:
 
 
 def check(consumer: Consumer) -> Checked:
-    """Of a consumer of one program, which nobody has compiled."""
+    """Check the program of a consumer, its only one, which nobody has compiled."""
     source = consumer.texts[0].source
     try:
         consumer.compile()

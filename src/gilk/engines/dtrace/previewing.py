@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a D program would put into a process: which probes, at how many places, and which of these are refused.
+"""The probes that a D program would put into a process, at how many places, and which of them are refused.
 
 A plan is made as a session would make it (engines/scan/preview.py), and nothing is written.
 """
@@ -45,7 +45,7 @@ class Previewed:
 
 
 def preview(consumer: Consumer) -> Previewed:
-    """Of a program that has been compiled and has no problems. Raises UsageError `too-many-probes`, TargetError,
+    """Plan for a program that has been compiled and has no problems. Raises UsageError `too-many-probes`, TargetError,
     ImageError."""
     enabled = consumer.enabled
     needs = {clause.number: facts(clause.function) for clause in consumer.compiled.program.clauses}

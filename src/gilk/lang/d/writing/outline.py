@@ -18,7 +18,7 @@ from gilk.values import dataclass
 
 
 class PieceKind(StrEnum):
-    """Of tokens, the names of the groups of the lexer's expression; and what are none."""
+    """The groups of the lexer's expression for tokens, and what is no token."""
 
     SYMBOL = auto()
     NAME = auto()
@@ -35,7 +35,7 @@ class PieceKind(StrEnum):
     OTHER = auto()  # a letter that D has no use for
 
 
-class Part(StrEnum):
+class ItemPart(StrEnum):
     """The part of an item that a piece stands in."""
 
     TOP = auto()  # before anything else
@@ -70,19 +70,19 @@ class Outline:
 
     items: tuple[OutlineItem, ...]
     at: OutlineItem | None
-    part: Part
+    part: ItemPart
     piece: Piece | None
     before: tuple[Piece, ...]
 
 
 class _Reader:
     def __init__(self, text: str) -> None:
-        self.text, self.part = text, Part.TOP
+        self.text, self.part = text, ItemPart.TOP
         self.items: list[OutlineItem] = []
         self.item: OutlineItem | None = None
         self._depth = 0
 
-    def pieces(self) -> Iterator[tuple[Piece, Part]]:
+    def pieces(self) -> Iterator[tuple[Piece, ItemPart]]:
         """Each with the part that it was found in."""
         position, text = 0, self.text
         while position < len(text):
@@ -104,9 +104,9 @@ class _Reader:
         if text[position] == "#":
             end = text.find("\n", position)
             return self._of(PieceKind.CONTROL, position, len(text) if end < 0 else end)
-        if self.part in (Part.TOP, Part.HEAD):
+        if self.part in (ItemPart.TOP, ItemPart.HEAD):
             found = DESCRIPTION.match(text, position)
-            if found is not None and (self.part is Part.HEAD or describes(found, ALIASES)):
+            if found is not None and (self.part is ItemPart.HEAD or describes(found, ALIASES)):
                 return self._of(PieceKind.DESCRIPTION, position, found.end())
         found = TOKEN.match(text, position)
         if found is None:
@@ -119,7 +119,7 @@ class _Reader:
     def _take(self, piece: Piece) -> None:
         if piece.kind in (PieceKind.COMMENT, PieceKind.CONTROL):
             return
-        if self.part is Part.TOP:
+        if self.part is ItemPart.TOP:
             self._begin(piece)
         assert self.item is not None
         self.item.pieces.append(piece)
@@ -130,17 +130,17 @@ class _Reader:
         self.item = OutlineItem(piece.span.start, piece.span.end)
         self.items.append(self.item)
         self._depth = 0
-        self.part = Part.HEAD if piece.kind is PieceKind.DESCRIPTION else Part.DECLARATION
+        self.part = ItemPart.HEAD if piece.kind is PieceKind.DESCRIPTION else ItemPart.DECLARATION
 
     def _end(self) -> None:
-        self.item, self.part = None, Part.TOP
+        self.item, self.part = None, ItemPart.TOP
 
     def _head(self, piece: Piece) -> None:
         """Between descriptions are commas. Where another begins without one, the item before was not finished."""
         assert self.item is not None
         pieces = self.item.pieces
         if piece.text == "/":
-            self.part = Part.PREDICATE
+            self.part = ItemPart.PREDICATE
         elif piece.text == "{":
             self._open(piece)
         elif piece.kind is PieceKind.DESCRIPTION and len(pieces) > 1 and pieces[-2].text != ",":
@@ -157,7 +157,7 @@ class _Reader:
         if piece.text == "{":
             self._open(piece)
         elif piece.text == "/" and self._is_last(piece.span.end):
-            self.part = Part.HEAD
+            self.part = ItemPart.HEAD
 
     def _is_last(self, position: int) -> bool:
         while True:
@@ -172,7 +172,7 @@ class _Reader:
 
     def _open(self, piece: Piece) -> None:
         assert self.item is not None
-        self.part, self.item.body, self._depth = Part.BODY, piece.span.start, 1
+        self.part, self.item.body, self._depth = ItemPart.BODY, piece.span.start, 1
 
     def _body(self, piece: Piece) -> None:
         self._count(piece)
@@ -190,8 +190,8 @@ class _Reader:
 
 
 _TAKING = {
-    Part.HEAD: _Reader._head, Part.PREDICATE: _Reader._predicate, Part.BODY: _Reader._body,
-    Part.DECLARATION: _Reader._declaration,
+    ItemPart.HEAD: _Reader._head, ItemPart.PREDICATE: _Reader._predicate, ItemPart.BODY: _Reader._body,
+    ItemPart.DECLARATION: _Reader._declaration,
 }  # fmt: skip
 #: Pieces that end where they stop to be what they are: behind their last letter one is no longer in them.
 _CLOSED = (PieceKind.COMMENT, PieceKind.TEXT, PieceKind.CHARACTER, PieceKind.SIGN, PieceKind.OTHER)
@@ -200,7 +200,7 @@ _CLOSED = (PieceKind.COMMENT, PieceKind.TEXT, PieceKind.CHARACTER, PieceKind.SIG
 def outline(text: str, at: int) -> Outline:
     """``at``: where the cursor is, from 0 to the length of the text."""
     reader = _Reader(text)
-    where: tuple[OutlineItem | None, Part, int] = (None, Part.TOP, 0)  # how many pieces before
+    where: tuple[OutlineItem | None, ItemPart, int] = (None, ItemPart.TOP, 0)  # how many pieces before
     under: Piece | None = None
     passed = False
     for piece, part in reader.pieces():
@@ -212,7 +212,7 @@ def outline(text: str, at: int) -> Outline:
             if holder is None or len(holder.pieces) > 1:
                 where = holder or reader.item, part, len(holder.pieces) - 1 if holder else 0
             else:
-                where = None, Part.TOP, 0
+                where = None, ItemPart.TOP, 0
         else:
             where = reader.item, reader.part, len(reader.item.pieces) if reader.item else 0
     item, part, count = where

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What may be written at a place of a D program, by its text alone: what kind of word, and which words D itself has.
+"""The kind of word that may stand at a place of a D program, by its text alone, and the words that D itself has.
 
 Names that a program declares and those of a process are the engine's to find (engines/dtrace/completing.py).
 """
@@ -17,7 +17,7 @@ from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS
 from gilk.lang.d.meaning.functions import FUNCTIONS, NOT_HERE, Callable_, Role
 from gilk.lang.d.meaning.functions import OF_THE_KERNEL as KERNELS
 from gilk.lang.d.options import ROWS
-from gilk.lang.d.outline import Outline, OutlineItem, Part, Piece, PieceKind, outline
+from gilk.lang.d.writing.outline import ItemPart, Outline, OutlineItem, Piece, PieceKind, outline
 from gilk.lang.types import ALIASES, Special, text
 from gilk.values import dataclass
 
@@ -43,8 +43,9 @@ class Opening:
     """``start`` to ``end`` is the word that is there; ``prefix`` its part before the cursor.
 
     ``fields``: of a description, those before that one. ``base``: from where to where what has the member is written,
-    ``arrow`` the operator. ``word``: the scope, the tag's kind, the module, or the function whose argument it is.
-    ``first``: nothing comes before it in its item.
+    ``arrow`` the operator. ``word``: the scope, the tag's kind, the module, the function whose argument it is, or
+    ``declaration`` where one begins.
+    ``first``: nothing comes before it in its item. ``called``: a bracket follows.
     """
 
     kind: OpeningKind
@@ -56,12 +57,18 @@ class Opening:
     arrow: bool = False
     word: str = ""
     first: bool = False
+    called: bool = False
     item: OutlineItem | None = None
-    part: Part = Part.TOP
+    part: ItemPart = ItemPart.TOP
+
+    @property
+    def opens_bracket(self) -> bool:
+        """A cast may be meant, or a type that something is asked of."""
+        return self.word in ("(", "sizeof")
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class OfferedWord:
     """``kind`` and ``detail`` are for people. ``goes_on``: with it alone nothing is whole."""
 
     text: str
@@ -78,6 +85,7 @@ LONGEST_WORD: Final = 4096  # letters of a word that anything is looked up for
 _PRAGMA = re.compile(r"#\s*pragma\s+D\s+option\s+(\w*)\Z", re.ASCII)
 _LINE = re.compile(r"[^\n]*\n")
 _SYMBOL = re.compile(r"([\w.+-]*)`(\w*)\Z", re.ASCII)
+_CALLED = re.compile(r"[ \t]*\(")
 _REST = re.compile(r"\w*", re.ASCII)
 _FIELD_REST = re.compile(r"[-$\w.`?*\\\[\]!]*", re.ASCII)
 #: The colon that ends the name of a function which may have pairs of them in it.
@@ -86,6 +94,9 @@ _TAKES_AGGREGATIONS = frozenset(name for name, one in FUNCTIONS.items() if "agg"
 _PREFIX_SIGNS = _words("( [ , + - * / % & | ^ ~ ! < > = ? : << >> <= >= == != && || ^^") | _words(
     "<<= >>= += -= *= /= %= &= |= ^="
 )
+_TYPES = TYPE_WORDS | QUALIFIERS | TAGS | frozenset(ALIASES)
+_CALLABLE = _words("action subroutine aggregating")
+_WITH_BRACKET = _words("if sizeof stringof offsetof")
 _DECLARES = _words("inline typedef extern self this static const volatile unsigned signed short long")
 
 
@@ -102,8 +113,8 @@ def opening(source: str, at: int) -> Opening:
     if piece is not None and piece.kind in (PieceKind.COMMENT, PieceKind.TEXT, PieceKind.CHARACTER, PieceKind.NUMBER,
                                             PieceKind.REAL):  # fmt: skip
         return _nothing(at)
-    there = _in_head(source, found, at) if found.part in (Part.TOP, Part.HEAD) else _in_code(source, found, at)
-    return replace(there, item=found.at, part=found.part)
+    there = _in_head(source, found, at) if found.part in (ItemPart.TOP, ItemPart.HEAD) else _in_code(source, found, at)
+    return replace(there, item=found.at, part=found.part, called=_CALLED.match(source, there.end) is not None)
 
 
 def _nothing(at: int) -> Opening:
@@ -130,15 +141,16 @@ def _in_head(source: str, found: Outline, at: int) -> Opening:
     if before and before[-1].text != ",":
         return _nothing(at)  # a description is whole: a predicate or actions follow
     piece = found.piece
+    declares = piece is not None and piece.kind is PieceKind.NAME
     written = source[piece.span.start : at] if piece is not None else ""
     fields = fields_of(re.sub(r"[ \t]", "", written))
     word = len(fields[-1])
     if piece is not None and written[len(written) - word :] != fields[-1]:
         return _nothing(at)  # a blank stands in it
     end = _rest(source, at, _FIELD_REST)
-    return Opening(
-        OpeningKind.PROBE, at - word, end, fields[-1], tuple(fields[:-1]), first=not before
-    )  # fmt: skip
+    fields, prefix = fields[:-1], fields[-1]
+    kind = "declaration" if declares else ""
+    return Opening(OpeningKind.PROBE, at - word, end, prefix, tuple(fields), word=kind, first=not before)
 
 
 def fields_of(written: str) -> list[str]:
@@ -173,6 +185,8 @@ def _in_code(source: str, found: Outline, at: int) -> Opening:
     kind, word = _kind(found.part, pieces)
     if kind is OpeningKind.MEMBER:
         return _member(found, start, end, prefix)
+    if kind is OpeningKind.EXPRESSION and pieces[-1].text == "(" and source[start:end] in _TYPES:
+        kind = OpeningKind.TYPE  # what stands there is a cast
     return Opening(kind, start, end, prefix, word=word, first=not pieces)
 
 
@@ -226,16 +240,16 @@ def _opened(pieces: tuple[Piece, ...], at: int) -> int | None:
     return None
 
 
-def _kind(part: Part, pieces: tuple[Piece, ...]) -> tuple[OpeningKind, str]:
+def _kind(part: ItemPart, pieces: tuple[Piece, ...]) -> tuple[OpeningKind, str]:
     """The kind of word that follows these pieces of an item; and the tag's kind, or the function that it is for."""
     last = pieces[-1]
     if last.text in ("->", "."):
         return OpeningKind.MEMBER, ""
     if last.text in TAGS:
         return OpeningKind.TAG, last.text
-    if part is Part.DECLARATION and not any(each.text == "=" for each in pieces):
+    if part is ItemPart.DECLARATION and not any(each.text == "=" for each in pieces):
         return _in_declaration(pieces), ""
-    if part is Part.BODY and _begins_statement(pieces):
+    if part is ItemPart.BODY and _begins_statement(pieces):
         return OpeningKind.STATEMENT, ""
     if last.text == "=" and _is_aggregation(pieces):
         return OpeningKind.AGGREGATING, ""
@@ -256,8 +270,11 @@ def _behind_sign(pieces: tuple[Piece, ...]) -> tuple[OpeningKind, str]:
 
 
 def _called(pieces: tuple[Piece, ...]) -> str:
-    """The function whose first argument comes."""
-    return pieces[-2].text if len(pieces) > 1 and pieces[-1].text == "(" else ""
+    """The function whose first argument comes; a bracket alone, where a cast may come."""
+    if pieces[-1].text != "(":
+        return ""
+    named = len(pieces) > 1 and (pieces[-2].kind in _OPERANDS or pieces[-2].text in _KEYWORDS)
+    return pieces[-2].text if named else "("
 
 
 def _in_declaration(pieces: tuple[Piece, ...]) -> OpeningKind:
@@ -285,17 +302,17 @@ def _is_cast(pieces: tuple[Piece, ...]) -> bool:
     if opened is None or (opened and (pieces[opened - 1].kind in _OPERANDS or pieces[opened - 1].text in _KEYWORDS)):
         return False
     inner = pieces[opened + 1 : -1]
-    return bool(inner) and (inner[0].text in TYPE_WORDS | QUALIFIERS | TAGS or inner[0].text in ALIASES)
+    return bool(inner) and inner[0].text in _TYPES
 
 
 # D's own words.
 
 
-def own_words(there: Opening) -> Iterator[Word]:
+def own_words(there: Opening) -> Iterator[OfferedWord]:
     """Those that D has without anything being declared."""
     match there.kind:
         case OpeningKind.PROBE if there.first and not there.fields:
-            yield from (Word(word, "keyword", goes_on=True) for word in _TOP)
+            yield from (OfferedWord(word, "keyword", goes_on=True) for word in _TOP)
         case OpeningKind.STATEMENT:
             yield from _STATEMENTS
             yield from _scopes()
@@ -305,19 +322,26 @@ def own_words(there: Opening) -> Iterator[Word]:
             yield from _values()
             yield from _scopes()
             yield from _functions(Role.SUBROUTINE)
-            yield from (Word(one.name, "action", signature(one)) for one in _of_stacks())
-            yield from (Word(word, "keyword", goes_on=True) for word in ("sizeof", "stringof", "xlate", "offsetof"))
-            yield from (Word(name, "constant", str(value)) for name, value in CONSTANTS.items())
+            yield from (OfferedWord(one.name, "action", signature(one)) for one in _of_stacks())
+            yield from (
+                OfferedWord(word, "keyword", goes_on=True) for word in ("sizeof", "stringof", "xlate", "offsetof")
+            )
+            yield from (OfferedWord(name, "constant", str(value)) for name, value in CONSTANTS.items())
         case OpeningKind.AGGREGATING:
             yield from _functions(Role.AGGREGATING)
         case OpeningKind.MACRO:
-            yield from (Word(f"${name}", "macro", what) for name, what in _MACROS.items())
+            yield from (OfferedWord(f"${name}", "macro", what) for name, what in _MACROS.items())
         case OpeningKind.TYPE:
-            yield from (Word(word, "type", goes_on=word in TAGS) for word in sorted(TYPE_WORDS | TAGS))
-            yield from (Word(name, "type") for name in ALIASES)
+            yield from (OfferedWord(word, "type", goes_on=word in TAGS) for word in sorted(TYPE_WORDS | TAGS))
+            yield from (OfferedWord(name, "type") for name in ALIASES)
         case OpeningKind.OPTION:
-            yield from (Word(name, "option", f"{shape.name.lower()}, {value!r} without it")
+            yield from (OfferedWord(name, "option", f"{shape.name.lower()}, {value!r} without it")
                         for name, (shape, value) in ROWS.items())  # fmt: skip
+
+
+def is_fit(there: Opening, word: OfferedWord) -> bool:
+    """Before a bracket stands only what can be called."""
+    return not there.called or word.kind in _CALLABLE or word.text in _WITH_BRACKET
 
 
 def takes_aggregations(there: Opening) -> bool:
@@ -333,11 +357,11 @@ def signature(one: Callable_) -> str:
     return f"{one.name}({', '.join(given)})"
 
 
-def _functions(*roles: Role) -> Iterator[Word]:
+def _functions(*roles: Role) -> Iterator[OfferedWord]:
     for one in FUNCTIONS.values():
         if one.role in roles and one.name not in NOT_HERE and one.name not in KERNELS:
             kind = "subroutine" if one.role is Role.SUBROUTINE else "action"
-            yield Word(one.name, "aggregating" if one.role is Role.AGGREGATING else kind, signature(one))
+            yield OfferedWord(one.name, "aggregating" if one.role is Role.AGGREGATING else kind, signature(one))
 
 
 def _of_stacks() -> Iterator[Callable_]:
@@ -346,17 +370,17 @@ def _of_stacks() -> Iterator[Callable_]:
     return (one for one in found if one.name not in {*NOT_HERE, *KERNELS})
 
 
-def _values() -> Iterator[Word]:
-    yield Word("args", "variable", "arguments of the probe, with their types", goes_on=True)
-    yield from (Word(name, "variable", text(type_)) for name, type_ in BUILTINS.items())
+def _values() -> Iterator[OfferedWord]:
+    yield OfferedWord("args", "variable", "arguments of the probe, with their types", goes_on=True)
+    yield from (OfferedWord(name, "variable", text(type_)) for name, type_ in BUILTINS.items())
 
 
-def _scopes() -> Iterator[Word]:
-    yield Word("self", "keyword", "a variable of the thread", goes_on=True)
-    yield Word("this", "keyword", "a variable of the clause", goes_on=True)
+def _scopes() -> Iterator[OfferedWord]:
+    yield OfferedWord("self", "keyword", "a variable of the thread", goes_on=True)
+    yield OfferedWord("this", "keyword", "a variable of the clause", goes_on=True)
 
 
-_STATEMENTS: Final = (Word("if", "keyword", goes_on=True),)
+_STATEMENTS: Final = (OfferedWord("if", "keyword", goes_on=True),)
 _TOP: Final = ("inline", "typedef", "translator", "provider", "struct", "union", "enum", "self", "this", "extern")
 _MACROS: Final = {
     "target": "the process", "pid": "gilk's own number", "ppid": "its parent's", "uid": "its user's", "euid": "",
@@ -364,18 +388,20 @@ _MACROS: Final = {
 }  # fmt: skip
 
 
-def chosen(words: Iterable[Word], prefix: str, most: int) -> tuple[list[Word], int]:
+def chosen(words: Iterable[OfferedWord], prefix: str, most: int) -> tuple[list[OfferedWord], int]:
     """Those that go on from the prefix, then those that have it elsewhere; and how many are left out."""
-    known: dict[str, Word] = {}
+    known: dict[str, OfferedWord] = {}
     for word in words:
         known.setdefault(word.text, word)
     wanted = prefix.lower()
-    ranked = [(_rank(word.text, prefix, wanted), word) for word in known.values()]
-    fit = sorted((pair for pair in ranked if pair[0] < _UNFIT), key=lambda pair: (pair[0], pair[1].text.lower()))
-    found = [word for _, word in fit]
+    ranked = ((_rank(word.text, prefix, wanted), word) for word in known.values())
+    fit = [(rank, _ORDER.get(word.kind, 0), word.text.lower(), word.text) for rank, word in ranked if rank < _UNFIT]
+    found = [known[name] for *_, name in sorted(fit)]
     return found[:most], max(0, len(found) - most)
 
 
+#: What is wanted most comes first.
+_ORDER: Final = {"action": 1, "subroutine": 1, "keyword": 2, "inline": 3, "type": 4, "constant": 5}
 _UNFIT: Final = 3
 
 
