@@ -76,6 +76,34 @@ def test_a_program_waits_for_nothing_that_it_does_not_need(
     assert done.stdout.endswith("heavy: []\n")
 
 
+def test_an_editor_asks_for_words(dtrace: Dtrace, tmp_path: Path) -> None:
+    with Loop([build("work")]) as loop:
+        text = "pid$target:a.out:disp"
+        done = dtrace("--words", len(text), "-p", loop.pid, "-n", text)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "dispatch  work\n", "")
+        (tmp_path / "é.d").write_text('BEGIN { trace("é"); }\n\npid$target:a.out:disp')
+        done = dtrace("--words", 44, "--json", "-p", loop.pid, "-s", "é.d")
+        found = json.loads(done.stdout)
+        assert [word["text"] for word in found["words"]] == ["dispatch"] and (found["start"], found["end"]) == (40, 44)
+        assert not differences(loop.pid) and not leftovers(loop.pid)
+
+
+@pytest.mark.parametrize(
+    ("words", "slug"),
+    [
+        (("-n", "BEGIN", "--words", "9"), "no-such-letter"),
+        (("-n", "BEGIN", "-n", "END", "--words", "1"), "words-of-one"),
+        (("-f", "main", "--words", "1"), "words-of-one"),
+        (("-s", "nothing.d", "--words", "1"), "cannot-open-script"),
+        (("-n", "BEGIN", "-c", "true", "--words", "1"), "two-modes"),
+        (("-n", "BEGIN", "-l", "--words", "1"), "two-modes"),
+    ],
+)
+def test_words_that_cannot_be_had_are_refused(dtrace: Dtrace, words: tuple[str, ...], slug: str) -> None:
+    done = dtrace(*words)
+    assert done.returncode and f"({slug})" in done.stderr
+
+
 def test_the_form_for_tests(dtrace: Dtrace) -> None:
     done = dtrace("-n", "BEGIN { trace(1); exit(0); }", _DTRACE_TESTING="1")
     assert done.stdout == f"{'FUNCTION:NAME':>32}\n{':BEGIN':>32}           1\n\n"
@@ -189,6 +217,21 @@ def test_an_argument_is_used_by_whichever_program(dtrace: Dtrace) -> None:
     assert dtrace(*programs, "12").stdout == "12\n"
     done = dtrace(*programs, "12", "13")
     assert (done.returncode, "extraneous argument '13' ($2 is not referenced)" in done.stderr) == (1, True)
+
+
+def test_a_command_ends_with_the_program_that_has_launched_it(dtrace: Dtrace) -> None:
+    done = dtrace("-q", "-n", 'BEGIN { printf("%d", $target); exit(3); }', "-c", "sleep 86400")
+    assert done.returncode == 3, done.stderr
+    status = Path(f"/proc/{done.stdout.strip()}/status")
+    # One that nobody has waited for is dead all the same.
+    assert wait_for(lambda: not status.exists() or "State:\tZ" in status.read_text())
+
+
+def test_progenyof_knows_the_ancestors_of_the_process_and_its_own(dtrace: Dtrace) -> None:
+    asked = "progenyof($pid), progenyof($ppid), progenyof(1), progenyof($target), progenyof($pid + 1000000)"
+    text = f'BEGIN, syscall::*nanosleep:entry {{ printf("%d%d%d%d%d ", {asked}); }}'
+    done = dtrace("-q", "-n", text, "-c", "sleep 0.01")
+    assert (done.returncode, done.stdout.split()) == (0, ["11100", "11110"]), done.stderr
 
 
 def test_an_exit_is_not_lost_for_want_of_room(dtrace: Dtrace) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from gilk.engines.dtrace import checking, completing, previewing
-from gilk.engines.dtrace.asked import Asked, prepare
+from gilk.engines.dtrace.asked import Asked, about
 from gilk.engines.dtrace.checking import Checked, MatchedDescription, Problem
 from gilk.engines.dtrace.completing import Offered
 from gilk.engines.dtrace.consumer import Consumer
@@ -66,6 +66,6 @@ class DWriting:
         loaded = () if self._process is None else self._process.loaded()
         if self._world is None or loaded != self._loaded:
             self._world, self._loaded = SymbolContext(self._process), loaded
-        consumer = prepare(Asked((("n", text),), pid=self.pid), self._process)
+        consumer = about(Asked((("n", text),), pid=self.pid), self._process)
         consumer.known = self._world
         return consumer

@@ -117,7 +117,7 @@ def test_problems_are_those_of_the_command(loop: Loop, text: str, blamed: str | 
     told = told["error"]
     assert (problem.message, problem.tag) == (told["message"], told["tag"])
     assert problem.line == told["line"] or told["line"] == 0
-    assert problem.slug == ("no-such-probe" if told["tag"] == "D_PDESC_ZERO" else "bad-d-program")
+    assert problem.slug == ("no-such-probe" if told["tag"] in ("D_PDESC_ZERO", "D_PROC_FUNC") else "bad-d-program")
     if blamed is not None:
         assert problem.span is not None and text[problem.span.start : problem.span.end] == blamed
         before = text[: problem.span.start]

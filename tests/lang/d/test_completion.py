@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gilk.engines.dtrace.asked import Asked, prepare
+from gilk.engines.dtrace.asked import Asked, about
 from gilk.engines.dtrace.completing import words
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.parser import parse
@@ -48,7 +48,7 @@ def test_what_is_offered_may_stand_there(script: Path) -> None:
     """At the ends of all words of a script and at other letters of it. With a word put in, what comes before can go on
     if it could, and a program that was whole still is, if the word is."""
     text = script.read_text()
-    consumer = prepare(Asked((("n", text),)))
+    consumer = about(Asked((("n", text),)), None)
     chance = random.Random(script.name)
     offered = 0
     assert problem(text) is None
@@ -119,7 +119,7 @@ def test_a_place_has_its_words(text: str, kind: str, some: str) -> None:
         BEGIN { self->mine = 1; this->own = "x"; @a = count(); }
     """
     whole = rest + text
-    found = words(prepare(Asked((("n", whole),))), whole, len(whole))
+    found = words(about(Asked((("n", whole),)), None), whole, len(whole))
     assert found.kind == kind
     offered = {word.text for word in found.words}
     assert set(some.split()) <= offered, offered
@@ -127,7 +127,7 @@ def test_a_place_has_its_words(text: str, kind: str, some: str) -> None:
 
 def test_options_are_offered_where_the_line_ends() -> None:
     text = "#pragma D option qu\nBEGIN { }"
-    found = words(prepare(Asked((("n", text),))), text, text.index("\n"))
+    found = words(about(Asked((("n", text),)), None), text, text.index("\n"))
     assert [word.text for word in found.words] == ["quiet", "quietresize"]
 
 
@@ -143,7 +143,7 @@ def test_any_text_has_an_opening(tokens: list[str], before: str, share: float) -
     there = opening(text, at)
     assert 0 <= there.start <= at <= there.end <= len(text)
     assert all(isinstance(word, OfferedWord) for word in own_words(there))
-    found = words(prepare(Asked((("n", text),))), text, at)
+    found = words(about(Asked((("n", text),)), None), text, at)
     assert (found.start, found.end) == (there.start, there.end)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from gilk.engines.dtrace.compiled import ProgramText
 from gilk.engines.dtrace.consumer import Consumer
+from gilk.engines.dtrace.meant import process_meant
 from gilk.errors import GilkError, UsageError
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import BadOption, Options
@@ -70,11 +71,24 @@ class Asked:
     machine: str = ""  # --on
 
 
-def prepare(asked: Asked, held: Process | None = None) -> Consumer:
-    """With the process attached or launched; nothing of it is changed yet. ``held``: the process, if it is there.
+def prepare(asked: Asked) -> Consumer:
+    """With the process attached or launched; nothing of it is changed yet.
 
     Raises UsageError `bad-d-option`, `cannot-open-script`, `preprocessor-failed`, TargetError.
     """
+    options, texts = _read(asked)
+    if asked.machine:
+        return _prepare_there(asked, options, texts)
+    process = _process(_with_process(asked, options, texts), options.text("evaltime"))
+    return _consumer(asked, options, texts, process)
+
+
+def about(asked: Asked, process: Process | None) -> Consumer:
+    """The same about a process that is there already, or about none, whatever the programs say. Raises UsageError."""
+    return _consumer(asked, *_read(asked), process)
+
+
+def _read(asked: Asked) -> tuple[Options, list[ProgramText]]:
     options = _options(asked)
     preprocess = _with_options(asked.preprocess, options)
     texts = [_text(letter, given, preprocess) for letter, given in asked.programs]
@@ -84,9 +98,10 @@ def prepare(asked: Asked, held: Process | None = None) -> Consumer:
         for found in _EVALTIME.finditer(text.source.text):
             with suppress(BadOption):  # which is told with its line, when the program is compiled
                 options.set("evaltime", found[1])
-    if asked.machine:
-        return _prepare_there(asked, options, texts)
-    process = held or _process(asked, options.text("evaltime"))
+    return options, texts
+
+
+def _consumer(asked: Asked, options: Options, texts: list[ProgramText], process: Process | None) -> Consumer:
     target = 0 if process is None else process.pid
     return Consumer(texts, _macros(asked, options, target), options, process, asked.libraries)
 
@@ -179,6 +194,15 @@ def _preprocessed(name: str, content: bytes, how: Preprocess) -> bytes:
     return done.stdout
 
 
+def _with_process(asked: Asked, options: Options, texts: list[ProgramText]) -> Asked:
+    """Where neither -p nor -c says which process is traced, descriptions may."""
+    if asked.pid is not None or asked.command:
+        return asked
+    libdir = options.text("libdir")
+    directories = (*asked.libraries, *([libdir] if libdir else []))
+    return replace(asked, pid=process_meant(texts, _macros(asked, options, 0), options, directories))
+
+
 def _process(asked: Asked, evaltime: str) -> Process | None:
     """Another that traces the same may be met there."""
     if asked.pid is not None:
@@ -208,14 +232,14 @@ def _macros(asked: Asked, options: Options, target: int) -> Macros:
 
 
 def let_go(consumer: Consumer) -> None:
-    """Let go of the consumer's process, whatever has happened: it is what it was, and a launched one that has not begun
-    never does."""
+    """Let go of the consumer's process, whatever has happened: it is what it was. A launched one ends, as DTrace has it
+    (PS_RELEASE_KILL in its libproc); when it has not begun, it never does."""
     if consumer.machine is not None:
         consumer.machine.close()
     if consumer.process is not None:
         consumer.process.kill_unstarted()
         try:
-            consumer.process.close()
+            consumer.process.close(kill=True)
         except GilkError:
             consumer.process.keeper.leave()
         consumer.process.meeting.close()

@@ -16,7 +16,6 @@ from gilk.lang.d.probes import described
 from gilk.lang.syntax.source import Source, Span
 from gilk.values import dataclass
 
-_ZERO = "D_PDESC_ZERO"
 _LISTS = "gilk dtrace -l lists probes"
 
 
@@ -96,8 +95,8 @@ def _missing(source: Source, consumer: Consumer) -> Iterator[Problem]:
     for clause in consumer.compiled.program.clauses:
         for text, place, count in _descriptions(consumer, clause):
             if not count:
-                why = str(missing(clause, described(text), consumer.process))
-                yield _problem(source, "no-such-probe", _ZERO, why, _LISTS, place)
+                why = missing(clause, described(text), consumer.process)
+                yield _problem(source, "no-such-probe", why.tag, str(why), _LISTS, place)
 
 
 def _descriptions(consumer: Consumer, clause: tree.Clause) -> Iterator[tuple[str, Span, int]]:

@@ -230,7 +230,7 @@ def _providers(process: Process | None) -> Iterator[OfferedWord]:
 def _usdt(process: Process) -> list[str]:
     from gilk.providers import usdt
 
-    return [name for name in sorted(usdt.names(process)) if _IN_FIELD.fullmatch(name)]
+    return [name for name in sorted(usdt.names(process.loaded())) if _IN_FIELD.fullmatch(name)]
 
 
 def _is_provider(process: Process | None, name: str) -> bool:
