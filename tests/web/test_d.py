@@ -190,6 +190,34 @@ def test_the_command_does_the_same(page: Page, window: Served, loop: Loop) -> No
     assert 'format="it\'s %d"' in ran.stdout and "Exited(status=3" in ran.stdout, ran.stderr
 
 
+def test_a_distribution_grows_into_a_heat_map(page: Page, window: Served, loop: Loop) -> None:
+    """What is shown in the end is what the program printed; nothing that was open closes while it goes on."""
+    text = "pid$target::dispatch:entry { @sizes[probefunc] = quantize(arg0 & 255); @calls[probename] = count(); }"
+    editor(page, window, text)
+    page.get_by_role("button", name="Begin").click()
+    grown = page.get_by_label("Aggregations")
+    expect(grown.locator("svg[role=img] rect").first).to_be_attached()
+    page.get_by_text("Over time, as a table").click()
+    region = page.get_by_label("Table of dispatch")
+    region.focus()
+    columns = region.locator("th").count()
+    expect(region.locator("th").nth(columns + 1)).to_be_attached()
+    expect(region).to_be_focused()
+    suits(page, "a heat map")
+    page.get_by_role("button", name="Take out").click()
+    expect(page.get_by_text("the code was compared: it is what it was")).to_be_visible()
+    printed = page.get_by_label("Output of the program").inner_text()
+    bars = [line.partition("|")[2] for line in printed.splitlines()]
+    counts = [bar.split()[-1] for bar in bars if "@" in bar]
+    shown = grown.get_by_role("table", name="Distribution of sizes, dispatch").locator("tbody tr td:nth-child(2)")
+    assert counts and set(counts) <= {each.replace("\u202f", "") for each in shown.all_text_contents()}
+    expect(grown.get_by_role("table", name="Rows of calls").locator("tbody tr")).to_have_count(1)
+    page.set_viewport_size({"width": 360, "height": 740})
+    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    page.set_viewport_size({"width": 1200, "height": 900})
+    assert clean(loop)
+
+
 HOSTILE = {
     "markup": f'BEGIN {{ trace("{CANARY}"); {CANARY} }}',
     "a probe": f"{CANARY}:a:b:entry {{ }}",

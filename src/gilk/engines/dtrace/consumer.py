@@ -27,7 +27,7 @@ from gilk.lang.d.options import Options
 from gilk.lang.d.probes import DProbe
 from gilk.lang.d.reliance import ProbeStability, ProgramStability
 from gilk.lang.syntax.source import Source
-from gilk.trace.d.events import Began, Ended, Event, Exited, Lowered, Matched, Noted, Refused
+from gilk.trace.d.events import Began, Ended, Event, Exited, Lowered, Matched, Noted, Refused, Snapshot
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class Consumer:
     symbols: SymbolNames = field(init=False)
     restored: bool | None = None  # at the end: whether the process is what it was; None without one
     _unseen: Unseen | None = None
+    _aggregated: Aggregated | None = None  # once events are asked for
     _lowered: dict[str, int] = field(default_factory=dict)  # options that say more than there was memory for
 
     def compile(self, listing: bool = False) -> None:
@@ -176,7 +177,12 @@ class Consumer:
     def _acting(self, outlet: Outlet, formatted: Formatted) -> Acting:
         names = Names(self.tracing.processes or self.symbols, self.options, KernelNames(self._kernel))
         known, live = self.tracing.known, self.tracing.aggregations
-        return Acting(self.options, names, Aggregated(known, live, self.options, names), outlet, formatted)
+        self._aggregated = Aggregated(known, live, self.options, names)
+        return Acting(self.options, names, self._aggregated, outlet, formatted)
+
+    def contents(self) -> list[Snapshot]:
+        """The aggregations while the program goes on: for who is asked by `events` whether to stop."""
+        return [] if self._aggregated is None else self._aggregated.now()
 
     def happenings(self, stop: Callable[[], bool]) -> Iterator[Happening]:
         """The records of clauses, and what went wrong, until all is taken out; no action is carried out."""

@@ -3,6 +3,7 @@
 
 import { duration, h, lines, number, plural, s, short, show, table } from "./dom.js";
 import { command, notice } from "./frame.js";
+import { renew } from "./growing.js";
 import { follow, get, post } from "./talk.js";
 
 export function sessionRows(sessions) {
@@ -19,6 +20,8 @@ export async function session(place, text) {
   const first = await get(`/session/${text}.json`);
   const figures = h("div", { role: "region", "aria-label": "Figures" });
   const outcome = h("div");
+  const above = h("div");
+  const grown = h("div");
   const out = h("button", { class: "main", onclick: async () => {
     out.disabled = true;
     try {
@@ -37,13 +40,15 @@ export async function session(place, text) {
       rates = before ? perSecond(before, state) : {};
       before = { seconds: state.seconds, counts: { ...state.counts } };
     }
-    show(figures, facts(state), printed(state), counts(state, state.end ? {} : rates), latencies(state.latency ?? {}), refusedPoints(state));
+    renew(grown, state.aggregations);
+    show(above, facts(state));
+    show(figures, printed(state), counts(state, state.end ? {} : rates), latencies(state.latency ?? {}), refusedPoints(state));
   }
   show(place,
     h("h1", null, `Session ${first.number}: ${first.title}`),
     first.printed === undefined ? h("p", null, first.requests.join(", ")) : h("pre", { tabindex: 0, "aria-label": "Program" }, lines(first.requests[0])),
     h("p", { class: "acts" }, out, h("a", { href: `/target/${first.target}` }, "The target")),
-    outcome, figures, command(first.command, first.python));
+    outcome, above, grown, figures, command(first.command, first.python));
   told(first);
   return follow(first.number, told);
 }
