@@ -124,6 +124,16 @@ def test_a_program_is_written_by_keyboard_alone(page: Page, window: Served, loop
     assert clean(loop)
 
 
+def test_a_program_that_says_nothing_is_shown_as_one(page: Page, window: Served, loop: Loop) -> None:
+    editor(page, window, "#pragma D option quiet\nBEGIN\n{\n}\n")
+    page.get_by_role("button", name="Begin").click()
+    expect(page.get_by_label("Program", exact=True)).to_have_text("#pragma D option quietBEGIN{}")
+    assert page.get_by_label("Program", exact=True).locator("br").count() == 4
+    page.get_by_role("button", name="Take out").click()
+    expect(page.get_by_text("It is over")).to_be_visible()
+    assert clean(loop)
+
+
 def test_what_is_wrong_is_told_where_it_is(page: Page, window: Served) -> None:
     editor(page, window, "BEGIN\n{\n\ttrace(nothing_here);\n}\n")
     wrong = page.get_by_role("button", name="line 3, column 8")
@@ -215,6 +225,22 @@ def test_a_distribution_grows_into_a_heat_map(page: Page, window: Served, loop: 
     page.set_viewport_size({"width": 360, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
     page.set_viewport_size({"width": 1200, "height": 900})
+    assert clean(loop)
+
+
+def test_counts_by_stacks_are_a_flame_graph(page: Page, window: Served, loop: Loop) -> None:
+    editor(page, window, "pid$target::ackermann:entry { @stacks[ustack(6)] = count(); }")
+    page.get_by_role("button", name="Begin").click()
+    flames = page.get_by_label("Flame graph of @stacks", exact=False).first
+    expect(flames.locator("title", has_text="main").first).to_be_attached()
+    whole = flames.locator("title").first.text_content()
+    suits(page, "a flame graph")
+    page.get_by_role("button", name="Take out").click()
+    expect(page.get_by_text("the code was compared: it is what it was")).to_be_visible()
+    rows = page.get_by_role("table", name="Rows of stacks").locator("td:nth-child(2)").all_text_contents()
+    total = sum(int(each.replace("\u202f", "")) for each in rows)
+    after = flames.locator("title").first.text_content()
+    assert whole and after and after.replace("\u202f", "") == f"all: {total}, 100.0 %"
     assert clean(loop)
 
 

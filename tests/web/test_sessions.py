@@ -180,7 +180,7 @@ PROGRAM = 'pid$target::dispatch:entry { @calls[probefunc] = count(); } tick-100h
 
 def test_a_d_program_prints_what_the_command_prints(loop: Loop, asking: Asking) -> None:
     begun = asking.post("/session/d", target=asking.target(loop.pid), text=PROGRAM)
-    assert begun["number"] == 1 and differences(loop.pid), begun
+    assert begun["number"] == 1 and begun["printed"] is not None and differences(loop.pid), begun
     ended = False
     for state in updates(asking, 1):
         if not ended and "ticked" in state.get("printed", ""):

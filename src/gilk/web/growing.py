@@ -14,6 +14,7 @@ from gilk.render.d.as_json import snapshot
 Json = dict[str, Any]
 MOST_ROWS: Final = 50  # of an aggregation, the last ones, which are the largest
 MOST_GROWING: Final = 4  # rows of distributions whose growth is kept
+MOST_STACKS: Final = 100  # rows of an aggregation by stacks, of which a flame graph is made
 TIMES: Final = 60  # looks that are kept of each
 _DISTRIBUTIONS: Final = ("quantize", "lquantize", "llquantize")
 
@@ -43,7 +44,7 @@ class GrowingAggregations:
             self._now[name] = made
 
     def _grown(self, key: str, buckets: list[Json], seconds: float) -> list[Json]:
-        """What has come since the last look, by where the bucket begins; a program may also clear what there was."""
+        """The counts since the last look, by where the bucket begins; a program may also clear what there was."""
         now = {bucket["value"]: bucket["count"] for bucket in buckets if bucket["count"]}
         before = self._before.get(key, {})
         cleared = any(now.get(value, 0) < count for value, count in before.items())
@@ -64,4 +65,6 @@ def _of_one(found: events.Snapshot) -> tuple[str, Json]:
         return "", {}
     rows = made["rows"]
     about = made["aggregations"][0]
-    return about["name"], {**about, "rows": rows[-MOST_ROWS:], "left_out": max(0, len(rows) - MOST_ROWS)}
+    stacks = any(isinstance(key, dict) and "stack" in key for key in (rows[0]["keys"] if rows else ()))
+    most = MOST_STACKS if stacks else MOST_ROWS
+    return about["name"], {**about, "rows": rows[-most:], "left_out": max(0, len(rows) - most)}

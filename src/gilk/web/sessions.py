@@ -107,6 +107,7 @@ class Sessions:
         pid = _pid(target)
         same = d_commands(pid, text)
         made = WebSession(self._last + 1, target, title, (text,), same["command"], same["python"], time.time())
+        made.state = {"printed": "", "bytes": 0, "aggregations": []}  # a page knows by it that this is a program
         return await self._begun(made, "gilk.web.d_host", text=text, processes={int(pid): born(target)})
 
     async def _begun(self, made: WebSession, module: str, **given: Any) -> WebSession:

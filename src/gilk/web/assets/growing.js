@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The aggregations of a D program: counts as a table with bars, distributions as histograms and as heat maps over time.
 
+import { flame } from "./flame.js";
 import { h, number, plural, s, short, show, table } from "./dom.js";
 
 const CELL = [14, 14]; // pixels of a heat map's cell
@@ -12,12 +13,15 @@ const shownIn = new WeakMap();
 export function renew(place, found) {
   const text = JSON.stringify(found ?? []);
   if (shownIn.get(place) === text) return;
-  const able = () => [...place.querySelectorAll("summary, [tabindex]")];
-  const focused = able().indexOf(document.activeElement);
-  const open = [...place.querySelectorAll("details")].map((each) => each.open);
+  const focused = document.activeElement?.closest?.("[data-of]");
+  const within = place.contains(focused) ? [focused.dataset.of, document.activeElement.tagName] : null;
+  const open = new Map([...place.querySelectorAll("details")].map((each) => [each.dataset.of, each.open]));
   show(place, aggregations(found));
-  place.querySelectorAll("details").forEach((each, index) => { each.open = open[index] ?? each.open; });
-  if (focused >= 0) able()[focused]?.focus({ preventScroll: true });
+  for (const each of place.querySelectorAll("details")) each.open = open.get(each.dataset.of) ?? each.open;
+  if (within) {
+    const same = [...place.querySelectorAll("[data-of]")].find((each) => each.dataset.of === within[0]);
+    (within[1] === "SUMMARY" ? same?.querySelector("summary") : same)?.focus({ preventScroll: true });
+  }
   shownIn.set(place, text);
 }
 
@@ -42,11 +46,14 @@ export function said(one) {
 function numbers(one) {
   const rows = [...one.rows].reverse();
   const most = Math.max(1, ...rows.map((row) => Math.abs(row.values[0])));
-  return table(`Rows of ${one.name}`, [
+  const at = rows[0].keys.findIndex((key) => key?.stack);
+  return [at < 0 || rows.some((row) => row.values[0] < 0) ? null : flame(one.name, rows.map((row) =>
+    [[...row.keys.filter((_, place) => place !== at), ...[...row.keys[at].stack].reverse()].map(said), row.values[0]])),
+  table(`Rows of ${one.name}`, [
     ["Key", "", (row) => row.keys.map(said).join(", ") || "all"],
     [one.function, "number", (row) => number(row.values[0])],
     ["Share", "", (row) => bar(Math.abs(row.values[0]) / most)],
-  ], rows);
+  ], rows)];
 }
 
 function distribution(one, row) {
@@ -55,8 +62,8 @@ function distribution(one, row) {
   const total = buckets.reduce((sum, bucket) => sum + bucket.count, 0);
   const name = row.keys.map(said).join(", ") || "all";
   return h("figure", null, h("figcaption", null, h("strong", null, name), ` ${plural(total, "value")}`),
-    row.times?.length > 1 && buckets.length ? heat(name, row.times, buckets) : null,
-    h("details", { open: one.rows.length === 1 }, h("summary", null, "Counts"),
+    row.times?.length > 1 && buckets.length ? heat(`${one.name} ${name}`, name, row.times, buckets) : null,
+    h("details", { "data-of": `counts of ${one.name} ${name}`, open: one.rows.length === 1 }, h("summary", null, "Counts"),
       table(`Distribution of ${one.name}, ${name}`, [
         ["From", "number", (bucket) => bucket.bucket.trim()],
         ["Count", "number", (bucket) => number(bucket.count)],
@@ -65,7 +72,7 @@ function distribution(one, row) {
 }
 
 // Value up, time to the right; the darker a cell, the more has come there since the look before, on a log scale.
-function heat(name, times, buckets) {
+function heat(of, name, times, buckets) {
   const rows = [...buckets].reverse();
   const most = Math.max(1, ...times.flatMap((time) => time.more.map(([, count]) => count)));
   const [width, height] = [LEFT + times.length * CELL[0], rows.length * CELL[1] + 18];
@@ -75,13 +82,13 @@ function heat(name, times, buckets) {
       s("title", null, `${number(count)} from ${said(value)} at ${time.seconds} s`))));
   const label = `Heat map of ${name}: value up, time to the right, ${times[0].seconds} s to ${times[times.length - 1].seconds} s`;
   return h("div", null,
-    h("div", { class: "heatmap", tabindex: 0, role: "region", "aria-label": label },
+    h("div", { class: "heatmap", "data-of": `map of ${of}`, tabindex: 0, role: "region", "aria-label": label },
       s("svg", { width, height, role: "img", "aria-label": label },
         rows.map((bucket, place) => s("text", { x: LEFT - 6, y: place * CELL[1] + 11, "text-anchor": "end" }, bucket.bucket.trim())),
         cells,
         s("text", { x: LEFT, y: height - 4 }, `${times[0].seconds} s`),
         s("text", { x: width, y: height - 4, "text-anchor": "end" }, `${times[times.length - 1].seconds} s`))),
-    h("details", null, h("summary", null, "Over time, as a table"), h("div", { class: "heatmap", tabindex: 0, role: "region", "aria-label": `Table of ${name}` },
+    h("details", { "data-of": `times of ${of}` }, h("summary", null, "Over time, as a table"), h("div", { class: "heatmap", "data-of": `table of ${of}`, tabindex: 0, role: "region", "aria-label": `Table of ${name}` },
       table(`${name} over time`, [["From", "number", (bucket) => bucket.bucket.trim()],
         ...times.map((time, column) => [`${time.seconds} s`, "number", (bucket) => {
           const found = times[column].more.find(([value]) => value === bucket.value);
