@@ -12,13 +12,14 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gilk.engines.dtrace import meant
 from gilk.engines.dtrace.compiled import ProgramText
 from gilk.engines.dtrace.consumer import Consumer
-from gilk.engines.dtrace.meant import process_meant
 from gilk.errors import GilkError, UsageError
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import BadOption, Options
 from gilk.lang.syntax.source import Source
+from gilk.targets.kernel.own import HERE, is_loaded
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
@@ -77,9 +78,10 @@ def prepare(asked: Asked) -> Consumer:
     Raises UsageError `bad-d-option`, `cannot-open-script`, `preprocessor-failed`, TargetError.
     """
     options, texts = _read(asked)
+    asked = _placed(asked, options, texts)
     if asked.machine:
         return _prepare_there(asked, options, texts)
-    process = _process(_with_process(asked, options, texts), options.text("evaltime"))
+    process = _process(asked, options.text("evaltime"))
     return _consumer(asked, options, texts, process)
 
 
@@ -194,13 +196,18 @@ def _preprocessed(name: str, content: bytes, how: Preprocess) -> bytes:
     return done.stdout
 
 
-def _with_process(asked: Asked, options: Options, texts: list[ProgramText]) -> Asked:
-    """Where neither -p nor -c says which process is traced, descriptions may."""
-    if asked.pid is not None or asked.command:
+def _placed(asked: Asked, options: Options, texts: list[ProgramText]) -> Asked:
+    """Where none of -p, -c and --on says what is traced, the program may: a process, or the kernel of this machine if
+    the driver is loaded. Raises UsageError `two-processes`."""
+    if asked.machine:
         return asked
     libdir = options.text("libdir")
     directories = (*asked.libraries, *([libdir] if libdir else []))
-    return replace(asked, pid=process_meant(texts, _macros(asked, options, 0), options, directories))
+    found = meant.descriptions(texts, _macros(asked, options, 0), options, directories)
+    if asked.pid is None and not asked.command:
+        asked = replace(asked, pid=meant.process_meant(found))
+    has_process = asked.pid is not None or bool(asked.command)
+    return replace(asked, machine=HERE) if is_loaded() and meant.is_of_kernel(found, has_process) else asked
 
 
 def _process(asked: Asked, evaltime: str) -> Process | None:

@@ -167,7 +167,7 @@ def _reason(description: Description, process: Target | None, kernel: HasKernel 
     if description.number:
         return "only dtrace's own probes have numbers beforehand, others as they are enabled: say their names"
     if provider in _OF_THE_KERNEL:
-        return "it is about a kernel, which takes --on"
+        return "it is about a kernel: load the driver (gilk driver load), or try --on lab"
     if process is None and provider != "pid0":
         known = provider and provider.rstrip("0123456789") in IN_PROCESS.values()
         return "that takes a process, by -p or -c" if known else ""

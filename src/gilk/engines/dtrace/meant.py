@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The process that descriptions of a program name by its number, as in ``pid4711:libc::entry``: dtrace(1) traces it
-without being given it by -p."""
+"""Where a program is at home, as far as its descriptions tell without -p, -c and --on: in the process that they name by
+its number, as in ``pid4711:libc::entry``, or in the kernel of this machine, as ``fbt::vfs_read:entry``."""
 
 from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from gilk.engines.dtrace import libraries
@@ -18,36 +18,56 @@ from gilk.lang.d.options import Options
 from gilk.lang.d.passes import reading
 from gilk.lang.d.passes.state import Invocation
 from gilk.lang.d.passes.values import DoesNotCompile, Units, Unread
-from gilk.lang.d.probes import described
+from gilk.lang.d.probes import Description, described
+from gilk.providers import IN_KERNEL
 from gilk.targets.alive import is_alive
 
+#: Providers that a process has, too.
+_SHARED = frozenset(("syscall", "proc"))
+_OF_KERNEL = frozenset(IN_KERNEL.values()) - _SHARED
 #: Any text that such a description is in has this somewhere; few others have.
-_PERHAPS = re.compile(r"[\w*?\]-](?:\d|\$\$?\d+|\$\$?pp?id)\s*:")
+_PERHAPS = re.compile(
+    rf"[\w*?\]-](?:\d|\$\$?\d+|\$\$?pp?id)\s*:|\b(?:{'|'.join(sorted(_OF_KERNEL | _SHARED))})\s*:|\bprofile-"
+)
 _NUMBERED = re.compile(r".*?([0-9]{1,9})\Z")
 
 
-def process_meant(
+def descriptions(
     texts: Sequence[ProgramText], macros: Macros, options: Options, directories: Sequence[str]
-) -> int | None:
-    """Its number; None of a program that names none. ``directories``: of libraries, as of -L.
+) -> frozenset[Description]:
+    """Those from which something may follow; of a program with a mistake, which is told when it is compiled, none.
+    ``directories``: of libraries, as of -L."""
+    if not any(_PERHAPS.search(text.source.text) for text in texts):
+        return frozenset()
+    return frozenset(described(each.text) for each in _descriptions(texts, macros, options, directories))
+
+
+def is_of_kernel(found: Iterable[Description], has_process: bool) -> bool:
+    """Whether the program is about the kernel; of one that is about a process as well, only what no process has counts:
+    its system calls are its own."""
+    return any(
+        each.provider in _OF_KERNEL
+        or (not has_process and (each.provider in _SHARED or each.name.startswith("profile-")))
+        for each in found
+    )
+
+
+def process_meant(found: Iterable[Description]) -> int | None:
+    """The number of the process; None where none is named.
 
     A provider whose name just ends in a number means no process, unless the one of that number has such a provider:
     whether it does is known without touching it. Raises UsageError `two-processes`.
     """
-    if not any(_PERHAPS.search(text.source.text) for text in texts):
-        return None
-    providers = {described(each.text).provider for each in _descriptions(texts, macros, options, directories)}
-    found = sorted({pid for provider in providers if (pid := _named(provider))})
-    if len(found) > 1:
-        what = f"the program is about processes {', '.join(map(str, found))}: one process is traced"
+    pids = sorted({pid for provider in {each.provider for each in found} if (pid := _named(provider))})
+    if len(pids) > 1:
+        what = f"the program is about processes {', '.join(map(str, pids))}: one process is traced"
         raise UsageError("two-processes", what, "trace each by a command of its own")
-    return found[0] if found else None
+    return pids[0] if pids else None
 
 
 def _descriptions(
     texts: Sequence[ProgramText], macros: Macros, options: Options, directories: Sequence[str]
 ) -> Iterator[items.ProbeText]:
-    """Those of all clauses; of a program with a mistake, which is told when it is compiled, none."""
     try:
         parsed = _parsed(texts, macros, options, directories)
     except (DoesNotCompile, UsageError):
