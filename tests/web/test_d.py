@@ -188,9 +188,8 @@ def test_the_command_does_the_same(page: Page, window: Served, loop: Loop) -> No
     assert line.startswith(f"gilk dtrace -p {loop.pid} -n ")
     found = target(page, window)
     query = urllib.parse.urlencode({"text": text})
-    page.goto(f"http://127.0.0.1:{window.port}/target/{found}/d?{query}")
     with page.expect_response("**/d/check.json*") as answered:
-        page.reload()
+        page.goto(f"http://127.0.0.1:{window.port}/target/{found}/d?{query}")
     same = answered.value.json()
     assert same["command"].replace("\t", "    ") == line
     words = subprocess.run(["bash", "-c", f'printf "%s\\0" {same["command"]}'], capture_output=True, text=True).stdout
@@ -237,6 +236,7 @@ def test_counts_by_stacks_are_a_flame_graph(page: Page, window: Served, loop: Lo
     suits(page, "a flame graph")
     page.get_by_role("button", name="Take out").click()
     expect(page.get_by_text("the code was compared: it is what it was")).to_be_visible()
+    page.get_by_text("Counts", exact=True).click()
     rows = page.get_by_role("table", name="Rows of stacks").locator("td:nth-child(2)").all_text_contents()
     total = sum(int(each.replace("\u202f", "")) for each in rows)
     after = flames.locator("title").first.text_content()

@@ -47,13 +47,20 @@ function numbers(one) {
   const rows = [...one.rows].reverse();
   const most = Math.max(1, ...rows.map((row) => Math.abs(row.values[0])));
   const at = rows[0].keys.findIndex((key) => key?.stack);
-  return [at < 0 || rows.some((row) => row.values[0] < 0) ? null : flame(one.name, rows.map((row) =>
-    [[...row.keys.filter((_, place) => place !== at), ...[...row.keys[at].stack].reverse()].map(said), row.values[0]])),
-  table(`Rows of ${one.name}`, [
+  if (at >= 0 && rows.every((row) => row.values[0] >= 0)) {
+    return [flame(one.name, rows.map((row) =>
+      [[...row.keys.filter((_, place) => place !== at), ...[...row.keys[at].stack].reverse()].map(said), row.values[0]])),
+    h("details", { "data-of": `counts of ${one.name}` }, h("summary", null, "Counts"), counted(one, rows, most))];
+  }
+  return counted(one, rows, most);
+}
+
+function counted(one, rows, most) {
+  return table(`Rows of ${one.name}`, [
     ["Key", "", (row) => row.keys.map(said).join(", ") || "all"],
     [one.function, "number", (row) => number(row.values[0])],
     ["Share", "", (row) => bar(Math.abs(row.values[0]) / most)],
-  ], rows)];
+  ], rows);
 }
 
 function distribution(one, row) {
