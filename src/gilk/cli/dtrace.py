@@ -79,6 +79,10 @@ def _program(letter: str, what: str) -> Callable[[Any], Any]:
     help="In whose kernel the program runs, and where COMMAND does: here, lab (a fresh virtual machine) or ssh:HOST.",
 )  # fmt: skip
 @click.option(
+    "--follow", is_flag=True,
+    help="Trace also what the process begins, and the programs that are executed, as one: $target names them all.",
+)  # fmt: skip
+@click.option(
     "-o",
     "output",
     type=click.Path(path_type=Path),
@@ -131,6 +135,8 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
     mode = _mode(given)
     if given["words"] is not None:
         return _words(ctx.obj, given, mode)
+    if given["follow"] and mode is not Mode.RUN:
+        raise UsageError("two-modes", "--follow is about programs that run: -e, -G, -h and -l run none")
     if not given["machine"]:
         ahead.expect(given["pid"] is not None or given["command"] is not None, mode is Mode.RUN)
     from gilk.cli.dtrace_session import carry_out  # here: the process's keeper starts while this is imported
@@ -144,7 +150,7 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
 
 def _words(programs: list[tuple[str, str]], given: dict[str, Any], mode: Mode) -> int:
     """Raises UsageError."""
-    if mode is not Mode.RUN or given["machine"] or given["command"] or given["output"]:
+    if mode is not Mode.RUN or any(given[name] for name in ("machine", "command", "output", "follow")):
         raise UsageError("two-modes", "--words prints words, about a process of -p or none: nothing else goes with it")
     from gilk.cli.dtrace_words import print_words  # here: who runs a program need not wait for it
 
@@ -169,6 +175,7 @@ def _request(programs: list[tuple[str, str]], given: dict[str, Any], mode: Mode)
         preprocess=preprocess,
         objects=given["arguments"] if mode is Mode.LINK else (),
         machine=given["machine"],
+        follow=given["follow"],
     )
 
 
