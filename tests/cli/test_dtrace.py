@@ -48,11 +48,18 @@ def test_a_program_without_a_process(dtrace: Dtrace) -> None:
     )
 
 
+#: Only who writes a program in an editor needs these.
+WRITING = (
+    "gilk.lang.d.writing", "gilk.engines.dtrace.completing", "gilk.engines.dtrace.checking",
+    "gilk.engines.dtrace.previewing", "gilk.targets.looking",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("words", "heavy"),
     [
-        ((), ("gilk.splice", "gilk.analysis", "gilk.image.elf", "gilk.targets.process", "pyarrow", "rich")),
-        (("-c", "true"), ("pyarrow", "rich", "gilk.trace.samples")),
+        ((), ("gilk.splice", "gilk.analysis", "gilk.image.elf", "gilk.targets.process", "pyarrow", "rich", *WRITING)),
+        (("-c", "true"), ("pyarrow", "rich", "gilk.trace.samples", *WRITING)),
     ],
     ids=["without a process", "with one"],
 )
@@ -67,6 +74,34 @@ def test_a_program_waits_for_nothing_that_it_does_not_need(
     done = subprocess.run([sys.executable, "-c", code], env=gilk_on_path, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (4, "")
     assert done.stdout.endswith("heavy: []\n")
+
+
+def test_an_editor_asks_for_words(dtrace: Dtrace, tmp_path: Path) -> None:
+    with Loop([build("work")]) as loop:
+        text = "pid$target:a.out:disp"
+        done = dtrace("--words", len(text), "-p", loop.pid, "-n", text)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "dispatch  work\n", "")
+        (tmp_path / "é.d").write_text('BEGIN { trace("é"); }\n\npid$target:a.out:disp')
+        done = dtrace("--words", 44, "--json", "-p", loop.pid, "-s", "é.d")
+        found = json.loads(done.stdout)
+        assert [word["text"] for word in found["words"]] == ["dispatch"] and (found["start"], found["end"]) == (40, 44)
+        assert not differences(loop.pid) and not leftovers(loop.pid)
+
+
+@pytest.mark.parametrize(
+    ("words", "slug"),
+    [
+        (("-n", "BEGIN", "--words", "9"), "no-such-letter"),
+        (("-n", "BEGIN", "-n", "END", "--words", "1"), "words-of-one"),
+        (("-f", "main", "--words", "1"), "words-of-one"),
+        (("-s", "nothing.d", "--words", "1"), "cannot-open-script"),
+        (("-n", "BEGIN", "-c", "true", "--words", "1"), "two-modes"),
+        (("-n", "BEGIN", "-l", "--words", "1"), "two-modes"),
+    ],
+)
+def test_words_that_cannot_be_had_are_refused(dtrace: Dtrace, words: tuple[str, ...], slug: str) -> None:
+    done = dtrace(*words)
+    assert done.returncode and f"({slug})" in done.stderr
 
 
 def test_the_form_for_tests(dtrace: Dtrace) -> None:

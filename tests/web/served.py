@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from websockets.sync.client import ClientConnection, connect
+
 from tests.behaviour.harness import ENVIRONMENT
 
 PATIENCE = 60  # seconds
@@ -71,3 +73,28 @@ def served(place: Path, *options: str | Path) -> Iterator[Served]:
                 assert process.wait(PATIENCE) == 0
         finally:
             process.kill()
+
+
+class Asking:
+    """A browser's part: it has the token."""
+
+    def __init__(self, window: Served, token: str = "") -> None:
+        self.window = window
+        self.token = token or window.token()
+
+    def get(self, path: str) -> Any:
+        return self._said("GET", path)
+
+    def post(self, path: str, **given: Any) -> Any:
+        return self._said("POST", path, given)
+
+    def _said(self, method: str, path: str, body: Any = None) -> Any:
+        headers = {"Authorization": f"Bearer {self.token}"}
+        return self.window.send(method, path, headers, body)[1]
+
+    def target(self, pid: int) -> str:
+        return next(one["id"] for one in self.get("/index.json")["processes"] if one["pid"] == pid)
+
+    def live(self) -> ClientConnection:
+        port = self.window.port
+        return connect(f"ws://127.0.0.1:{port}/live", origin=f"http://127.0.0.1:{port}")  # type: ignore[arg-type]

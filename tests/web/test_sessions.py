@@ -14,38 +14,12 @@ from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import ClientConnection, connect
 
 from tests.behaviour.harness import Loop, differences, leftovers, run_gilk, wait_for
 from tests.programs.build import build
-from tests.web.served import PATIENCE, Served, served
+from tests.web.served import PATIENCE, Asking, served
 
 REQUESTS = ["dispatch:blocks=count", "ackermann:entry=time"]
-
-
-class Asking:
-    """A browser's part: it has the token."""
-
-    def __init__(self, window: Served) -> None:
-        self.window = window
-        self.token = window.token()
-
-    def get(self, path: str) -> Any:
-        return self._said("GET", path)
-
-    def post(self, path: str, **given: Any) -> Any:
-        return self._said("POST", path, given)
-
-    def _said(self, method: str, path: str, body: Any = None) -> Any:
-        headers = {"Authorization": f"Bearer {self.token}"}
-        return self.window.send(method, path, headers, body)[1]
-
-    def target(self, pid: int) -> str:
-        return next(one["id"] for one in self.get("/index.json")["processes"] if one["pid"] == pid)
-
-    def live(self) -> ClientConnection:
-        port = self.window.port
-        return connect(f"ws://127.0.0.1:{port}/live", origin=f"http://127.0.0.1:{port}")  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -206,7 +180,7 @@ PROGRAM = 'pid$target::dispatch:entry { @calls[probefunc] = count(); } tick-100h
 
 def test_a_d_program_prints_what_the_command_prints(loop: Loop, asking: Asking) -> None:
     begun = asking.post("/session/d", target=asking.target(loop.pid), text=PROGRAM)
-    assert begun["number"] == 1 and differences(loop.pid), begun
+    assert begun["number"] == 1 and begun["printed"] is not None and differences(loop.pid), begun
     ended = False
     for state in updates(asking, 1):
         if not ended and "ticked" in state.get("printed", ""):

@@ -12,25 +12,14 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from tests.behaviour.harness import Loop, differences, leftovers, wait_for
 from tests.programs.build import build
-from tests.render.browser import CHROMIUM, FLAGS
 from tests.web.served import Served, served
+from tests.web.windows import browser, ready
 
-expect.set_options(timeout=60_000)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    assert CHROMIUM is not None, "no Chromium: tools/setup test installs it"
-    with sync_playwright() as playwright:
-        flags = [flag for flag in FLAGS if not flag.startswith(("--headless", "--window-size"))]
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
-        yield found
-        found.close()
-
+__all__ = ["browser"]  # a fixture
 
 @pytest.fixture(scope="module")
 def loop() -> Iterator[Loop]:
@@ -89,10 +78,6 @@ def page(context: BrowserContext) -> Iterator[Page]:
     yield found
     found.close()
     assert not said
-
-
-def ready(page: Page) -> None:
-    expect(page.locator("body[data-ready=yes]")).to_be_attached()
 
 
 def opened(page: Page, window: Served, path: str) -> Page:
@@ -175,11 +160,11 @@ def test_a_session_by_keyboard(page: Page, window: Served, loop: Loop) -> None:
 def test_a_d_program_prints(page: Page, window: Served, loop: Loop) -> None:
     functions(page, window, "work")
     page.get_by_role("link", name="a D program for it").click()
-    page.get_by_label("Program").fill("pid$target::dispatch:entry { x")
-    page.get_by_role("button", name="Run").click()
+    page.get_by_label("Program", exact=True).fill("pid$target::dispatch:entry { x")
+    page.get_by_role("button", name="Begin").click()
     expect(page.get_by_role("alert")).to_contain_text("Nothing was put in.")
-    page.get_by_label("Program").fill('pid$target::dispatch:entry /++n == 5/ { printf("<b>%d", n); }')
-    page.get_by_role("button", name="Run").click()
+    page.get_by_label("Program", exact=True).fill('pid$target::dispatch:entry /++n == 5/ { printf("<b>%d", n); }')
+    page.get_by_role("button", name="Begin").click()
     expect(page.get_by_label("Output of the program")).to_contain_text("<b>5")
     suits(page, "a D program")
     page.get_by_role("button", name="Take out").click()

@@ -93,6 +93,7 @@ def _program(letter: str, what: str) -> Callable[[Any], Any]:
 @click.option("-l", "listing", is_flag=True, help="List the probes that are meant, and enable none.")
 @click.option("-h", "header", is_flag=True, help="Write a C header of the providers that the program defines.")
 @click.option("-G", "link", is_flag=True, help="Write the object file that makefiles expect; nothing is in it.")
+@click.option("--words", type=click.IntRange(0), metavar="N", help="Print the words for letter N of the program.")
 @click.option("-e", "compile_only", is_flag=True, help="Compile, and exit.")
 @click.option("-q", "quiet", is_flag=True, help="Print only what the program prints.")
 @click.option("-w", "destructive", is_flag=True, help="Permit destructive actions.")
@@ -132,6 +133,8 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
     if not ctx.obj and not given["listing"] and not given["compile_only"]:
         raise UsageError("no-d-program", "there is no program", "give one with -n or -s")
     mode = _mode(given)
+    if given["words"] is not None:
+        return _words(ctx.obj, given, mode)
     if given["follow"] and mode is not Mode.RUN:
         raise UsageError("two-modes", "--follow is about programs that run: -e, -G, -h and -l run none")
     if not given["machine"]:
@@ -143,6 +146,15 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
     if manner.as_json and manner.as_table:
         raise UsageError("two-modes", "--json prints lines, and -o FILE.parquet makes a table: only one can be given")
     return carry_out(name, _request(ctx.obj, given, mode), manner)
+
+
+def _words(programs: list[tuple[str, str]], given: dict[str, Any], mode: Mode) -> int:
+    """Raises UsageError."""
+    if mode is not Mode.RUN or any(given[name] for name in ("machine", "command", "output", "follow")):
+        raise UsageError("two-modes", "--words prints words, about a process of -p or none: nothing else goes with it")
+    from gilk.cli.dtrace_words import print_words  # here: who runs a program need not wait for it
+
+    return print_words(programs, given["pid"], given["words"], given["as_json"])
 
 
 def _request(programs: list[tuple[str, str]], given: dict[str, Any], mode: Mode) -> d_programs.Asked:

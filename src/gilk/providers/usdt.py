@@ -30,7 +30,7 @@ def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
     for loaded in process.loaded():
         if loaded.is_meant(description.module):
             by_key: dict[Key, _Found] = {}
-            meant = [mark for mark in _marks(loaded.path) if _matches(mark, process.pid, description)]
+            meant = [mark for mark in marks_of(loaded.path) if _matches(mark, process.pid, description)]
             functions = lookup.matching(process.image(loaded.path), description.function or "*") if meant else []
             for mark in meant:
                 if _can_count(process, loaded, mark):
@@ -39,7 +39,7 @@ def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
 
 
 @lru_cache(maxsize=256)
-def _marks(path: Path) -> tuple[UsdtMarker, ...]:
+def marks_of(path: Path) -> tuple[UsdtMarker, ...]:
     try:
         return marks(path)
     except GilkError:
@@ -48,7 +48,7 @@ def _marks(path: Path) -> tuple[UsdtMarker, ...]:
 
 def names(images: Iterable[Loaded]) -> frozenset[str]:
     """The names of all providers in the images of a process, without its number."""
-    return frozenset(mark.provider for loaded in images for mark in _marks(loaded.path))
+    return frozenset(mark.provider for loaded in images for mark in marks_of(loaded.path))
 
 
 def name(mark: UsdtMarker) -> str:

@@ -22,19 +22,22 @@ from gilk.render.d.printer import Printer
 from gilk.render.d.style import Style
 from gilk.web.frames import ServerChannel, ServerEnded
 from gilk.web.grants import check_born
+from gilk.web.growing import GrowingAggregations
 from gilk.web.host import leave
 from gilk.web.worker import told
 
 Json = dict[str, Any]
 _EVERY: Final = 0.1  # seconds between two states that are told
+_LOOKS: Final = 1.0  # seconds between two looks at aggregations
 _KEPT: Final = 16 << 10  # bytes of the output that are shown, the last ones
 
 
 class PrintingHost:
     """``report`` is there once the program has ended."""
 
-    def __init__(self, channel: ServerChannel) -> None:
-        self._channel = channel
+    def __init__(self, channel: ServerChannel, consumer: d_programs.Consumer) -> None:
+        self._channel, self._consumer = channel, consumer
+        self._growing, self._looked = GrowingAggregations(), 0.0
         self._over = False
         self._told, self._changed = 0.0, True
         self._began = time.monotonic()
@@ -44,6 +47,7 @@ class PrintingHost:
 
     def stop(self) -> bool:
         """Whether the server said so, or has ended; meanwhile it is told how things are."""
+        self._look()
         try:
             self.tell(now=False)
             while not self._over and self._channel.waits(0):
@@ -52,6 +56,14 @@ class PrintingHost:
             self._over = True
         return self._over
 
+    def _look(self) -> None:
+        """At aggregations, now and then, while the program goes on."""
+        now = time.monotonic()
+        if now - self._looked >= _LOOKS:
+            self._looked = now
+            self._growing.take(self._consumer.contents(), now - self._began)
+            self._changed = True
+
     def tell(self, now: bool) -> None:
         """Raises ServerEnded."""
         if not now and (not self._changed or time.monotonic() - self._told < _EVERY):
@@ -59,6 +71,7 @@ class PrintingHost:
         self._told, self._changed = time.monotonic(), False
         state: Json = {"seconds": round(self._told - self._began, 3), "drops": self._drops, "bytes": self._length}
         state["printed"] = self._printed.decode("utf-8", "replace")
+        state["aggregations"] = self._growing.shown()
         self._channel.send({"state": {**state, "report": self.report} if self.report is not None else state})
 
     def take(self, printer: Printer, event: d_programs.events.Event) -> None:
@@ -66,6 +79,8 @@ class PrintingHost:
             self._drops += event.count
         if isinstance(event, d_programs.events.Exited):
             self.report = {"restored": event.restored, "status": event.status, "notes": []}
+        if isinstance(event, d_programs.events.Snapshot) and event.final:
+            self._growing.finish(event)
         data = printer.complaint(event).encode("utf-8", "surrogateescape") + printer.output(event)
         if data:
             self._printed += data
@@ -114,7 +129,7 @@ def main() -> None:
 
 
 def _carry_out(consumer: d_programs.Consumer, channel: ServerChannel, begun: Json) -> None:
-    host = PrintingHost(channel)
+    host = PrintingHost(channel, consumer)
     printer = Printer(Messages("dtrace"), Style.of(consumer.options, False))
     begun_with: tuple[d_programs.events.Event, ...] = (*consumer.matched, *consumer.start())
     for first in begun_with:

@@ -26,11 +26,12 @@ from gilk.web.answers import answering, given, not_routed, whole_number
 from gilk.web.assets import Assets
 from gilk.web.audit import Audit
 from gilk.web.children import ServerChild, ToldError
+from gilk.web.d_routes import DPages, check_text
 from gilk.web.grants import KERNEL, Grants, identity_of, identity_of_file, title_of
 from gilk.web.guard import KEY_PATH, LIVE_PATH, Gate, Guard
 from gilk.web.keys import Keys
 from gilk.web.live import live
-from gilk.web.sessions import Sessions, WebSession
+from gilk.web.sessions import Sessions, WebSession, d_commands
 
 Json = dict[str, Any]
 #: Pages; each is a frame, and the scripts know by its address what is to be shown.
@@ -49,6 +50,7 @@ class Window:
     def __init__(self, grants: Grants, keys: Keys, audit: Audit, assets: Assets) -> None:
         self.grants, self.keys, self.audit, self.assets = grants, keys, audit, assets
         self.sessions = Sessions()
+        self.d = DPages(grants)
         self._workers: dict[str, ServerChild] = {}
         self.surveys: dict[str, str] = {}  # by target and image: how it stands
 
@@ -66,6 +68,7 @@ class Window:
 
     async def stop(self) -> None:
         await self.sessions.end_all("the window was closed")
+        self.d.stop()
         for worker in self._workers.values():
             worker.kill()
 
@@ -221,8 +224,9 @@ class Window:
         name = self.grants.target(asked["target"])
         if not asked["target"].startswith("pid-"):
             raise ToldError("not-running", "the window runs D programs in processes only", "gilk dtrace --on")
+        check_text(asked["text"])
         session = self.sessions.begin_d(asked["target"], title_of(name), asked["text"])
-        return (await self._noted(session, shlex.join(["gilk", "dtrace", "-p", name[4:], "-n", asked["text"]]))).shown()
+        return (await self._noted(session, d_commands(name[4:], asked["text"])["command"])).shown()
 
     async def _begun(self, identity: str, name: str, requests: list[str]) -> WebSession:
         words = ["gilk", "run", "-p", name.removeprefix("pid:"), *(w for each in requests for w in ("-i", each))]
@@ -271,7 +275,11 @@ def routes(window: Window) -> list[BaseRoute]:
         "/index.json": window.index, "/doctor.json": window.doctor, "/help.json": window.help,
         "/about.json": window.about, "/target/{target}.json": window.target,
         "/target/{target}/symbols.json": window.symbols, "/target/{target}/function.json": window.function,
-        "/session/{number}.json": window.session,
+        "/target/{target}/d.json": window.d.page, "/session/{number}.json": window.session,
+    }  # fmt: skip
+    asked = {
+        "/target/{target}/d/check.json": window.d.check, "/target/{target}/d/words.json": window.d.words,
+        "/target/{target}/d/preview.json": window.d.preview,
     }  # fmt: skip
     actions = {
         KEY_PATH: window.key, "/survey": window.survey, "/survey/cancel": window.cancel, "/preview": window.preview,
@@ -280,6 +288,7 @@ def routes(window: Window) -> list[BaseRoute]:
     return [
         Route("/assets/{digest}/{name}", window.assets.file),
         *(Route(path, answering(handler)) for path, handler in twins.items()),
+        *(Route(path, answering(handler), methods=["GET", "POST"]) for path, handler in asked.items()),
         *(Route(path, answering(handler), methods=["POST"]) for path, handler in actions.items()),
         *(Route(path, window.page) for path in PAGES),
         WebSocketRoute(LIVE_PATH, window.live),

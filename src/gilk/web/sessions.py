@@ -68,6 +68,14 @@ def _pid(target: str) -> str:
     return target.split("-")[1]
 
 
+def d_commands(pid: str, text: str) -> dict[str, str]:
+    """The command line and the Python that run a D program."""
+    written = f'r"""{text}"""' if "\n" in text and '"""' not in f"{text} " and text[-1] not in '"\\' else repr(text)
+    python = f"import gilk\n\nwith gilk.dtrace({written}, pid={pid}) as session:\n    for event in session:"
+    python += " print(event)"
+    return {"command": shlex.join(["gilk", "dtrace", "-p", pid, "-n", text]), "python": python}
+
+
 class Sessions:
     def __init__(self) -> None:
         self._all: dict[int, WebSession] = {}
@@ -97,11 +105,9 @@ class Sessions:
     async def begin_d(self, target: str, title: str, text: str) -> WebSession:
         """Run a D program. Raises ToldError; then nothing has changed."""
         pid = _pid(target)
-        python = (
-            f"import gilk\n\nwith gilk.dtrace({text!r}, pid={pid}) as session:\n    for event in session: print(event)"
-        )
-        command = shlex.join(["gilk", "dtrace", "-p", pid, "-n", text])
-        made = WebSession(self._last + 1, target, title, (text,), command, python, time.time())
+        same = d_commands(pid, text)
+        made = WebSession(self._last + 1, target, title, (text,), same["command"], same["python"], time.time())
+        made.state = {"printed": "", "bytes": 0, "aggregations": []}  # a page knows by it that this is a program
         return await self._begun(made, "gilk.web.d_host", text=text, processes={int(pid): born(target)})
 
     async def _begun(self, made: WebSession, module: str, **given: Any) -> WebSession:

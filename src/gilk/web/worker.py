@@ -137,9 +137,9 @@ ANSWERS: Final[Mapping[str, Callable[..., Json]]] = {
 }  # fmt: skip
 
 
-def answered(message: Message) -> Message:
+def answered(message: Message, answers: Mapping[str, Callable[..., Json]]) -> Message:
     try:
-        return {"id": message["id"], "ok": ANSWERS[message["ask"]](**message["given"])}
+        return {"id": message["id"], "ok": answers[message["ask"]](**message["given"])}
     except GilkError as error:
         return {"id": message["id"], "error": told(error)}
 
@@ -148,11 +148,11 @@ def told(error: GilkError) -> Json:
     return {"slug": error.slug, "message": error.message, "hint": error.hint}
 
 
-def main() -> None:
+def main(answers: Mapping[str, Callable[..., Json]] = ANSWERS) -> None:
     channel = ServerChannel.given()
     try:
         while True:
-            channel.send(answered(channel.receive()))
+            channel.send(answered(channel.receive(), answers))
     except ServerEnded:
         return
 

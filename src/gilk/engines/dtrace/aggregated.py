@@ -46,6 +46,13 @@ class Aggregated:
         contents = self._contents([one for one in self.known if one.name not in self._printed])
         return snapshots.finals(contents, self._order())
 
+    def now(self) -> list[Snapshot]:
+        """Snapshots of all that have rows, as they are while the program goes on; no action has to do with it."""
+        found: dict[int, dict[bytes, tuple[int, ...]]] = {one.number: {} for one in self.known}
+        for (number, key), cells in self.live.snapshot().items():
+            found[number][key] = cells
+        return snapshots.finals([self._content(one, found[one.number], False) for one in self.known], self._order())
+
     def clear(self, name: str) -> None:
         number = self._called(name).number
         self.live.recent((number,))

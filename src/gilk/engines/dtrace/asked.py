@@ -78,6 +78,22 @@ def prepare(asked: Asked) -> Consumer:
 
     Raises UsageError `bad-d-option`, `cannot-open-script`, `preprocessor-failed`, TargetError.
     """
+    options, texts = _read(asked)
+    asked = _placed(asked, options, texts)
+    if asked.follow:
+        return _prepare_tree(asked, options, texts)
+    if asked.machine:
+        return _prepare_there(asked, options, texts)
+    process = _process(asked, options.text("evaltime"))
+    return _consumer(asked, options, texts, process)
+
+
+def about(asked: Asked, process: Process | None) -> Consumer:
+    """The same about a process that is there already, or about none, whatever the programs say. Raises UsageError."""
+    return _consumer(asked, *_read(asked), process)
+
+
+def _read(asked: Asked) -> tuple[Options, list[ProgramText]]:
     options = _options(asked)
     preprocess = _with_options(asked.preprocess, options)
     texts = [_text(letter, given, preprocess) for letter, given in asked.programs]
@@ -87,12 +103,10 @@ def prepare(asked: Asked) -> Consumer:
         for found in _EVALTIME.finditer(text.source.text):
             with suppress(BadOption):  # which is told with its line, when the program is compiled
                 options.set("evaltime", found[1])
-    asked = _placed(asked, options, texts)
-    if asked.follow:
-        return _prepare_tree(asked, options, texts)
-    if asked.machine:
-        return _prepare_there(asked, options, texts)
-    process = _process(asked, options.text("evaltime"))
+    return options, texts
+
+
+def _consumer(asked: Asked, options: Options, texts: list[ProgramText], process: Process | None) -> Consumer:
     target = 0 if process is None else process.pid
     return Consumer(texts, _macros(asked, options, target), options, process, asked.libraries)
 

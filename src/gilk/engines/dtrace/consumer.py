@@ -27,7 +27,7 @@ from gilk.lang.d.options import Options
 from gilk.lang.d.probes import DProbe
 from gilk.lang.d.reliance import ProbeStability, ProgramStability
 from gilk.lang.syntax.source import Source
-from gilk.trace.d.events import Began, Ended, Event, Exited, Lowered, Matched, Noted, Refused
+from gilk.trace.d.events import Began, Ended, Event, Exited, Lowered, Matched, Noted, Refused, Snapshot
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
@@ -54,24 +54,28 @@ class Consumer:
     process: Process | None = None
     library_directories: tuple[str, ...] = ()
     machine: OtherMachine | None = None  # in whose kernel the program runs; then there is no process
+    known: World | None = None  # all that the compiler asks, if somebody has asked before
     compiled: Compiled = field(init=False)
     enabled: Enabled = field(init=False)
     tracing: Engine = field(init=False)
     symbols: SymbolNames = field(init=False)
     restored: bool | None = None  # at the end: whether the process is what it was; None without one
     _unseen: Unseen | None = None
+    _aggregated: Aggregated | None = None  # once events are asked for
     _lowered: dict[str, int] = field(default_factory=dict)  # options that say more than there was memory for
 
     def compile(self, listing: bool = False) -> None:
         """``listing``: descriptions may match nothing. Raises DoesNotCompile, NoSuchProbe."""
-        self.compiled = compile_programs(self.texts, self.macros, self.options, self._world, self._libraries())
+        self.compiled = compile_programs(self.texts, self.macros, self.options, self.world, self._libraries())
         self.enabled = self._enable(listing or self.options.flag("zdefs"))
 
     def _enable(self, zero: bool) -> Enabled:
         return enable(self.compiled.program, self.process, zero, self._kernel)
 
     @cached_property
-    def _world(self) -> World:
+    def world(self) -> World:
+        if self.known is not None:
+            return self.known
         if self._kernel is None:
             return SymbolContext(self.process)
         from gilk.engines.dtrace.kernel_world import KernelWorld  # here: few programs are about a kernel
@@ -159,7 +163,7 @@ class Consumer:
     def _engine_there(self, target: KernelTarget) -> Engine:
         from gilk.engines.dtrace.kernel_engine import KernelEngine  # here: few programs are about a kernel
 
-        return KernelEngine(self.compiled.program, self.enabled, self.options, target, self._world)
+        return KernelEngine(self.compiled.program, self.enabled, self.options, target, self.world)
 
     def events(self, stop: Callable[[], bool], outlet: Outlet, formatted: Formatted) -> Iterator[Event]:
         """All that comes after `start`, as it is asked for: what actions want done is done as their turn comes.
@@ -186,7 +190,12 @@ class Consumer:
     def _acting(self, outlet: Outlet, formatted: Formatted) -> Acting:
         names = Names(self.tracing.processes or self.symbols, self.options, KernelNames(self._kernel))
         known, live = self.tracing.known, self.tracing.aggregations
-        return Acting(self.options, names, Aggregated(known, live, self.options, names), outlet, formatted)
+        self._aggregated = Aggregated(known, live, self.options, names)
+        return Acting(self.options, names, self._aggregated, outlet, formatted)
+
+    def contents(self) -> list[Snapshot]:
+        """The aggregations while the program goes on: for who is asked by `events` whether to stop."""
+        return [] if self._aggregated is None else self._aggregated.now()
 
     def happenings(self, stop: Callable[[], bool]) -> Iterator[Happening]:
         """The records of clauses, and what went wrong, until all is taken out; no action is carried out."""

@@ -49,7 +49,8 @@ class NoSuchProbe(Exception):
 @dataclass
 class Enabled:
     """``clauses``: for the number of each probe, those that it runs, in order. ``counts``: for each clause, how many
-    probes its descriptions match, those that they have in common counted for each. ``unmatched``: descriptions of none.
+    probes its descriptions match, those that they have in common counted for each; ``matched``: the same for each of
+    them. ``unmatched``: descriptions of none.
     """
 
     probes: dict[int, DProbe] = field(default_factory=lambda: {probe.number: probe for probe in own.PROBES})
@@ -58,6 +59,7 @@ class Enabled:
     in_process: list[tuple[DProbe, ProcessProbe]] = field(default_factory=list)
     in_kernel: list[tuple[DProbe, KernelProbe]] = field(default_factory=list)
     counts: dict[int, int] = field(default_factory=dict)
+    matched: dict[int, list[int]] = field(default_factory=dict)
     unmatched: list[Description] = field(default_factory=list)
     _made: dict[tuple[Key, int], DProbe] = field(default_factory=dict)
     _places: dict[Key, dict[int, int]] = field(default_factory=dict)
@@ -108,19 +110,20 @@ def enable(
     """
     enabled = Enabled() if known is None else known.beside()
     for clause in program.clauses:
-        enabled.counts[clause.number] = 0
+        enabled.matched[clause.number] = []
         for text in clause.probes:
             description = described(text)
             matched = list(_matching(enabled, description, process, kernel, renamed or Renamed()))
             if not matched and not zero and (renamed is None or not _may_come(description)):
-                raise _no_such_probe(clause, description, process, kernel)
+                raise missing(clause, description, process, kernel)
             if not matched:
                 enabled.unmatched.append(description)
-            enabled.counts[clause.number] += len(matched)
+            enabled.matched[clause.number].append(len(matched))
             for probe in matched:
                 run = enabled.clauses.setdefault(probe.number, [])
                 if clause.number not in run:
                     run.append(clause.number)
+        enabled.counts[clause.number] = sum(enabled.matched[clause.number])
     return enabled
 
 
@@ -164,9 +167,10 @@ def _matching_there(enabled: Enabled, description: Description, kernel: HasKerne
             yield probe
 
 
-def _no_such_probe(
-    clause: tree.Clause, description: Description, process: Target | None, kernel: HasKernel | None
+def missing(
+    clause: tree.Clause, description: Description, process: Target | None, kernel: HasKernel | None = None
 ) -> NoSuchProbe:
+    """The mistake in a description of a clause that matches nothing."""
     from gilk.providers import pid_mistakes  # here: most programs have probes
 
     why = _reason(description, process, kernel)

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ OF_KERNELS = OWN / "kernel"
 _SHARED = OWN / "shared"
 _DEPENDS = re.compile(r"^\s*#\s*pragma\s+D\s+depends_on\s+(\w+)\s+(\S+)\s*$", re.MULTILINE)
 _DEFINING = re.compile(r"^(?:inline|typedef|struct|provider|\})[^=\n]*", re.MULTILINE)
+_INLINE = re.compile(r"^inline\s[^=\[\n]*?(\w+)\s*[=\[]", re.MULTILINE | re.ASCII)
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _COMMON = frozenset(
     ("char", "id_t", "inline", "int", "long", "pid_t", "processorid_t", "provider", "string", "struct", "typedef")
@@ -53,6 +55,13 @@ def wanted(
         if any(name in _needs(each.text) for each in found.values()):
             found[name] = Source(name, facts(os.getpid() if process is None else process.pid))
     return _ordered(found)
+
+
+@lru_cache(maxsize=2)
+def inlines(own: Path) -> tuple[str, ...]:
+    """The inlines of gilk's libraries, by which a program says that it wants them. Raises UsageError `no-d-library`."""
+    texts = (_read(path).text for path in (*_files(_SHARED), *_files(own)))
+    return tuple(sorted({name for text in texts for name in _INLINE.findall(text)}))
 
 
 def _files(directory: Path) -> list[Path]:

@@ -13,7 +13,7 @@ from functools import partial
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
 from gilk.engines.scan.count import PROCESS, Planning
-from gilk.engines.scan.subject import KERNEL, subjects
+from gilk.engines.scan.subject import KERNEL, Subject, subjects
 from gilk.errors import UsageError
 from gilk.image import lookup
 from gilk.image.elf import load
@@ -65,6 +65,13 @@ def preview(target: str, wanted: Sequence[tuple[Spec, bool]]) -> tuple[PlannedPo
     return tuple(row for each in images.values() for row in _planned(each))
 
 
+def image_of(subject: Subject) -> PlannedImage:
+    """An image of a process or a file, in which nothing is wanted yet. Raises ImageError."""
+    image = load(subject.path)
+    analysis = analyse(image)
+    return PlannedImage(image, analysis, partial(subject.ground, analysis), PROCESS, [])
+
+
 def _meant(
     target: str, spec: Spec, images: dict[str, PlannedImage]
 ) -> Iterator[tuple[PlannedImage, list[FunctionSpan]]]:
@@ -73,9 +80,7 @@ def _meant(
         return
     for subject in subjects(target, str(FunctionPattern(spec.image, spec.function)))[0]:
         if subject.name not in images:
-            image = load(subject.path)
-            analysis = analyse(image)
-            images[subject.name] = PlannedImage(image, analysis, partial(subject.ground, analysis), PROCESS, [])
+            images[subject.name] = image_of(subject)
         yield images[subject.name], lookup.spans(images[subject.name].image, spec.function)
 
 
@@ -105,6 +110,10 @@ def _placed(target: PlannedImage, spans: Iterable[FunctionSpan], where: str, tim
 
 
 def _planned(target: PlannedImage) -> Iterator[PlannedPoint]:
+    return (PlannedPoint(point.label, outcome) for point, outcome in outcomes(target))
+
+
+def outcomes(target: PlannedImage) -> Iterator[tuple[Point, PointOutcome]]:
     """One plan for all of them: they may be in each other's way."""
     chosen = {(point.address, point.after, point.label): (function, point) for function, point in target.placed}
     numbered = list(enumerate(chosen.values()))
@@ -118,4 +127,4 @@ def _planned(target: PlannedImage) -> Iterator[PlannedPoint]:
     refusals = {key: str(why) for plan in made.functions for key, why in plan.refusals.items()}
     for number, (_, point) in numbered:
         known = tactics.get(number)
-        yield PlannedPoint(point.label, PointOutcome(known or refusals[number], known is None))
+        yield point, PointOutcome(known or refusals[number], known is None)

@@ -7,6 +7,7 @@ A ``/`` is one token, of division and of predicates: which one it is the parser 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -53,8 +54,8 @@ class Token(NamedTuple):
     decimal: bool = True
 
 
-_BLANK = re.compile(r"(?:[ \t\n\r\f\v]|\\\r?\n)+")
-_TOKEN = re.compile(
+BLANK = re.compile(r"(?:[ \t\n\r\f\v]|\\\r?\n)+")
+TOKEN = re.compile(
     r"""
     (?P<symbol>(?:\d+`)?(?:a\.out|[A-Za-z_][\w.+-]{0,80}?\.so(?:\.\d+)*)`[A-Za-z_]\w*|\d+`[A-Za-z_][\w`]*)
   | (?P<name>[A-Za-z_`][\w`]*)
@@ -69,11 +70,19 @@ _TOKEN = re.compile(
     re.VERBOSE | re.ASCII,
 )
 _WORD = r"[-$:\w.`?*\\\[\]!]+"
-_DESCRIPTION = re.compile(rf"{_WORD}(?:(?:[ \t]++(?=:)|(?<=:)[ \t]++){_WORD})*", re.ASCII)
+DESCRIPTION = re.compile(rf"{_WORD}(?:(?:[ \t]++(?=:)|(?<=:)[ \t]++){_WORD})*", re.ASCII)
 _MACRO = re.compile(r"\$\$?(?:\d+|[A-Za-z_]\w*)", re.ASCII)
 _OF_NO_TYPE = frozenset(":-.?!`$\\")
 _NAME = r"[A-Za-z_]\w*+\s*+"
 _UNKNOWN_TYPE = re.compile(rf"[A-Za-z_]\w*+(?:\s++\**+\s*+{_NAME}[;,\[(]|\*++\s*+{_NAME};)", re.ASCII)
+
+
+def describes(found: re.Match[str], types: Collection[str]) -> bool:
+    """Whether a text of a description's letters, at top level, is a description, and does not begin a declaration."""
+    if found[0] in ("BEGIN", "END", "ERROR") or found[0][0].isdecimal() or set(found[0]) & _OF_NO_TYPE:
+        return True
+    first = re.split(r"[*\[]", found[0], maxsplit=1)[0]
+    return not (first in DECLARING or first in types or _UNKNOWN_TYPE.match(found.string, found.start()))
 
 
 class Lexer:
@@ -88,7 +97,7 @@ class Lexer:
     def token(self) -> Token:
         """The next one of an expression, a statement or a declaration."""
         self._skip()
-        found = _TOKEN.match(self.text, self.position)
+        found = TOKEN.match(self.text, self.position)
         if found is None:
             return self._end_or_error()
         span = Span(self.position, found.end())
@@ -111,18 +120,13 @@ class Lexer:
         the name of a type comes first; or, because we may not know all types, if it looks like one: ``foo_t *x;``
         """
         self._skip()
-        found = _DESCRIPTION.match(self.text, self.position)
-        if found is None:
-            return False
-        if found[0] in ("BEGIN", "END", "ERROR") or found[0][0].isdecimal() or set(found[0]) & _OF_NO_TYPE:
-            return True
-        first = re.split(r"[*\[]", found[0], maxsplit=1)[0]
-        return not (first in DECLARING or first in types or _UNKNOWN_TYPE.match(self.text, self.position))
+        found = DESCRIPTION.match(self.text, self.position)
+        return found is not None and describes(found, types)
 
     def description(self) -> items.ProbeText:
         """probe_specifier: PSPEC | INT"""
         self._skip()
-        found = _DESCRIPTION.match(self.text, self.position)
+        found = DESCRIPTION.match(self.text, self.position)
         if found is None:
             raise Rejected(SyntaxTag.D_SYNTAX, self._here(), "expected a probe description")
         span = Span(self.position, found.end())
@@ -138,7 +142,7 @@ class Lexer:
     def _skip(self) -> None:
         """Blanks, comments and control lines."""
         while True:
-            if found := _BLANK.match(self.text, self.position):
+            if found := BLANK.match(self.text, self.position):
                 self.position = found.end()
             if self.text.startswith("/*", self.position):
                 self._comment()

@@ -21,7 +21,7 @@ from gilk.values import dataclass
 @dataclass(frozen=True, slots=True)
 class Clause:
     """``function`` has its number, in the order of the text. ``attributes``: the lowest of all that it uses.
-    ``lines``: of its file, where each of its descriptions stands.
+    ``lines``: of its file, where each of its descriptions stands; ``places``: of its text.
     """
 
     span: Span
@@ -29,6 +29,7 @@ class Clause:
     function: Function
     attributes: Attributes = USUAL
     lines: tuple[int, ...] = ()
+    places: tuple[Span, ...] = ()
 
     @property
     def number(self) -> int:

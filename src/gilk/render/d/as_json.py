@@ -103,7 +103,8 @@ def _printed(one: events.Printed) -> Json:
     return {"action": one.action, **given, "values": [value(each) for each in one.values]}
 
 
-def _snapshot(one: events.Snapshot) -> Json:
+def snapshot(one: events.Snapshot) -> Json:
+    """The rows of one aggregation, or of several side by side."""
     columns = [_column(each.aggregation, each.normal) for each in one.columns]
     return {"final": one.final, "aggregations": columns, "rows": [_row(row) for row in one.rows]}
 
@@ -138,7 +139,7 @@ _EVENTS: dict[type, tuple[str, Callable[[Any], Json]]] = {
     events.Began: ("began", lambda one: {"process": one.process}),
     events.ProbeFired: ("fired", _fired),
     events.Printed: ("printed", _printed),
-    events.Snapshot: ("snapshot", _snapshot),
+    events.Snapshot: ("snapshot", snapshot),
     events.Cleared: ("cleared", lambda one: {"name": one.aggregation}),
     events.Truncated: ("truncated", lambda one: {"name": one.aggregation, "keep": one.keep}),
     events.Normalized: ("normalized", lambda one: {"name": one.aggregation, "by": one.by}),

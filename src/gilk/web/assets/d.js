@@ -1,37 +1,166 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// A program in D for a process. It is compiled when it is to run; what is wrong with it is said, and nothing is changed.
+// The page where a D program for a process is written: checked as one types, previewed, and begun.
 
-import { h, show } from "./dom.js";
-import { goTo } from "./frame.js";
+import { h, lines, number, plural, show } from "./dom.js";
+import { command, goTo } from "./frame.js";
 import { get, post } from "./talk.js";
+import { Editor } from "./editor.js";
 
-const EXAMPLE = `pid$target::main:entry
-{
-    @calls[probefunc] = count();
-}
-`;
+const EXAMPLES = [
+  ["calls by function", "pid$target:a.out::entry\n{\n\t@calls[probefunc] = count();\n}\n"],
+  ["times of main's callees", "pid$target:a.out::entry\n{\n\tself->began[probefunc] = timestamp;\n}\n\npid$target:a.out::return\n/self->began[probefunc]/\n{\n\t@times[probefunc] = quantize(timestamp - self->began[probefunc]);\n\tself->began[probefunc] = 0;\n}\n"],
+  ["sizes asked of malloc", "pid$target:libc.so.6:malloc:entry\n{\n\t@sizes = quantize(arg0);\n}\n"],
+  ["system calls", "syscall:::entry\n{\n\t@calls[probefunc] = count();\n}\n"],
+  ["where it is, 97 times a second", "profile-97\n/arg1/\n{\n\t@functions[ufunc(arg1)] = count();\n}\n"],
+];
+const SHORT = 6000; // letters of an address that are sent as such
+const REST = 120; // ms without a key before a program is checked
+const KEPT = 500; // ms before the address is changed: browsers take it amiss more often
 
 export async function program(place, id) {
-  const about = await get(`/target/${id}.json`);
+  const asked = new URLSearchParams(location.search).get("text");
+  const about = await get(`/target/${id}/d.json`);
+  const draft = `d ${id}`;
+  const first = asked ?? sessionStorage.getItem(draft) ?? EXAMPLES[0][1];
+  let [waiting, keeping, checking] = [0, 0, null];
+
+  function ask(what, more, signal) {
+    const given = { text: editor.text, ...more };
+    const address = `/target/${id}/d/${what}.json`;
+    const query = new URLSearchParams(given).toString();
+    return query.length < SHORT ? get(`${address}?${query}`, signal) : post(address, given, signal);
+  }
+
+  const said = h("div", { id: "problems", role: "status", "aria-label": "Problems" });
+  const planned = h("div", { role: "status", "aria-label": "Preview" });
   const wrong = h("div", { role: "alert" });
-  const text = h("textarea", { id: "program", rows: 14, spellcheck: "false", autocomplete: "off" });
-  text.value = new URLSearchParams(location.search).get("text") ?? EXAMPLE;
-  text.addEventListener("input", () => history.replaceState(null, "", `${location.pathname}?${new URLSearchParams({ text: text.value })}`));
-  const run = h("button", { class: "main", onclick: async () => {
+  const same = h("div");
+  let whole = null;
+
+  function typed() {
+    clearTimeout(waiting);
+    clearTimeout(keeping);
+    waiting = setTimeout(check, REST);
+    keeping = setTimeout(keep, KEPT);
+    show(planned);
+    show(wrong);
+    example.value = exampleOf(editor.text);
+  }
+
+  function keep() {
+    sessionStorage.setItem(draft, editor.text);
+    const query = new URLSearchParams({ text: editor.text }).toString();
+    history.replaceState(null, "", query.length < SHORT ? `${location.pathname}?${query}` : location.pathname);
+  }
+
+  async function check() {
+    checking?.abort();
+    checking = new AbortController();
+    const text = editor.text;
+    try {
+      const found = await ask("check", {}, checking.signal);
+      if (text !== editor.text) return;
+      editor.told(found.problems.filter((one) => one.start !== null).map((one) => [one.start, one.end, one.message]),
+        found.descriptions.map((one) => [one.start, plural(one.probes, "probe")]));
+      show(said, verdict(found, editor));
+      alike(found);
+    } catch (error) {
+      if (error.name !== "AbortError" && text === editor.text) show(said, failed(error));
+    }
+    said.dataset.of = String(text.length);
+  }
+
+  function alike(found) {
+    const open = whole?.open ?? false;
+    whole = command(found.command, found.python);
+    whole.open = open;
+    show(same, whole);
+  }
+
+  const editor = new Editor(first, (text, at) => ask("words", { at }), typed);
+  const preview = h("button", { onclick: async () => {
+    show(planned, h("p", null, "Planning …"));
+    preview.disabled = true;
+    try {
+      show(planned, plan(await ask("preview", {})));
+    } catch (error) {
+      show(planned, failed(error));
+    }
+    preview.disabled = false;
+  } }, "Preview");
+  const run = h("button", { class: "main", disabled: !about.acts, onclick: async () => {
     run.disabled = true;
     show(wrong, h("p", null, "Compiling, and putting it in …"));
     try {
-      const session = await post("/session/d", { target: id, text: text.value });
+      const session = await post("/session/d", { target: id, text: editor.text });
+      keep();
       goTo(`/session/${session.number}`);
     } catch (error) {
       show(wrong, h("p", null, `Nothing was put in. ${error.message} (${error.slug})`), error.hint ? h("p", null, error.hint) : null);
       run.disabled = false;
     }
-  } }, "Run");
+  } }, "Begin");
+  const example = h("select", { id: "example", onchange: () => {
+    if (!EXAMPLES[example.value]) return;
+    editor.field.value = EXAMPLES[example.value][1];
+    editor.typed({ inputType: "delete" });
+    editor.close();
+  } }, h("option", { value: "-1" }, "none: the program is your own"),
+  EXAMPLES.map(([name], index) => h("option", { value: String(index) }, name)));
+  example.value = exampleOf(first);
+
   show(place,
     h("h1", null, `D program for ${about.title}`),
     h("p", null, "$target is this process. ", h("a", { href: "/help/d/README" }, "The language"), ", ",
       h("a", { href: "/help/d/providers" }, "its probes"), ", ", h("a", { href: "/help/d/actions" }, "what it can do"), "."),
-    h("p", null, h("label", { for: "program" }, "Program")), text,
-    h("p", null, run), wrong);
+    h("div", { class: "fields" },
+      h("p", { class: "field" }, h("label", { for: "example" }, "Example"), example)),
+    h("p", { class: "field" }, h("label", { for: "program" }, "Program"),
+      h("span", { id: "keys", class: "hint" }, "Ctrl-Space lists the words that may stand at the cursor. Tab leaves the field.")),
+    editor.place, said,
+    h("p", { class: "acts" }, preview, run),
+    about.acts ? null : h("p", null, "This window only looks; the command below runs the program."),
+    planned, wrong, same);
+  editor.draw();
+  await check();
+  return () => {
+    clearTimeout(waiting);
+    clearTimeout(keeping);
+    checking?.abort();
+    if (editor.text !== first) sessionStorage.setItem(draft, editor.text);
+  };
+}
+
+function exampleOf(text) {
+  return String(EXAMPLES.findIndex(([, one]) => one === text));
+}
+
+// The problems, each with a button that leads to its place; or that there are none.
+function verdict(found, editor) {
+  if (!found.problems.length) {
+    return h("p", { class: "state ok" }, `Nothing is wrong with it. It is about ${plural(found.probes, "probe")}.`);
+  }
+  return h("ul", { class: "problems" }, found.problems.map((one) => h("li", null,
+    one.start === null ? null : h("button", { onclick: () => editor.goTo(one.start, one.end) }, `line ${one.line}, column ${one.column}`),
+    one.message.split("\n").flatMap((line) => [line, " "]),
+    h("a", { href: one.tag ? "/help/d/errors" : "/help/errors" }, one.tag ? `${one.tag} (${one.slug})` : one.slug),
+    one.hint ? h("span", { class: "hint" }, ` ${one.hint}`) : null)));
+}
+
+function failed(error) {
+  return h("p", { class: "state missing" }, `${error.message} (${error.slug}). ${error.hint ?? ""}`);
+}
+
+function plan(found) {
+  const ways = Object.entries(found.tactics).map(([name, count]) => `${number(count)} by ${name}`).join(", ");
+  const refused = found.refused_probes;
+  return h("section", { class: refused ? "outcome some" : "outcome" },
+    h("h2", null, "Preview"),
+    h("p", null, `${plural(found.probes, "probe")} in the process, at ${plural(found.places, "place")}${ways ? `: ${ways}` : ""}. `,
+      found.own ? `${plural(found.own, "probe")} by the clock or of the tracing itself. ` : "",
+      refused ? `${plural(refused, "probe")} cannot be had, wholly or in part:` : "All can be had. Nothing is written yet."),
+    refused ? h("ul", null, found.refused.map((one) => h("li", null, `${one.probe}: `,
+      Object.entries(one.reasons).map(([name, count]) =>
+        `${found.reasons[name] ? `${name}: ${found.reasons[name]}` : name}${one.places > 1 ? ` (${number(count)} of ${plural(one.places, "place")})` : ""}. `)))) : null,
+    refused > found.refused.length ? h("p", null, `and ${plural(refused - found.refused.length, "probe")} more`) : null);
 }

@@ -12,6 +12,11 @@ export function plain(text) {
   return cut.replace(HIDDEN, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
+// The lines of a program or of its output. Blanks at the beginning of a line are kept where the style keeps them.
+export function lines(text) {
+  return text.split("\n").flatMap((line, at) => [...(at ? [h("br")] : []), line.replaceAll("\t", "    ")]);
+}
+
 function fill(element, facts, children) {
   for (const [name, value] of Object.entries(facts ?? {})) {
     if (value === null || value === undefined || value === false) continue;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // What every page has: the top line, errors, notices, and commands to copy.
 
-import { h, plain, show } from "./dom.js";
+import { h, lines, show } from "./dom.js";
 import { get, post } from "./talk.js";
 
 export function again() {
@@ -72,7 +72,7 @@ export function refused(error) {
 export function command(line, python) {
   return h("details", { class: "command" },
     h("summary", null, "As a command"),
-    h("pre", { tabindex: 0, "aria-label": "Command line" }, line),
-    python ? h("pre", { tabindex: 0, "aria-label": "Python" }, python) : null,
-    h("button", { onclick: () => navigator.clipboard?.writeText(plain(line)) }, "Copy the command"));
+    h("pre", { tabindex: 0, "aria-label": "Command line" }, lines(line)),
+    python ? h("pre", { tabindex: 0, "aria-label": "Python" }, lines(python)) : null,
+    h("button", { onclick: () => navigator.clipboard?.writeText(line) }, "Copy the command"));
 }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // Sessions: how they do now, and when they are over what became of the code.
 
-import { duration, h, number, plural, s, short, show, table } from "./dom.js";
+import { duration, h, lines, number, plural, s, short, show, table } from "./dom.js";
 import { command, notice } from "./frame.js";
+import { renew } from "./growing.js";
 import { follow, get, post } from "./talk.js";
 
 export function sessionRows(sessions) {
   return table("Sessions", [
     ["Session", "", (one) => h("a", { href: `/session/${one.number}` }, `${one.number}: ${one.title}`)],
-    ["Instruments", "", (one) => one.requests.join(", ")],
+    ["Instruments", "", (one) => lines(one.requests.join(", ").trim())],
     ["Hits", "number", (one) => number(one.hits ?? 0)],
     ["Dropped", "number", (one) => number(one.drops ?? 0)],
     ["State", "", (one) => (one.end ? `over: ${one.end}` : "goes on")],
@@ -19,6 +20,8 @@ export async function session(place, text) {
   const first = await get(`/session/${text}.json`);
   const figures = h("div", { role: "region", "aria-label": "Figures" });
   const outcome = h("div");
+  const above = h("div");
+  const grown = h("div");
   const out = h("button", { class: "main", onclick: async () => {
     out.disabled = true;
     try {
@@ -37,13 +40,15 @@ export async function session(place, text) {
       rates = before ? perSecond(before, state) : {};
       before = { seconds: state.seconds, counts: { ...state.counts } };
     }
-    show(figures, facts(state), printed(state), counts(state, state.end ? {} : rates), latencies(state.latency ?? {}), refusedPoints(state));
+    renew(grown, state.aggregations);
+    show(above, facts(state));
+    show(figures, printed(state), counts(state, state.end ? {} : rates), latencies(state.latency ?? {}), refusedPoints(state));
   }
   show(place,
     h("h1", null, `Session ${first.number}: ${first.title}`),
-    first.printed === undefined ? h("p", null, first.requests.join(", ")) : h("pre", { tabindex: 0, "aria-label": "Program" }, first.requests[0]),
+    first.printed === undefined ? h("p", null, first.requests.join(", ")) : h("pre", { tabindex: 0, "aria-label": "Program" }, lines(first.requests[0])),
     h("p", { class: "acts" }, out, h("a", { href: `/target/${first.target}` }, "The target")),
-    outcome, figures, command(first.command, first.python));
+    outcome, above, grown, figures, command(first.command, first.python));
   told(first);
   return follow(first.number, told);
 }
@@ -72,7 +77,7 @@ function printed(state) {
   if (state.printed === undefined) return null;
   return h("section", null, h("h2", null, "Printed"),
     state.bytes > state.printed.length ? h("p", null, "Only the end is shown.") : null,
-    h("pre", { class: "printed", tabindex: 0, "aria-label": "Output of the program" }, [...state.printed.split("\n")].flatMap((line) => [line, h("br")])));
+    h("pre", { class: "printed", tabindex: 0, "aria-label": "Output of the program" }, lines(state.printed)));
 }
 
 function perSecond(before, state) {

@@ -60,8 +60,8 @@ export function get(path, signal) {
   return ask(path, { signal });
 }
 
-export function post(path, given) {
-  return ask(path, { method: "POST", body: JSON.stringify(given) });
+export function post(path, given, signal) {
+  return ask(path, { method: "POST", body: JSON.stringify(given), signal });
 }
 
 // Calls `told` with the state of a session whenever it is another one. Returns a function that ends it.

@@ -13,12 +13,13 @@ from gilk.lang.syntax.source import Rejected
 def run(unit: ParsedText, state: SharedNames) -> ParsedText:
     """Raises Rejected."""
     for item in unit.program.items:
-        state.scope.extent.begin()
-        _declare(item, unit.text.is_library, state)
+        declare(item, unit.text.is_library, state)
     return unit
 
 
-def _declare(item: items.Item, library: bool, state: SharedNames) -> None:
+def declare(item: items.Item, library: bool, state: SharedNames) -> None:
+    """One item. Raises Rejected."""
+    state.scope.extent.begin()
     match item:
         case items.Clause() if library:
             raise Rejected(SyntaxTag.D_SYNTAX, item.span, "a library has no clauses")

@@ -126,7 +126,9 @@ def _text(unit: ParsedText, state: SharedNames) -> None:
     for item in checked.program.items:
         if isinstance(item, items.Clause):
             clause: tree.Clause = _through(OF_EACH_CLAUSE, item, state)
-            state.clauses.append(replace(clause, lines=tuple(unit.program.place(each.span)[1] for each in item.probes)))
+            places = tuple(each.span for each in item.probes)
+            lines = tuple(unit.program.place(place)[1] for place in places)
+            state.clauses.append(replace(clause, lines=lines, places=places))
 
 
 def _through(passes: Sequence[Pass], value: Any, state: Any) -> Any:

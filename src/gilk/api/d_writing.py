@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""D programs while they are written: words for the cursor, problems, and a preview.
+
+    from gilk.api.d_writing import DWriting
+
+    writing = DWriting(4711)            # which is only looked at
+    writing.words("pid$target:libc.so.6:mal", 24)
+    writing.check("pid$target:libc.so.6:malloc:entry { @ = count(); }")
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from gilk.engines.dtrace import checking, completing, previewing
+from gilk.engines.dtrace.asked import Asked, about
+from gilk.engines.dtrace.checking import Checked, MatchedDescription, Problem
+from gilk.engines.dtrace.completing import Offered
+from gilk.engines.dtrace.consumer import Consumer
+from gilk.engines.dtrace.previewing import Previewed, RefusedProbe
+from gilk.engines.dtrace.world import SymbolContext
+from gilk.errors import UsageError
+from gilk.lang.d.writing.completion import OfferedWord
+from gilk.targets.base import Loaded
+from gilk.targets.looking import look
+from gilk.targets.process import Process
+from gilk.values import dataclass
+
+__all__ = [
+    "Checked", "DWriting", "MatchedDescription", "Offered", "OfferedWord", "Previewed", "Problem", "RefusedProbe",
+]  # fmt: skip
+
+
+@dataclass
+class DWriting:
+    """Programs for process ``pid``, or for none. All that was found out about it is kept until it maps other files.
+
+    Raises TargetError `no-such-process`, `no-permission`.
+    """
+
+    pid: int | None = None
+    _process: Process | None = field(init=False)
+    _loaded: tuple[Loaded, ...] = ()
+    _world: SymbolContext | None = None
+
+    def __post_init__(self) -> None:
+        self._process = None if self.pid is None else look(self.pid)
+
+    def words(self, text: str, at: int) -> Offered:
+        """The words that may stand at letter ``at`` of a program."""
+        return completing.words(self._consumer(text), text, at)
+
+    def check(self, text: str) -> Checked:
+        """The problems of a program, and how many probes its descriptions match."""
+        return checking.check(self._consumer(text))
+
+    def preview(self, text: str) -> Previewed:
+        """The probes that a program would put in. Raises UsageError `d-program-refused`, `too-many-probes`."""
+        consumer = self._consumer(text)
+        problems = checking.check(consumer).problems
+        if problems:
+            raise UsageError("d-program-refused", problems[0].message, "a preview is of a program without problems")
+        return previewing.preview(consumer)
+
+    def _consumer(self, text: str) -> Consumer:
+        loaded = () if self._process is None else self._process.loaded()
+        if self._world is None or loaded != self._loaded:
+            self._world, self._loaded = SymbolContext(self._process), loaded
+        consumer = about(Asked((("n", text),), pid=self.pid), self._process)
+        consumer.known = self._world
+        return consumer

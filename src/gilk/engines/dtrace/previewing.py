@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The probes that a D program would put into a process, at how many places, and which of them are refused.
+
+A plan is made as a session would make it (engines/scan/preview.py), and nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from gilk.engines.dtrace.consumer import Consumer
+from gilk.engines.dtrace.instruments import instruments
+from gilk.engines.scan.preview import PlannedImage, image_of, outcomes
+from gilk.engines.scan.subject import Subject, subjects
+from gilk.errors import UsageError
+from gilk.lang.d.probes import DProbe
+from gilk.lang.facts import facts
+from gilk.providers.probe import ProbeSite
+from gilk.splice.graph import PointOutcome
+from gilk.values import dataclass
+
+MOST_PLACES = 50_000  # that are planned for
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedProbe:
+    """``reasons``: names of refusals, and at how many of the probe's ``places``; or one in words."""
+
+    probe: DProbe
+    places: int
+    reasons: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Previewed:
+    """``probes`` that fire in the process, ``own`` that the consumer lets fire; ``places`` in the process's code, by
+    ``tactics``."""
+
+    probes: int
+    own: int
+    places: int
+    tactics: tuple[tuple[str, int], ...]
+    refused: tuple[RefusedProbe, ...]
+
+
+def preview(consumer: Consumer) -> Previewed:
+    """Plan for a program that has been compiled and has no problems. Raises UsageError `too-many-probes`, TargetError,
+    ImageError."""
+    enabled = consumer.enabled
+    needs = {clause.number: facts(clause.function) for clause in consumer.compiled.program.clauses}
+    made = instruments(enabled, enabled.groups(), needs)
+    sites = [(probe, site) for probe, found in enabled.in_process for site in found.sites]
+    if len(sites) > MOST_PLACES:
+        what = f"a preview is of {MOST_PLACES} places at the most, and the program asks for {len(sites)}"
+        raise UsageError("too-many-probes", what, "name fewer functions")
+    planned = _planned(consumer, [site for _, site in sites])
+    results = [(probe, site, planned[_place(site)]) for probe, site in sites if probe not in made.refused]
+    places = {_place(site): planned[_place(site)] for _, site, _ in results}
+    tactics = Counter(one.name for one in places.values() if not one.refused)
+    own = sum(1 for number in enabled.clauses if enabled.fires_here(enabled.probes[number]))
+    refused = (*_unfetchable(made.refused, sites), *_refused(results))
+    return Previewed(len(enabled.in_process), own, len(places), tuple(sorted(tactics.items())), refused)
+
+
+_Place = tuple[str, int, bool]
+
+
+def _place(site: ProbeSite) -> _Place:
+    return str(site.loaded.path), site.point.address, site.point.after
+
+
+def _planned(consumer: Consumer, sites: Iterable[ProbeSite]) -> dict[_Place, PointOutcome]:
+    """One plan for each image."""
+    images: dict[str, PlannedImage] = {}
+    known: dict[str, Subject] = {}
+    for site in sites:
+        path = str(site.loaded.path)
+        if path not in images:
+            known = known or _subjects(consumer)
+            images[path] = image_of(known[path])
+        image = images[path]
+        span = image.image.span_at(site.part)
+        if span is not None:
+            image.placed.append((image.analysis.function(span), site.point))
+    return {
+        (path, point.address, point.after): outcome
+        for path, image in images.items()
+        for point, outcome in outcomes(image)
+    }
+
+
+def _subjects(consumer: Consumer) -> dict[str, Subject]:
+    assert consumer.process is not None
+    target = f"pid:{consumer.process.pid}"
+    return {str(each.path): each for glob in ("*", "*:*") for each in subjects(target, glob)[0]}
+
+
+def _unfetchable(refused: dict[DProbe, str], sites: list[tuple[DProbe, ProbeSite]]) -> Iterable[RefusedProbe]:
+    places = Counter(probe for probe, _ in sites)
+    return (RefusedProbe(probe, places[probe], ((why, places[probe]),)) for probe, why in refused.items())
+
+
+def _refused(results: list[tuple[DProbe, ProbeSite, PointOutcome]]) -> Iterable[RefusedProbe]:
+    places = Counter(probe for probe, _, _ in results)
+    reasons: dict[DProbe, Counter[str]] = {}
+    for probe, _, outcome in results:
+        if outcome.refused:
+            reasons.setdefault(probe, Counter())[outcome.name] += 1
+    return (RefusedProbe(probe, places[probe], tuple(sorted(why.items()))) for probe, why in reasons.items())

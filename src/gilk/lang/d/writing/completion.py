@@ -1,0 +1,412 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The kind of word that may stand at a place of a D program, by its text alone, and the words that D itself has.
+
+Names that a program declares and those of a process are the engine's to find (engines/dtrace/completing.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from enum import StrEnum, auto
+from typing import Final
+
+from gilk.lang.d.lexer import QUALIFIERS, TAGS, TYPE_WORDS
+from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS
+from gilk.lang.d.meaning.functions import FUNCTIONS, NOT_HERE, Callable_, Role
+from gilk.lang.d.meaning.functions import OF_THE_KERNEL as KERNELS
+from gilk.lang.d.options import ROWS
+from gilk.lang.d.writing.outline import ItemPart, Outline, OutlineItem, Piece, PieceKind, outline
+from gilk.lang.types import ALIASES, Special, text
+from gilk.values import dataclass
+
+
+class OpeningKind(StrEnum):
+    NOTHING = auto()  # a string, a comment, a number, a name that is being declared
+    PROBE = auto()  # a field of a description
+    STATEMENT = auto()
+    EXPRESSION = auto()
+    AGGREGATING = auto()  # what an aggregation is assigned
+    MEMBER = auto()  # behind a dot or an arrow
+    SCOPED = auto()  # behind self-> or this->
+    AGGREGATION = auto()  # behind @
+    MACRO = auto()  # behind $
+    SYMBOL = auto()  # behind a backquote
+    TAG = auto()  # behind struct, union or enum
+    TYPE = auto()
+    OPTION = auto()  # behind #pragma D option
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """``start`` to ``end`` is the word that is there; ``prefix`` its part before the cursor.
+
+    ``fields``: of a description, those before that one. ``base``: from where to where what has the member is written,
+    ``arrow`` the operator. ``word``: the scope, the tag's kind, the module, the function whose argument it is, or
+    ``declaration`` where one begins.
+    ``first``: nothing comes before it in its item. ``called``: a bracket follows.
+    """
+
+    kind: OpeningKind
+    start: int
+    end: int
+    prefix: str
+    fields: tuple[str, ...] = ()
+    base: tuple[int, int] = (0, 0)
+    arrow: bool = False
+    word: str = ""
+    first: bool = False
+    called: bool = False
+    item: OutlineItem | None = None
+    part: ItemPart = ItemPart.TOP
+
+    @property
+    def opens_bracket(self) -> bool:
+        """A cast may be meant, or a type that something is asked of."""
+        return self.word in ("(", "sizeof")
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedWord:
+    """``kind`` and ``detail`` are for people. ``goes_on``: with it alone nothing is whole."""
+
+    text: str
+    kind: str
+    detail: str = ""
+    goes_on: bool = False
+
+
+def _words(text_: str) -> frozenset[str]:
+    return frozenset(text_.split())
+
+
+LONGEST_WORD: Final = 4096  # letters of a word that anything is looked up for
+_PRAGMA = re.compile(r"#\s*pragma\s+D\s+option\s+(\w*)\Z", re.ASCII)
+_LINE = re.compile(r"[^\n]*\n")
+_SYMBOL = re.compile(r"([\w.+-]*)`(\w*)\Z", re.ASCII)
+_CALLED = re.compile(r"[ \t]*\(")
+_REST = re.compile(r"\w*", re.ASCII)
+_FIELD_REST = re.compile(r"[-$\w.`?*\\\[\]!]*", re.ASCII)
+#: The colon that ends the name of a function which may have pairs of them in it.
+_LAST_COLON = re.compile(r"(.*?)(?<!:):(?!:)([^:]*)\Z", re.DOTALL)
+_TAKES_AGGREGATIONS = frozenset(name for name, one in FUNCTIONS.items() if "agg" in one.parameters) | {"printa"}
+_PREFIX_SIGNS = _words("( [ , + - * / % & | ^ ~ ! < > = ? : << >> <= >= == != && || ^^") | _words(
+    "<<= >>= += -= *= /= %= &= |= ^="
+)
+_TYPES = TYPE_WORDS | QUALIFIERS | TAGS | frozenset(ALIASES)
+_CALLABLE = _words("action subroutine aggregating")
+_WITH_BRACKET = _words("if sizeof stringof offsetof")
+_DECLARES = _words("inline typedef extern self this static const volatile unsigned signed short long")
+
+
+def opening(source: str, at: int) -> Opening:
+    """The word that may be written with the cursor at letter ``at``, from 0 to the length of the text."""
+    at = max(0, min(at, len(source)))
+    found = outline(source, at)
+    piece = found.piece
+    start = piece.span.start if piece is not None else at
+    if at - start > LONGEST_WORD:
+        return _nothing(at)
+    if piece is not None and piece.kind is PieceKind.CONTROL:
+        return _option(source, piece, at)
+    if piece is not None and piece.kind in (PieceKind.COMMENT, PieceKind.TEXT, PieceKind.CHARACTER, PieceKind.NUMBER,
+                                            PieceKind.REAL):  # fmt: skip
+        return _nothing(at)
+    there = _in_head(source, found, at) if found.part in (ItemPart.TOP, ItemPart.HEAD) else _in_code(source, found, at)
+    return replace(there, item=found.at, part=found.part, called=_CALLED.match(source, there.end) is not None)
+
+
+def _nothing(at: int) -> Opening:
+    return Opening(OpeningKind.NOTHING, at, at, "")
+
+
+def _option(source: str, piece: Piece, at: int) -> Opening:
+    said = _PRAGMA.match(source[piece.span.start : at])
+    if said is None or not _LINE.match(source, at):  # a control line that does not end is not one
+        return _nothing(at)
+    return Opening(OpeningKind.OPTION, at - len(said[1]), _rest(source, at), said[1])
+
+
+def _rest(source: str, at: int, letters: re.Pattern[str] = _REST) -> int:
+    found = letters.match(source, at)
+    return found.end() if found is not None else at
+
+
+# Descriptions.
+
+
+def _in_head(source: str, found: Outline, at: int) -> Opening:
+    before = found.before
+    if before and before[-1].text != ",":
+        return _nothing(at)  # a description is whole: a predicate or actions follow
+    piece = found.piece
+    declares = piece is not None and piece.kind is PieceKind.NAME
+    written = source[piece.span.start : at] if piece is not None else ""
+    fields = fields_of(re.sub(r"[ \t]", "", written))
+    word = len(fields[-1])
+    if piece is not None and written[len(written) - word :] != fields[-1]:
+        return _nothing(at)  # a blank stands in it
+    end = _rest(source, at, _FIELD_REST)
+    fields, prefix = fields[:-1], fields[-1]
+    kind = "declaration" if declares else ""
+    return Opening(OpeningKind.PROBE, at - word, end, prefix, tuple(fields), word=kind, first=not before)
+
+
+def fields_of(written: str) -> list[str]:
+    """The fields of a description that may be unfinished, the last of them being written."""
+    fields = written.split(":", 2)
+    if len(fields) < 3 or (":" in fields[2] and "::" not in fields[2]) or ":" not in fields[2]:
+        return written.split(":")
+    last = _LAST_COLON.match(fields[2])
+    return [*fields[:2], *(last.groups() if last is not None else (fields[2],))]
+
+
+# Code.
+
+
+def _in_code(source: str, found: Outline, at: int) -> Opening:
+    piece, pieces = found.piece, found.before
+    symbol = _SYMBOL.search(source, max(0, at - LONGEST_WORD), at)
+    if symbol is not None:
+        end = _rest(source, at)
+        return Opening(OpeningKind.SYMBOL, at - len(symbol[2]), end, symbol[2], word=symbol[1])
+    start = piece.span.start if piece is not None else at
+    end = piece.span.end if piece is not None else at
+    prefix = source[start:at]
+    if piece is not None and piece.kind is PieceKind.AGGREGATE:
+        return Opening(OpeningKind.AGGREGATION, start, end, prefix)
+    if (piece is not None and piece.kind is PieceKind.MACRO) or prefix == "$":
+        return Opening(OpeningKind.MACRO, start, end, prefix)
+    if piece is not None and piece.kind is not PieceKind.NAME:
+        return _nothing(at)
+    if pieces and pieces[-1].text == "$" and pieces[-1].span.end == start:
+        return Opening(OpeningKind.MACRO, start - 1, end, f"${prefix}")
+    kind, word = _kind(found.part, pieces)
+    if kind is OpeningKind.MEMBER:
+        return _member(found, start, end, prefix)
+    if kind is OpeningKind.EXPRESSION and pieces[-1].text == "(" and source[start:end] in _TYPES:
+        kind = OpeningKind.TYPE  # what stands there is a cast
+    return Opening(kind, start, end, prefix, word=word, first=not pieces)
+
+
+def _member(found: Outline, start: int, end: int, prefix: str) -> Opening:
+    pieces = found.before
+    arrow = pieces[-1].text == "->"
+    first = _chain(pieces, len(pieces) - 2)
+    if first is None:
+        return _nothing(start)
+    if arrow and first == len(pieces) - 2 and pieces[first].text in ("self", "this"):
+        return Opening(OpeningKind.SCOPED, start, end, prefix, word=pieces[first].text)
+    base = pieces[first].span.start, pieces[-2].span.end
+    return Opening(OpeningKind.MEMBER, start, end, prefix, base=base, arrow=arrow)
+
+
+def _chain(pieces: tuple[Piece, ...], last: int) -> int | None:
+    """Where the operand begins that ends with piece ``last``: ``a.b[1]->c(2)`` is one. None where none does."""
+    at = last
+    while at >= 0:
+        if pieces[at].text in (")", "]"):
+            opened = _opened(pieces, at)
+            if opened is None:
+                return None
+            before = pieces[opened - 1] if opened else None
+            goes_on = before is not None and (before.kind in _OPERANDS or before.text in (")", "]"))
+            if not goes_on:
+                return opened
+            at = opened - 1
+        elif pieces[at].kind in _OPERANDS or pieces[at].text in ("self", "this"):
+            if at < 2 or pieces[at - 1].text not in ("->", "."):
+                return at
+            at -= 2
+        else:
+            return None
+    return None
+
+
+_OPERANDS: Final = (PieceKind.NAME, PieceKind.SYMBOL, PieceKind.AGGREGATE, PieceKind.MACRO)
+_KEYWORDS: Final = frozenset(("if", "else", "sizeof", "stringof", "xlate", "offsetof"))
+_PAIRS: Final = {")": "(", "]": "["}
+
+
+def _opened(pieces: tuple[Piece, ...], at: int) -> int | None:
+    """The bracket that piece ``at`` closes."""
+    depth = 0
+    for number in range(at, -1, -1):
+        said = pieces[number].text if pieces[number].kind is PieceKind.SIGN else ""
+        depth += (said in (")", "]")) - (said in ("(", "["))
+        if not depth:
+            return number if said == _PAIRS[pieces[at].text] else None
+    return None
+
+
+def _kind(part: ItemPart, pieces: tuple[Piece, ...]) -> tuple[OpeningKind, str]:
+    """The kind of word that follows these pieces of an item; and the tag's kind, or the function that it is for."""
+    last = pieces[-1]
+    if last.text in ("->", "."):
+        return OpeningKind.MEMBER, ""
+    if last.text in TAGS:
+        return OpeningKind.TAG, last.text
+    if part is ItemPart.DECLARATION and not any(each.text == "=" for each in pieces):
+        return _in_declaration(pieces), ""
+    if part is ItemPart.BODY and _begins_statement(pieces):
+        return OpeningKind.STATEMENT, ""
+    if last.text == "=" and _is_aggregation(pieces):
+        return OpeningKind.AGGREGATING, ""
+    if last.kind is PieceKind.SIGN and last.text in _PREFIX_SIGNS:
+        return _behind_sign(pieces)
+    if last.text in ("sizeof", "stringof"):
+        return OpeningKind.EXPRESSION, ""
+    if last.text == ")" and _is_cast(pieces):
+        return OpeningKind.EXPRESSION, ""
+    return OpeningKind.NOTHING, ""
+
+
+def _behind_sign(pieces: tuple[Piece, ...]) -> tuple[OpeningKind, str]:
+    before = pieces[-2].text if len(pieces) > 1 else ""
+    if (pieces[-1].text, before) in (("(", "offsetof"), ("<", "xlate")):
+        return OpeningKind.TYPE, ""
+    return OpeningKind.EXPRESSION, _called(pieces)
+
+
+def _called(pieces: tuple[Piece, ...]) -> str:
+    """The function whose first argument comes; a bracket alone, where a cast may come."""
+    if pieces[-1].text != "(":
+        return ""
+    named = len(pieces) > 1 and (pieces[-2].kind in _OPERANDS or pieces[-2].text in _KEYWORDS)
+    return pieces[-2].text if named else "("
+
+
+def _in_declaration(pieces: tuple[Piece, ...]) -> OpeningKind:
+    last = pieces[-1].text
+    return OpeningKind.TYPE if last in _DECLARES or last in ("{", ";", "(", ",", "<") else OpeningKind.NOTHING
+
+
+def _begins_statement(pieces: tuple[Piece, ...]) -> bool:
+    last = pieces[-1]
+    if last.text in ("{", ";", "}", "else"):
+        return True
+    if last.text != ")":
+        return False
+    opened = _opened(pieces, len(pieces) - 1)
+    return bool(opened) and pieces[(opened or 1) - 1].text == "if"
+
+
+def _is_aggregation(pieces: tuple[Piece, ...]) -> bool:
+    first = _chain(pieces, len(pieces) - 2)
+    return first is not None and pieces[first].kind is PieceKind.AGGREGATE
+
+
+def _is_cast(pieces: tuple[Piece, ...]) -> bool:
+    opened = _opened(pieces, len(pieces) - 1)
+    if opened is None or (opened and (pieces[opened - 1].kind in _OPERANDS or pieces[opened - 1].text in _KEYWORDS)):
+        return False
+    inner = pieces[opened + 1 : -1]
+    return bool(inner) and inner[0].text in _TYPES
+
+
+# D's own words.
+
+
+def own_words(there: Opening) -> Iterator[OfferedWord]:
+    """Those that D has without anything being declared."""
+    match there.kind:
+        case OpeningKind.PROBE if there.first and not there.fields:
+            yield from (OfferedWord(word, "keyword", goes_on=True) for word in _TOP)
+        case OpeningKind.STATEMENT:
+            yield from _STATEMENTS
+            yield from _scopes()
+            yield from _functions(Role.ACTION, Role.DEED)
+            yield from _values()
+        case OpeningKind.EXPRESSION:
+            yield from _values()
+            yield from _scopes()
+            yield from _functions(Role.SUBROUTINE)
+            yield from (OfferedWord(one.name, "action", signature(one)) for one in _of_stacks())
+            yield from (
+                OfferedWord(word, "keyword", goes_on=True) for word in ("sizeof", "stringof", "xlate", "offsetof")
+            )
+            yield from (OfferedWord(name, "constant", str(value)) for name, value in CONSTANTS.items())
+        case OpeningKind.AGGREGATING:
+            yield from _functions(Role.AGGREGATING)
+        case OpeningKind.MACRO:
+            yield from (OfferedWord(f"${name}", "macro", what) for name, what in _MACROS.items())
+        case OpeningKind.TYPE:
+            yield from (OfferedWord(word, "type", goes_on=word in TAGS) for word in sorted(TYPE_WORDS | TAGS))
+            yield from (OfferedWord(name, "type") for name in ALIASES)
+        case OpeningKind.OPTION:
+            yield from (OfferedWord(name, "option", f"{shape.name.lower()}, {value!r} without it")
+                        for name, (shape, value) in ROWS.items())  # fmt: skip
+
+
+def is_fit(there: Opening, word: OfferedWord) -> bool:
+    """Before a bracket stands only what can be called."""
+    return not there.called or word.kind in _CALLABLE or word.text in _WITH_BRACKET
+
+
+def takes_aggregations(there: Opening) -> bool:
+    """Whether an aggregation may be named there."""
+    return there.kind is OpeningKind.STATEMENT or (
+        there.kind is OpeningKind.EXPRESSION and there.word in _TAKES_AGGREGATIONS
+    )
+
+
+def signature(one: Callable_) -> str:
+    """A function, as a reader of the documentation knows it."""
+    given = [f"[{name[:-1]}]" if name.endswith("?") else name.replace("rest", "...") for name in one.parameters]
+    return f"{one.name}({', '.join(given)})"
+
+
+def _functions(*roles: Role) -> Iterator[OfferedWord]:
+    for one in FUNCTIONS.values():
+        if one.role in roles and one.name not in NOT_HERE and one.name not in KERNELS:
+            kind = "subroutine" if one.role is Role.SUBROUTINE else "action"
+            yield OfferedWord(one.name, "aggregating" if one.role is Role.AGGREGATING else kind, signature(one))
+
+
+def _of_stacks() -> Iterator[Callable_]:
+    """Actions that have a value, which can be a key."""
+    found = (one for one in FUNCTIONS.values() if isinstance(one.type, Special))
+    return (one for one in found if one.name not in {*NOT_HERE, *KERNELS})
+
+
+def _values() -> Iterator[OfferedWord]:
+    yield OfferedWord("args", "variable", "arguments of the probe, with their types", goes_on=True)
+    yield from (OfferedWord(name, "variable", text(type_)) for name, type_ in BUILTINS.items())
+
+
+def _scopes() -> Iterator[OfferedWord]:
+    yield OfferedWord("self", "keyword", "a variable of the thread", goes_on=True)
+    yield OfferedWord("this", "keyword", "a variable of the clause", goes_on=True)
+
+
+_STATEMENTS: Final = (OfferedWord("if", "keyword", goes_on=True),)
+_TOP: Final = ("inline", "typedef", "translator", "provider", "struct", "union", "enum", "self", "this", "extern")
+_MACROS: Final = {
+    "target": "the process", "pid": "gilk's own number", "ppid": "its parent's", "uid": "its user's", "euid": "",
+    "gid": "", "egid": "", "pgid": "", "sid": "", "projid": "", "taskid": "",
+}  # fmt: skip
+
+
+def chosen(words: Iterable[OfferedWord], prefix: str, most: int) -> tuple[list[OfferedWord], int]:
+    """Those that go on from the prefix, then those that have it elsewhere; and how many are left out."""
+    known: dict[str, OfferedWord] = {}
+    for word in words:
+        known.setdefault(word.text, word)
+    wanted = prefix.lower()
+    ranked = ((_rank(word.text, prefix, wanted), word) for word in known.values())
+    fit = [(rank, _ORDER.get(word.kind, 0), word.text.lower(), word.text) for rank, word in ranked if rank < _UNFIT]
+    found = [known[name] for *_, name in sorted(fit)]
+    return found[:most], max(0, len(found) - most)
+
+
+#: What is wanted most comes first.
+_ORDER: Final = {"action": 1, "subroutine": 1, "keyword": 2, "inline": 3, "type": 4, "constant": 5}
+_UNFIT: Final = 3
+
+
+def _rank(word: str, prefix: str, wanted: str) -> int:
+    if word.startswith(prefix):
+        return 0
+    lower = word.lower()
+    return 1 if lower.startswith(wanted) else 2 if wanted in lower else _UNFIT

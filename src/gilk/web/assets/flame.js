@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// A flame graph of counts by stacks: callers below, what they called above them, as wide as it counts.
+
+import { h, number, s } from "./dom.js";
+
+const [WIDTH, ROW, NARROWEST, LETTER] = [960, 18, 1, 6.7]; // pixels
+const DEEPEST = 64;
+
+// `counts`: [frames, count], the outermost frame first.
+export function flame(name, counts) {
+  const root = { name: "all", count: 0, inner: new Map() };
+  for (const [frames, count] of counts) grow(root, frames, count);
+  if (!root.count) return null;
+  const boxes = [];
+  const depth = draw(root, 0, WIDTH, 0, root.count, boxes);
+  const height = (depth + 1) * ROW;
+  const label = `Flame graph of @${name}: callers below, as wide as they count`;
+  return h("div", { class: "heatmap flame", "data-of": `flame of ${name}`, tabindex: 0, role: "region", "aria-label": label },
+    s("svg", { width: WIDTH, height, role: "img", "aria-label": `${label}; the table below has the counts` },
+      boxes.map(([frame, x, width, row]) => s("g", null,
+        s("rect", { class: `shade${2 + (row % 3)}`, x, y: height - (row + 1) * ROW, width: Math.max(NARROWEST, width - 1), height: ROW - 1 }),
+        s("title", null, `${frame.name}: ${number(frame.count)}, ${((100 * frame.count) / root.count).toFixed(1)} %`),
+        width > 4 * LETTER ? s("text", { x: x + 3, y: height - row * ROW - 6 }, fitting(frame.name, width)) : null))));
+}
+
+function grow(root, frames, count) {
+  let at = root;
+  at.count += count;
+  for (const name of frames.slice(0, DEEPEST)) {
+    if (!at.inner.has(name)) at.inner.set(name, { name, count: 0, inner: new Map() });
+    at = at.inner.get(name);
+    at.count += count;
+  }
+}
+
+// Boxes of a frame and of all that it called; returns the highest row.
+function draw(frame, x, width, row, whole, boxes) {
+  boxes.push([frame, x, width, row]);
+  let [left, highest] = [x, row];
+  for (const inner of [...frame.inner.values()].sort((one, other) => (one.name < other.name ? -1 : 1))) {
+    const wide = (WIDTH * inner.count) / whole;
+    if (wide >= NARROWEST) highest = Math.max(highest, draw(inner, left, wide, row + 1, whole, boxes));
+    left += wide;
+  }
+  return highest;
+}
+
+function fitting(name, width) {
+  const room = Math.floor((width - 6) / LETTER);
+  return name.length <= room ? name : `${name.slice(0, Math.max(1, room - 1))}…`;
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The aggregations of a D program: counts as a table with bars, distributions as histograms and as heat maps over time.
+
+import { flame } from "./flame.js";
+import { h, number, plural, s, short, show, table } from "./dom.js";
+
+const CELL = [14, 14]; // pixels of a heat map's cell
+const LEFT = 90; // pixels for the names of buckets
+const SHADES = 6;
+const shownIn = new WeakMap();
+
+// Shows them where they are another than before; what was open stays open, and what had the focus keeps it.
+export function renew(place, found) {
+  const text = JSON.stringify(found ?? []);
+  if (shownIn.get(place) === text) return;
+  const focused = document.activeElement?.closest?.("[data-of]");
+  const within = place.contains(focused) ? [focused.dataset.of, document.activeElement.tagName] : null;
+  const open = new Map([...place.querySelectorAll("details")].map((each) => [each.dataset.of, each.open]));
+  show(place, aggregations(found));
+  for (const each of place.querySelectorAll("details")) each.open = open.get(each.dataset.of) ?? each.open;
+  if (within) {
+    const same = [...place.querySelectorAll("[data-of]")].find((each) => each.dataset.of === within[0]);
+    (within[1] === "SUMMARY" ? same?.querySelector("summary") : same)?.focus({ preventScroll: true });
+  }
+  shownIn.set(place, text);
+}
+
+function aggregations(found) {
+  const shown = (found ?? []).filter((one) => one.rows.length);
+  if (!shown.length) return null;
+  return h("section", { "aria-label": "Aggregations" }, h("h2", null, "Aggregations"), shown.map((one) =>
+    h("section", null, h("h3", null, `@${one.name === "_" ? "" : one.name} ${one.function}()`),
+      one.left_out ? h("p", null, `${plural(one.left_out, "row")} with less are left out`) : null,
+      one.rows[0].values[0]?.distribution ? [...one.rows].reverse().map((row) => distribution(one, row)) : numbers(one))));
+}
+
+// A key or a value, as a text.
+export function said(one) {
+  if (typeof one === "number") return number(one);
+  if (typeof one === "string") return one;
+  if (one.symbol !== undefined) return said(one.symbol);
+  if (one.stack) return one.stack.map(said).join(" ← ");
+  return one.bytes ?? JSON.stringify(one);
+}
+
+function numbers(one) {
+  const rows = [...one.rows].reverse();
+  const most = Math.max(1, ...rows.map((row) => Math.abs(row.values[0])));
+  const at = rows[0].keys.findIndex((key) => key?.stack);
+  if (at >= 0 && rows.every((row) => row.values[0] >= 0)) {
+    return [flame(one.name, rows.map((row) =>
+      [[...row.keys.filter((_, place) => place !== at), ...[...row.keys[at].stack].reverse()].map(said), row.values[0]])),
+    h("details", { "data-of": `counts of ${one.name}` }, h("summary", null, "Counts"), counted(one, rows, most))];
+  }
+  return counted(one, rows, most);
+}
+
+function counted(one, rows, most) {
+  return table(`Rows of ${one.name}`, [
+    ["Key", "", (row) => row.keys.map(said).join(", ") || "all"],
+    [one.function, "number", (row) => number(row.values[0])],
+    ["Share", "", (row) => bar(Math.abs(row.values[0]) / most)],
+  ], rows);
+}
+
+function distribution(one, row) {
+  const buckets = row.values[0].distribution.filter((bucket) => bucket.count);
+  const most = Math.max(1, ...buckets.map((bucket) => Math.abs(bucket.count)));
+  const total = buckets.reduce((sum, bucket) => sum + bucket.count, 0);
+  const name = row.keys.map(said).join(", ") || "all";
+  return h("figure", null, h("figcaption", null, h("strong", null, name), ` ${plural(total, "value")}`),
+    row.times?.length > 1 && buckets.length ? heat(`${one.name} ${name}`, name, row.times, buckets) : null,
+    h("details", { "data-of": `counts of ${one.name} ${name}`, open: one.rows.length === 1 }, h("summary", null, "Counts"),
+      table(`Distribution of ${one.name}, ${name}`, [
+        ["From", "number", (bucket) => bucket.bucket.trim()],
+        ["Count", "number", (bucket) => number(bucket.count)],
+        ["Share", "", (bucket) => bar(Math.abs(bucket.count) / most)],
+      ], buckets)));
+}
+
+// Value up, time to the right; the darker a cell, the more has come there since the look before, on a log scale.
+function heat(of, name, times, buckets) {
+  const rows = [...buckets].reverse();
+  const most = Math.max(1, ...times.flatMap((time) => time.more.map(([, count]) => count)));
+  const [width, height] = [LEFT + times.length * CELL[0], rows.length * CELL[1] + 18];
+  const at = new Map(rows.map((bucket, place) => [bucket.value, place]));
+  const cells = times.flatMap((time, column) => time.more.filter(([value, count]) => count > 0 && at.has(value)).map(([value, count]) =>
+    s("rect", { class: `shade${shade(count, most)}`, x: LEFT + column * CELL[0], y: at.get(value) * CELL[1], width: CELL[0] - 1, height: CELL[1] - 1 },
+      s("title", null, `${number(count)} from ${said(value)} at ${time.seconds} s`))));
+  const label = `Heat map of ${name}: value up, time to the right, ${times[0].seconds} s to ${times[times.length - 1].seconds} s`;
+  return h("div", null,
+    h("div", { class: "heatmap", "data-of": `map of ${of}`, tabindex: 0, role: "region", "aria-label": label },
+      s("svg", { width, height, role: "img", "aria-label": label },
+        rows.map((bucket, place) => s("text", { x: LEFT - 6, y: place * CELL[1] + 11, "text-anchor": "end" }, bucket.bucket.trim())),
+        cells,
+        s("text", { x: LEFT, y: height - 4 }, `${times[0].seconds} s`),
+        s("text", { x: width, y: height - 4, "text-anchor": "end" }, `${times[times.length - 1].seconds} s`))),
+    h("details", { "data-of": `times of ${of}` }, h("summary", null, "Over time, as a table"), h("div", { class: "heatmap", "data-of": `table of ${of}`, tabindex: 0, role: "region", "aria-label": `Table of ${name}` },
+      table(`${name} over time`, [["From", "number", (bucket) => bucket.bucket.trim()],
+        ...times.map((time, column) => [`${time.seconds} s`, "number", (bucket) => {
+          const found = times[column].more.find(([value]) => value === bucket.value);
+          return found ? short(found[1]) : "";
+        }])], rows))));
+}
+
+function shade(count, most) {
+  return Math.min(SHADES, Math.max(1, Math.round((SHADES * Math.log(1 + count)) / Math.log(1 + most))));
+}
+
+function bar(share) {
+  return s("svg", { class: "bar", width: 120, height: 10, "aria-hidden": "true" },
+    s("rect", { width: Math.max(share ? 1 : 0, Math.round(120 * share)), height: 10 }));
+}

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The aggregations of a D program while it runs: their rows as they are, and how distributions have grown."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final
+
+from gilk.api.dtrace import events
+from gilk.render.d.as_json import snapshot
+
+Json = dict[str, Any]
+MOST_ROWS: Final = 50  # of an aggregation, the last ones, which are the largest
+MOST_GROWING: Final = 4  # rows of distributions whose growth is kept
+MOST_STACKS: Final = 100  # rows of an aggregation by stacks, of which a flame graph is made
+TIMES: Final = 60  # looks that are kept of each
+_DISTRIBUTIONS: Final = ("quantize", "lquantize", "llquantize")
+
+
+class GrowingAggregations:
+    """``take`` what there is, again and again; ``shown`` is what a page shows."""
+
+    def __init__(self) -> None:
+        self._now: dict[str, Json] = {}
+        self._before: dict[str, dict[int, int]] = {}
+        self._times: dict[str, deque[Json]] = {}
+
+    def take(self, found: Sequence[events.Snapshot], seconds: float) -> None:
+        """All that there are at that time."""
+        self._now = {name: made for each in found for name, made in [_of_one(each)] if name}
+        growing = [(f"{name} {json.dumps(row['keys'])}", row) for name, made in self._now.items()
+                   if made["function"] in _DISTRIBUTIONS for row in made["rows"][-MOST_GROWING:]]  # fmt: skip
+        for key, row in growing:
+            row["times"] = self._grown(key, row["values"][0]["distribution"], seconds)
+
+    def finish(self, found: events.Snapshot) -> None:
+        """One that is printed at the end: nothing is counted any more."""
+        name, made = _of_one(found)
+        for row in made.get("rows", ()):
+            row["times"] = list(self._times.get(f"{name} {json.dumps(row['keys'])}", ()))
+        if name:
+            self._now[name] = made
+
+    def _grown(self, key: str, buckets: list[Json], seconds: float) -> list[Json]:
+        """The counts since the last look, by where the bucket begins; a program may also clear what there was."""
+        now = {bucket["value"]: bucket["count"] for bucket in buckets if bucket["count"]}
+        before = self._before.get(key, {})
+        cleared = any(now.get(value, 0) < count for value, count in before.items())
+        more = {value: count - (0 if cleared else before.get(value, 0)) for value, count in now.items()}
+        times = self._times.setdefault(key, deque(maxlen=TIMES))
+        times.append({"seconds": round(seconds, 1), "more": [[value, count] for value, count in more.items() if count]})
+        self._before[key] = now
+        return list(times)
+
+    def shown(self) -> list[Json]:
+        return list(self._now.values())
+
+
+def _of_one(found: events.Snapshot) -> tuple[str, Json]:
+    """By its name; "" for several side by side, which printa() makes of those that are here each by itself."""
+    made = snapshot(found)
+    if len(made["aggregations"]) != 1:
+        return "", {}
+    rows = made["rows"]
+    about = made["aggregations"][0]
+    stacks = any(isinstance(key, dict) and "stack" in key for key in (rows[0]["keys"] if rows else ()))
+    most = MOST_STACKS if stacks else MOST_ROWS
+    return about["name"], {**about, "rows": rows[-most:], "left_out": max(0, len(rows) - most)}

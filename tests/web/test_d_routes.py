@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Questions about a D program that is being written have a time limit each."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gilk.web import d_routes
+from gilk.web.children import ToldError
+from gilk.web.grants import Grants
+from tests.behaviour.harness import Loop
+from tests.programs.build import build
+from tests.web.served import PATIENCE
+
+
+def test_a_text_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its worker is killed, whatever it is at, and the next text has another one."""
+    with Loop([build("work")]) as loop:
+        asyncio.run(_asking(loop.pid, monkeypatch))
+
+
+async def _asking(pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    born = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    asked = {"pid": pid, "born": born}
+    monkeypatch.setitem(d_routes._WITHIN, "check", PATIENCE)
+    pages = d_routes.DPages(Grants(pids=frozenset((pid,))))
+    assert (await pages._answer("check", **asked, text="BEGIN { }"))["probes"] == 1
+    worker = pages._workers["type"]
+    monkeypatch.setitem(d_routes._WITHIN, "check", 0.01)
+    with pytest.raises(ToldError) as error:
+        await pages._answer("check", **asked, text="pid$target:::return,\n" * 50 + "BEGIN { }")
+    assert error.value.slug == "d-too-slow"
+    assert await asyncio.wait_for(worker.process.wait(), PATIENCE) < 0
+    monkeypatch.setitem(d_routes._WITHIN, "check", PATIENCE)
+    assert (await pages._answer("check", **asked, text="BEGIN { }"))["probes"] == 1
+    pages.stop()

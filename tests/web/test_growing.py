@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What is kept of aggregations while a program runs adds up to what they are."""
+
+from __future__ import annotations
+
+from gilk.lang.data import Aggregating, Aggregation, Function
+from gilk.trace.d.events import Column, Snapshot, SnapshotRow
+from gilk.trace.d.values import Distribution, Integer, Text, Value
+from gilk.web.growing import MOST_GROWING, MOST_ROWS, TIMES, GrowingAggregations
+
+QUANTIZE = Aggregating(Function.QUANTIZE)
+
+
+def snapshot(name: str, function: Function, rows: list[tuple[str, Value]], columns: int = 1) -> Snapshot:
+    one = Column(Aggregation(1, name, Aggregating(function), (), 8))
+    made = tuple(SnapshotRow((Text(key.encode()),), (value,) * columns, ()) for key, value in rows)
+    return Snapshot((one,) * columns, made, final=True)
+
+
+def distribution(**counts: int) -> Distribution:
+    """``z4=3``: three in cell 4 above that of zero."""
+    cells = [0] * QUANTIZE.cells
+    for name, count in counts.items():
+        cells[63 + int(name[1:])] = count
+    return Distribution(QUANTIZE, tuple(cells))
+
+
+def looked(growing: GrowingAggregations, *found: Distribution) -> list[dict[str, object]]:
+    for second, each in enumerate(found):
+        growing.take([snapshot("q", Function.QUANTIZE, [("k", each)])], second)
+    return growing.shown()[0]["rows"][0]["times"]  # type: ignore[no-any-return]
+
+
+def test_growth_adds_up() -> None:
+    times = looked(GrowingAggregations(), distribution(z1=2), distribution(z1=2, z3=5), distribution(z1=9, z3=5))
+    assert [each["more"] for each in times] == [[[1, 2]], [[4, 5]], [[1, 7]]]
+
+
+def test_what_was_cleared_begins_anew() -> None:
+    times = looked(GrowingAggregations(), distribution(z1=9), distribution(z1=4, z2=1))
+    assert times[-1]["more"] == [[1, 4], [2, 1]]
+
+
+def test_all_of_it_has_bounds() -> None:
+    growing = GrowingAggregations()
+    rows: list[tuple[str, Value]] = [(f"<b>{n}", distribution(z1=n + 1)) for n in range(MOST_ROWS + 10)]
+    for second in range(TIMES + 5):
+        growing.take([snapshot("q", Function.QUANTIZE, rows)], second)
+    (shown,) = growing.shown()
+    assert (len(shown["rows"]), shown["left_out"]) == (MOST_ROWS, 10)
+    kept = [len(row.get("times", ())) for row in shown["rows"]]
+    assert kept == [0] * (MOST_ROWS - MOST_GROWING) + [TIMES] * MOST_GROWING
+
+
+def test_the_end_is_the_last_word() -> None:
+    growing = GrowingAggregations()
+    growing.take([snapshot("c", Function.COUNT, [("a", Integer(1))])], 0)
+    growing.finish(snapshot("c", Function.COUNT, [("a", Integer(7))]))
+    growing.finish(snapshot("d", Function.COUNT, [("a", Integer(7))], columns=2))
+    assert [(one["name"], one["rows"][0]["values"]) for one in growing.shown()] == [("c", [7])]
