@@ -26,6 +26,7 @@ from gilk.errors import UsageError
 from gilk.outputs import fresh, replaceable
 
 if TYPE_CHECKING:
+    from gilk.api.kernels import Kernel
     from gilk.api.processes import Target
     from gilk.engines.aspect.asking import WeavingAnswers
     from gilk.engines.aspect.control import ControlServer
@@ -59,10 +60,11 @@ def read_aspects(path: str | Path, defines: Sequence[str] = ()) -> CheckedFile:
 
 def weave(
     path: str | Path, *targets: Target, groups: Mapping[int, Sequence[str]] | None = None,
-    defines: Sequence[str] = (),
+    defines: Sequence[str] = (), kernel: Kernel | None = None,
 ) -> Weaving:  # fmt: skip
     """A file of aspects in processes, at work until the context that this is ends. ``groups``: by pid, those that the
     process is a member of; one of which none are said is a member of all. ``defines``: as read_aspects() has them.
+    ``kernel``: for elements that are placed there.
 
     Raises UsageError, CompileError, TargetError; then nothing has changed.
     """
@@ -71,7 +73,8 @@ def weave(
     file = read_aspects(path, defines)
     every = tuple(group.name for group in file.groups)
     members = {one.pid: (groups or {}).get(one.pid, every) for one in targets}
-    woven = Weaving(file, members, [one.process for one in targets])
+    of_kernel = kernel.target if kernel is not None else None
+    woven = Weaving(file, members, [one.process for one in targets], kernel=of_kernel)
     woven.weave()
     return woven
 
@@ -104,7 +107,7 @@ def held(
     every = tuple(group.name for group in file.groups)
     members = Members(chosen, every)
     groups = members.first(all_processes())
-    with _kernel_for(file, bool(chosen), machine) as (kernel, elsewhere):
+    with _kernel_for(file, bool(chosen or (command and not machine)), machine) as (kernel, elsewhere):
         processes = hold(list(groups), command if elsewhere is None else ())
         try:
             of = {one.pid: groups.get(one.pid, every) for one in processes}
@@ -133,7 +136,7 @@ def _kernel_for(
     from gilk.api.kernels import kernel_at  # here: most weavings are of processes alone
     from gilk.engines.aspect.woven_kernel import confined_file
 
-    confined_file(file)  # what is refused is refused before a machine is booted
+    confined_file(file, processes)  # what is refused is refused before a machine is booted
     target, elsewhere = kernel_at(machine)
     try:
         yield target, elsewhere
