@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -118,6 +119,24 @@ def held(
                 one.keeper.leave()
 
 
+def is_of_both(file: CheckedFile) -> bool:
+    """Whether it has elements in processes and in the kernel."""
+    return len({one.kernel for aspect in file.aspects for one in (*aspect.elements, *aspect.until)}) > 1
+
+
+def weave_in_lab(words: Sequence[str]) -> int:
+    """`gilk weave` with those words, in a fresh virtual machine, as processes are woven where gilk runs; its exit
+    status. Raises TargetError, MachineGone."""
+    from gilk.runs.elsewhere import reach
+
+    elsewhere = reach("lab")
+    try:
+        elsewhere.start([sys.executable, "-m", "gilk", "weave", *words])
+        return elsewhere.ended()
+    finally:
+        elsewhere.close()
+
+
 @contextmanager
 def _kernel_for(
     file: CheckedFile, processes: bool, machine: str
@@ -128,7 +147,7 @@ def _kernel_for(
     if machine and (processes or not all(one.kernel for one in elements)):
         raise UsageError(
             "remote-kernel-only", f"on {machine}, elements are placed in the kernel: K: call(...)",
-            "processes are woven where gilk runs",
+            "processes are woven where gilk runs: --on lab -c COMMAND has it run there",
         )  # fmt: skip
     if not wanted:
         yield None, None

@@ -51,6 +51,8 @@ class Weaving:
         self._memory = CommonMemory(self._layout.size)
         self._on_both = bool(held)  # in processes, and in the kernel, if that is in it
         self.kernel = self._kernel_of(kernel)
+        if persist and self.kernel is not None:
+            raise UsageError("usage", "--persist is for processes: the kernel's part goes with gilk", "leave one out")
         self._state: WovenState | None = None
         self._past: list[WovenSummary] = []
         self._released = float("-inf")
