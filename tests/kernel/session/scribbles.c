@@ -2,7 +2,7 @@
 /*
  * A process that has the memory which it shares with code in the kernel, and means no good: FILE AMOUNT.
  *
- * AMOUNT 0: it says that there are more instances than there is room for, and has the kernel look once. Else one thread
+ * AMOUNT 0: it says that there are more instances than there is room for, and has the kernel look. Else one thread
  * writes there whatever it likes for as long as another makes so many system calls, each of which has to work.
  */
 #include <fcntl.h>
@@ -90,8 +90,8 @@ int main(int argc, char **argv)
 	if (words == MAP_FAILED)
 		return 12;
 	if (!times) {
-		words[HEAD] = 1ull << 40;
-		words[HEAD + 1] = 1;
+		words[HEAD] = 1ull << 40; /* high */
+		words[HEAD + 3] = 1ull << 36; /* hint */
 		words[0] = ~0ull;
 		asked(1);
 		puts("survived");

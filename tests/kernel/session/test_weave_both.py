@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import shutil
 import signal
 import sys
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 
 from gilk.api.aspects import read_aspects
-from gilk.engines.aspect.state import WovenLayout
+from gilk.engines.aspect.state import WovenLayout, WovenState
 from gilk.engines.aspect.woven_kernel import WovenKernel, confined_file
 from gilk.errors import MachineGone, UsageError
 from gilk.lab import VM, Machine, boot
@@ -28,28 +29,21 @@ from gilk.targets.kernel.channel import RemoteProcess
 from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.target import KernelTarget
 from gilk.toolchain import kept_module, kernel_instrument
+from gilk.toolchain.compilers import NATIVE
 from tests.kernel.conftest import STRICT
 from tests.kernel.driver.driving import Guest
 from tests.programs.build import compile_to
 
 pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(1200)]
 HERE = Path(__file__).parent
-SOURCE = Path(__file__).parents[3] / "src"
+SOURCE = HERE.parents[2] / "src"
+DOCUMENTED = HERE.parents[2] / "docs" / "cli" / "weave.md"
 PATIENCE = 600.0  # seconds for a weaver there, which an emulated machine runs
 ROUNDS = 10
 GETSID = "call(long __x64_sys_getsid(const struct pt_regs *regs))"
 
-#: The system calls that a server makes for each client.
-SERVED = f"""
-group A;
-%{{ #include <sys/types.h> %}}
-table calls key(long) sum;
-unique(who) var(int n = 0) seq(
-  A: call(void serve(long client, int times)) && bind(pid_t who, pid()) && bind(int wanted, times);
-  K: {GETSID} && return(r) && if (pid() == who) && if (r >= 0) then after {{ n += 1; add(calls, client, 1); }} *;
-  A: call(void served(long other)) && if (other == client) && bind(pid_t who, pid())
-     then {{ if (n != wanted) report("%d of %d", n, wanted); }});
-"""
+#: The example of docs/cli/weave.md: what a server has read for each of its clients.
+SERVED = re.search(r"```aspect\n(/\* How many bytes of files a server .*?)```", DOCUMENTED.read_text(), re.DOTALL)[1]  # type: ignore[index]
 #: The same, with an element in the kernel where the driver lets nobody in, and with advice that does not compile.
 REFUSED = (
     SERVED + "K: call(void asm_exc_page_fault(void));",
@@ -120,8 +114,8 @@ def compiled(kernel: KernelTarget, path: Path, shared: bool = True) -> WovenKern
 
 def nothing_is_left(guest: Guest) -> None:
     """No module, and no client of the driver."""
-    gone = "n=0; while grep -q ^gilk_ /proc/modules && [ $n -lt 600 ]; do sleep 0.1; n=$((n+1)); done; cat /proc/modules"
-    assert "gilk_" not in guest.run("sh", "-c", gone)
+    gone = "n=0; while grep -q ^gilk_ /proc/modules && [ $n -lt 600 ]; do sleep 0.1; n=$((n+1)); done"
+    assert "gilk_" not in guest.run("sh", "-c", f"{gone}; cat /proc/modules")
     driver = Driver(guest.link)
     status = driver.status()
     guest.link.close_driver()
@@ -129,26 +123,24 @@ def nothing_is_left(guest: Guest) -> None:
     assert not guest.complaints()
 
 
-def counted() -> dict[str, int]:
-    """By key, as a program says that makes 5, 6 or 7 calls for one of three clients in turn."""
-    sums = [sum(5 + client for each in range(ROUNDS) if each % 3 == client) for client in range(3)]
-    return {client.to_bytes(64, "little").hex(): total for client, total in enumerate(sums)}
+def read_for(client: int) -> int:
+    """In bytes, as the program says."""
+    return sum(500 + 100 * client for each in range(ROUNDS) if each % 3 == client)
 
 
 def test_a_sequence_begins_in_a_process_and_goes_on_in_the_kernel(
     kernel: KernelTarget, guest: Guest, image: Path, server: Path, exchange: Path
 ) -> None:
-    """The calls of each client are those that the program makes for it."""
+    """What is counted for each client is what the program reads of its file for it, and nothing else."""
     path = written(exchange, SERVED)
     compiled(kernel, path)
     with guest.text_untouched():
         away = Away(guest, [str(image), "-", str(path), str(server), str(ROUNDS)])
         told = away.end()
     end = told[-1]
-    total = sum(counted().values())
-    assert end["counts"] == {"#1": [[ROUNDS, total, ROUNDS], ROUNDS, ROUNDS, 0]}
-    assert dict(end["tables"]["calls"]) == counted()
-    assert not [one for one in told if "report" in one]
+    sums = {client.to_bytes(64, "little").hex(): read_for(client) for client in range(3)}
+    assert dict(end["tables"]["bytes"]) == sums, away.said.decode()
+    assert end["counts"] == {"#1": [[ROUNDS, sum(sums.values()) // 100, ROUNDS], ROUNDS, ROUNDS, 0]}
     assert end["restored"] == [True, True]
     assert away.said.decode().splitlines().count("done") == 1
     nothing_is_left(guest)
@@ -201,15 +193,22 @@ aspect text: perthread seq(K: {GETSID} && bind(char word[200], current->comm);
 
 
 @contextmanager
-def woven_alone(kernel: KernelTarget, path: Path) -> Iterator[int]:
+def woven_alone(kernel: KernelTarget, path: Path) -> Iterator[tuple[WovenKernel, int]]:
     """The kernel's part alone, with its state in memory that processes can have: a descriptor of the relay's."""
     one = compiled(kernel, path)
     try:
         descriptor = one.share()
         one.weave()
-        yield descriptor
+        yield one, descriptor
     finally:
         one.abandon()
+
+
+def matches(one: WovenKernel) -> list[int]:
+    """How often the first element of each aspect has matched, as the state says."""
+    view = bytearray(one._layout.size)
+    one.read_state(view)
+    return [each.matches[0] for each in WovenState(one._layout, one._aspects, memoryview(view)).counts()]
 
 
 def scribbled(vm: VM, program: Path, descriptor: int, amount: int) -> bytes:
@@ -224,21 +223,28 @@ def test_a_process_that_scribbles_over_the_state_does_no_harm(
     kernel: KernelTarget, guest: Guest, scribbler: Path, exchange: Path
 ) -> None:
     """The kernel of these tests panics at the first warning, and where the memory ends nothing is mapped."""
-    with guest.text_untouched(), woven_alone(kernel, written(exchange, MANY)) as descriptor:
+    with guest.text_untouched(), woven_alone(kernel, written(exchange, MANY)) as (one, descriptor):
         assert scribbled(guest.vm, scribbler, descriptor, 0) == b"survived\n"
+        assert matches(one) == [2, 2, 2]
         assert scribbled(guest.vm, scribbler, descriptor, 40) == b"survived\n"
     nothing_is_left(guest)
 
 
+#: Of numbers in the state, in native/include/gilk_aspect.h, and what is there without them.
+BOUNDS = {"return high < limit ? high : limit;": "return high + 0 * limit;", "at = at < limit ? at : 0;": ""}
+
+
 @pytest.fixture
 def believing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Modules are made of headers that believe how many instances there are."""
+    """Modules are made of headers that believe how many instances there are, and where one is free."""
     native = tmp_path / "native"
-    shutil.copytree(kernel_instrument.NATIVE, native)
+    shutil.copytree(NATIVE, native)
     header = native / "include" / "gilk_aspect.h"
     text = header.read_text()
-    assert "return high < limit ? high : limit;" in text
-    header.write_text(text.replace("return high < limit ? high : limit;", "return high + 0 * limit;"))
+    for bounded, believed in BOUNDS.items():
+        assert bounded in text
+        text = text.replace(bounded, believed)
+    header.write_text(text)
     monkeypatch.setattr(kernel_instrument, "NATIVE", native)
     monkeypatch.setattr(kept_module, "NATIVE", native)
 
@@ -251,7 +257,8 @@ def test_a_kernel_that_believed_the_state_would_be_harmed(
     with boot(Machine(cpus=2, arguments=STRICT, rw=(exchange,))) as machine:
         guest = Guest(machine, tmp_path)
         guest.load()
-        with pytest.raises(MachineGone), woven_alone(KernelTarget(guest.link), written(exchange, MANY)) as descriptor:
+        kernel = KernelTarget(guest.link)
+        with pytest.raises(MachineGone), woven_alone(kernel, written(exchange, MANY)) as (_, descriptor):
             scribbled(machine, scribbler, descriptor, 0)
 
 
