@@ -260,6 +260,15 @@ def _started(word: str) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("number", ["os.getpid()", "threading.get_native_id()"])
+def test_gilk_does_not_attach_to_itself(number: str) -> None:
+    """In a process of its own: one that did it died."""
+    look = f"import gilk, os, threading\ntry: gilk.attach({number})\nexcept gilk.TargetError as error: print(error.slug)"
+    text = f"import threading\none = threading.Thread(target=exec, args=({look!r},))\none.start()\none.join()"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("own-process\n", "")
+
+
 def test_an_unharmed_target_after_each_failure() -> None:
     with Loop([build("shortblocks")]) as loop:
         for insert in ("nothing:entry=count", "sb_ones:entry=/no/such.c:f", "sb_ones:@999:pre=count"):

@@ -184,6 +184,21 @@ def test_an_argument_is_used_by_whichever_program(dtrace: Dtrace) -> None:
     assert (done.returncode, "extraneous argument '13' ($2 is not referenced)" in done.stderr) == (1, True)
 
 
+def test_a_command_ends_with_the_program_that_has_launched_it(dtrace: Dtrace) -> None:
+    done = dtrace("-q", "-n", 'BEGIN { printf("%d", $target); exit(3); }', "-c", "sleep 86400")
+    assert done.returncode == 3, done.stderr
+    status = Path(f"/proc/{done.stdout.strip()}/status")
+    # One that nobody has waited for is dead all the same.
+    assert wait_for(lambda: not status.exists() or "State:\tZ" in status.read_text())
+
+
+def test_progenyof_knows_the_ancestors_of_the_process_and_its_own(dtrace: Dtrace) -> None:
+    asked = "progenyof($pid), progenyof($ppid), progenyof(1), progenyof($target), progenyof($pid + 1000000)"
+    text = f'BEGIN, syscall::*nanosleep:entry {{ printf("%d%d%d%d%d ", {asked}); }}'
+    done = dtrace("-q", "-n", text, "-c", "sleep 0.01")
+    assert (done.returncode, done.stdout.split()) == (0, ["11100", "11110"]), done.stderr
+
+
 def test_an_exit_is_not_lost_for_want_of_room(dtrace: Dtrace) -> None:
     program = 'tick-1ms { printf("%d\\n", i++); } tick-300ms { exit(4); } dtrace:::BEGIN { trace(i); }'
     done = dtrace("-q", "-b", "4k", "-x", "switchrate=60s", "-n", "int i;" + program)

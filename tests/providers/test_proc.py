@@ -111,7 +111,7 @@ def test_signals_that_are_sent_and_taken(tmp_path: Path, capfd: pytest.CaptureFi
         ("proc:::exec-success", "a program that is executed has no probes"),
         ("proc:::signal-discard", "the kernel that discards"),
         ("proc:::signal-handle", "where handlers are is not known"),
-        ("sched:::on-cpu", "it is about a kernel, which takes --on"),
+        ("sched:::on-cpu", "it is about a kernel: load the driver"),
     ],
 )
 def test_what_the_process_does_not_show_is_refused_with_the_reason(text: str, why: str) -> None:

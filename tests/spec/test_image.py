@@ -27,6 +27,8 @@ STDCXX = "/usr/lib/x86_64-linux-gnu/libstdc++.so.6.0.30"
 NAMED = """
 libc                        /lib/libc.so.6
 libc                        /lib/libc-2.31.so
+libc.so                     /lib/libc.so.6
+libc.so                     /lib/libc-2.31.so           libc.so.6
 libc.so.6                   /lib/libc.so.6
 libc.so.*                   /lib/libc.so.6
 lib*                        /lib/libc.so.6
@@ -46,6 +48,8 @@ OTHERS = """
 libc                        /lib/libcrypto.so.3
 libc                        /lib/libcrypto.so.3         libcrypto.so.3
 libc.so.5                   /lib/libc.so.6              libc.so.6
+libc.so                     /lib/libc-2.31.so
+libc.so                     /lib/libc.socket
 lib                         /usr/lib/bash
 *lib*                       /usr/lib/bash
 /lib/libc.so.6              /usr/lib/libc.so.6

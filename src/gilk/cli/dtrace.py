@@ -76,7 +76,7 @@ def _program(letter: str, what: str) -> Callable[[Any], Any]:
 )  # fmt: skip
 @click.option(
     "--on", "machine", default="", metavar="MACHINE",
-    help="In whose kernel the program runs, and where COMMAND does: lab (a fresh virtual machine) or ssh:HOST.",
+    help="In whose kernel the program runs, and where COMMAND does: here, lab (a fresh virtual machine) or ssh:HOST.",
 )  # fmt: skip
 @click.option(
     "-o",

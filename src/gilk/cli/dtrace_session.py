@@ -84,7 +84,7 @@ def _compile(consumer: d_programs.Consumer, messages: Messages, output: Output, 
         output.fail(said, tag=tag, message=what, file=wrong.file, line=wrong.line)
     except d_programs.NoSuchProbe as error:
         text = consumer.compiled.origins[error.clause - 1]
-        tag = "[D_PDESC_ZERO] " if tagged else ""
+        tag = f"[{error.tag}] " if tagged else ""
         line = error.line if text.kind == "script" else 0
         what = (
             f"failed to compile script {text.source.name}: "
@@ -93,7 +93,7 @@ def _compile(consumer: d_programs.Consumer, messages: Messages, output: Output, 
         )
         where = f"line {line}: " if line else ""
         said = messages.error(f"{what}{tag}{where}{error}")
-        output.fail(said, tag="D_PDESC_ZERO", message=str(error), file=text.source.name, line=line)
+        output.fail(said, tag=error.tag, message=str(error), file=text.source.name, line=line)
     return False
 
 

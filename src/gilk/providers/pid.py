@@ -22,11 +22,11 @@ from gilk.providers.probe import ProbeSite, ProcessProbe
 from gilk.splice import points
 from gilk.splice.points import Point
 from gilk.targets import lines
-from gilk.targets.base import Target
+from gilk.targets.base import Loaded, Target
 
 #: Points, each with the start of the part of the function that it lies in.
 _Where = tuple[tuple[int, Point], ...]
-_OFFSET = re.compile(r"[0-9a-f]+\Z")
+_OFFSET = re.compile(r"[0-9a-f]{1,16}\Z")
 
 _ARGUMENTS = tuple(CallArg(number) for number in range(10))
 _OFFSET_IN_IT = Binary(UINT64, "-", Reg("rip"), Start())
@@ -45,6 +45,9 @@ def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
         activity.tell("analysing", number, len(images), "images")
         if not loaded.is_meant(description.module):
             continue
+        if description.function == "-":
+            yield from _of_address(process, loaded, description)
+            continue
         image, module = process.image(loaded.path), "a.out" if loaded.main else loaded.name
         found = list(_places(image, partial(process.analysis, loaded), description))
         demangle.learn(span.name for span, _, _ in found)
@@ -52,6 +55,19 @@ def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
             given, start = GIVEN.get(name, INSIDE), span.start + loaded.bias
             sites = tuple([ProbeSite(loaded, part, point, given, start) for part, point in where])
             yield ProcessProbe((provider, module, demangle.readable(span.name), name), sites)
+
+
+def _of_address(process: Target, loaded: Loaded, description: Description) -> Iterator[ProcessProbe]:
+    """``pidN:a.out:-:ADDRESS``: an instruction of the program by where it is, in hexadecimal digits."""
+    if not loaded.main or not _OFFSET.match(description.name):
+        return
+    image, address = process.image(loaded.path), int(description.name, 16) - loaded.bias
+    span = image.span_at(address)
+    if span is None:
+        return
+    for _, where in _inside(image, process.analysis(loaded), span, f"{address - span.start:x}"):
+        sites = tuple([ProbeSite(loaded, part, point, INSIDE, span.start + loaded.bias) for part, point in where])
+        yield ProcessProbe((f"pid{process.pid}", "a.out", "-", description.name), sites)
 
 
 def _places(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import bisect
 import fnmatch
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
@@ -46,9 +46,9 @@ def _marks(path: Path) -> tuple[UsdtMarker, ...]:
         return ()
 
 
-def names(process: Target) -> frozenset[str]:
-    """The names of all providers in the process, without its number."""
-    return frozenset(mark.provider for loaded in process.loaded() for mark in _marks(loaded.path))
+def names(images: Iterable[Loaded]) -> frozenset[str]:
+    """The names of all providers in the images of a process, without its number."""
+    return frozenset(mark.provider for loaded in images for mark in _marks(loaded.path))
 
 
 def name(mark: UsdtMarker) -> str:

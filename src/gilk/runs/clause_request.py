@@ -15,8 +15,8 @@ from gilk.spec.point import Spec
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
-    from gilk.session.base import BaseSession
     from gilk.session.inlined import NamedFunctions
+    from gilk.session.probing import PreparedSession
     from gilk.targets.process import Process
 
 
@@ -108,5 +108,6 @@ def builtin(instrument: ClauseInstrument) -> Builtin:
 #: Makes a session of a process that carries such requests out, and puts nothing in yet. The last argument is told of
 #: each request that has no point there (None: it is raised); None is returned where none has.
 ClauseSessions = Callable[
-    ["Process", Sequence[ClauseRequest], "NamedFunctions", Callable[[UsageError], None] | None], "BaseSession | None"
+    ["Process", Sequence[ClauseRequest], "NamedFunctions", Callable[[UsageError], None] | None],
+    "PreparedSession | None",
 ]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +15,9 @@ from gilk.errors import TargetError, UsageError
 from gilk.lab import Machine, boot
 from gilk.targets.kernel import driver_build, driver_load
 from gilk.targets.kernel.channel import RemoteProcess
+from gilk.targets.kernel.driver_errors import cannot_open
 from gilk.targets.kernel.link import RelayLink, start_relay
+from gilk.targets.kernel.own import DRIVER, HERE, is_loaded
 
 _DEBUGFS = "/sys/kernel/debug"
 _TELLING = 60.0  # seconds
@@ -80,7 +83,7 @@ def write_all(fd: int, data: bytes) -> None:
 
 def reach(where: str | Machine, cpus: int = 2) -> Elsewhere:
     """``lab``, or one that is described: a fresh virtual machine, with the driver loaded; ``ssh:HOST``: a machine that
-    has it loaded already.
+    has it loaded already; ``here``: the one that this runs on.
 
     Raises UsageError `bad-machine`, TargetError.
     """
@@ -92,7 +95,12 @@ def reach(where: str | Machine, cpus: int = 2) -> Elsewhere:
     if kind == "ssh" and host:
         link = start_relay(["ssh", *shlex.split(host)])
         return Elsewhere(link, link.close)
-    raise UsageError("bad-machine", f"{where!r} is not a machine", "it is lab, or ssh:HOST")
+    if where == HERE:
+        if not is_loaded():
+            raise cannot_open(FileNotFoundError(errno.ENOENT, "", DRIVER))
+        link = start_relay()
+        return Elsewhere(link, link.close)
+    raise UsageError("bad-machine", f"{where!r} is not a machine", "it is lab, here, or ssh:HOST")
 
 
 def _lab(machine: Machine) -> Elsewhere:

@@ -14,6 +14,7 @@ from gilk.runs.sample_columns import schema_of
 from gilk.runs.tree_run import FollowedProgram, TreeRun
 from gilk.session.base import BaseSession, Probe
 from gilk.session.broker.client_session import ClientSession
+from gilk.session.probing import ProbingSession
 from gilk.session.request import Builtin, CFunction, Wanted, expand
 from gilk.targets.process import Process
 from gilk.values import dataclass
@@ -66,7 +67,8 @@ class FollowedRun(TreeRun):
         made = self._with_clauses(process, self._note_missing) if self.clauses else None
         if made is not None:
             program.sessions.append(made)
-            self._put(made, [])
+            self._take_in(made)
+            made.begin()
 
     def _note_missing(self, error: UsageError) -> None:
         """Raises what does not say that a program has no such point."""
@@ -74,10 +76,13 @@ class FollowedRun(TreeRun):
             raise error
         self._why_none = self._why_none or error
 
-    def _put(self, session: BaseSession, wanted: list[Wanted]) -> tuple[Probe, ...]:
+    def _put(self, session: ProbingSession, wanted: list[Wanted]) -> tuple[Probe, ...]:
+        self._take_in(session)
+        return session.insert_wanted(wanted)
+
+    def _take_in(self, session: BaseSession) -> None:
         session.align(self._zero, self.clock)
         self.sessions.append(session)
-        return session.insert_wanted(wanted)
 
     def _result(self) -> Result:
         result = super()._result()

@@ -24,6 +24,7 @@ from gilk.session.base import BaseSession, Probe
 from gilk.session.broker.client_session import ClientSession
 from gilk.session.inlined import NamedFunctions
 from gilk.session.kernel_session import KernelSession
+from gilk.session.probing import PreparedSession, ProbingSession
 from gilk.session.request import Request, Wanted, expand
 from gilk.targets.kernel.target import KernelTarget
 from gilk.targets.process import Process
@@ -114,7 +115,9 @@ class Run:
                     self._put(ClientSession(process, points=max(len(wanted), 1), ring=RING), wanted)
                 made = self._with_clauses(process) if self.clauses else None
                 if made is not None:
-                    self._put(made, [])
+                    self._take_in(made)
+                    made.begin()
+                    self._zero = self._zero or made.began
         if self.kernel is not None:
             wanted = list(expand(self.kernel, [request for request in self.requests if request.of_kernel]))
             points = max(len(wanted), 1)
@@ -132,18 +135,21 @@ class Run:
                 raise
             self.notes.append(f"process {process.pid} ended before its probes were in")
 
-    def _put(self, session: BaseSession, wanted: list[Wanted]) -> tuple[Probe, ...]:
-        """One time line for all, from where the first of them began."""
-        if self.sessions:
-            session.align(self._zero, self.sessions[0].clock)
-        self.sessions.append(session)
+    def _put(self, session: ProbingSession, wanted: list[Wanted]) -> tuple[Probe, ...]:
+        self._take_in(session)
         probes = session.insert_wanted(wanted)
         self._zero = self._zero or session.began
         return probes
 
+    def _take_in(self, session: BaseSession) -> None:
+        """One time line for all, from where the first of them began."""
+        if self.sessions:
+            session.align(self._zero, self.sessions[0].clock)
+        self.sessions.append(session)
+
     def _with_clauses(
         self, process: Process, missing: Callable[[UsageError], None] | None = None
-    ) -> BaseSession | None:  # fmt: skip
+    ) -> PreparedSession | None:  # fmt: skip
         """A session of the process with nothing in it yet. ``missing`` is told of requests without a point there,
         and None returned where none has any; without it that is an error. Raises GilkError."""
         assert self.clause_sessions is not None

@@ -10,9 +10,10 @@ from gilk.errors import GilkError, UsageError
 from gilk.lang.c.advice import SHARED
 from gilk.session import advising
 from gilk.session.advising import Advice, AdvisedAccess, AdvisedCalls, AdvisedPlace
-from gilk.session.base import Points, Probe
+from gilk.session.base import Probe
 from gilk.session.entry import Entry
 from gilk.session.places import Place, places_at
+from gilk.session.probing import Points
 from gilk.session.session import Session
 from gilk.splice.access import Accessed
 from gilk.splice.plan import Want

@@ -12,8 +12,8 @@ from gilk.errors import UsageError
 from gilk.lang.c.advice import When
 from gilk.lang.c.signature import CSignature, parse
 from gilk.session import tails
-from gilk.session.base import Points
 from gilk.session.places import Place
+from gilk.session.probing import Points
 from gilk.session.request import CFunction, Wanted
 from gilk.session.signals import switches_stacks
 from gilk.session.tails import Member

@@ -12,12 +12,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from gilk.errors import UsageError
-from gilk.session import request
-from gilk.session.places import Place
-from gilk.session.request import Builtin, CFunction, Request, Wanted, WantedSite
+from gilk.session.request import Builtin, Wanted, WantedSite
 from gilk.session.staging import Timed
 from gilk.session.stream import RecordStream
-from gilk.spec.point import parse as parse_spec
 from gilk.splice.plan import FunctionPlan, Refusal
 from gilk.targets.base import Code
 from gilk.targets.threads import Threads
@@ -51,11 +48,10 @@ class Totals:
 
 
 _NAMED = 10  # points in a note
-Points = str | Place | Iterable[Place]
 
 
 class BaseSession(ABC):
-    """Use as a context manager; at its end all probes are gone from the target.
+    """Use as a context manager; at its end all probes are gone from the target. probing.py has how they come in.
 
     ``capacity`` bounds how many probes there can be in all.
     """
@@ -86,46 +82,6 @@ class BaseSession(ABC):
     @abstractmethod
     def code(self) -> Code:
         """The target of the session, as code."""
-
-    def insert(
-        self, points: Points, instrument: str | CFunction | Builtin, active: bool = True
-    ) -> tuple[Probe, ...]:  # fmt: skip
-        """Put one instrument at points: ``insert("main:entry", "count")``, or places (session/places.py).
-
-        All is done in one change of the target. Raises UsageError, CompileError, TargetError; then nothing has changed.
-        Probes that are not ``active`` are planned and written, but nothing leads to them before ``activate``.
-        """
-        chosen = request.instrument(instrument) if isinstance(instrument, str) else instrument
-        if isinstance(points, str):
-            return self.insert_wanted(list(request.expand(self.code, [Request(parse_spec(points), chosen)])), active)
-        places = [points] if isinstance(points, Place) else list(points)
-        return self.insert_wanted([w for place in places for w in place.wanted(chosen)], active)
-
-    def insert_all(self, requests: Iterable[Request]) -> tuple[Probe, ...]:
-        return self.insert_wanted(list(request.expand(self.code, requests)))
-
-    @abstractmethod
-    def insert_wanted(self, wanted: list[Wanted], active: bool = True) -> tuple[Probe, ...]:
-        """Put instruments in, in one change. Raises UsageError, CompileError, TargetError; then nothing has changed."""
-
-    @abstractmethod
-    def remove(self, probes: Iterable[Probe]) -> None:
-        """Take probes out again; their counts stay."""
-
-    def activate(self, probes: Iterable[Probe]) -> None:
-        """Have dormant probes in force, in one change. Raises TargetError; then nothing has changed.
-
-        A function that has been planned is not planned again, unless some of its probes are active then, and some
-        dormant.
-        """
-        self._switch(self._numbers(probes), on=True)
-
-    def deactivate(self, probes: Iterable[Probe]) -> None:
-        """Have probes dormant, in one change. Raises as activate() does."""
-        self._switch(self._numbers(probes), on=False)
-
-    @abstractmethod
-    def _switch(self, numbers: list[int], on: bool) -> None: ...
 
     @abstractmethod
     def _restore(self) -> bool | None:

@@ -12,9 +12,10 @@ from functools import cached_property
 import pyarrow as pa
 
 from gilk.errors import MachineGone
-from gilk.session.base import BaseSession, Probe
+from gilk.session.base import Probe
 from gilk.session.entry import Entry
 from gilk.session.ledger import Ledger
+from gilk.session.probing import ProbingSession
 from gilk.session.request import Builtin, CallsAt, CFunction, FiresSite, Wanted, WantedSite
 from gilk.session.staging import ChangeResult
 from gilk.splice.instrument import Instrument
@@ -36,7 +37,7 @@ _LOOKS = 16
 _CALIBRATION = 0.05  # seconds between the first looks at its clocks and the last
 
 
-class KernelSession(BaseSession):
+class KernelSession(ProbingSession):
     """Use as a context manager; at its end the kernel's code is what it was.
 
     ``points`` bounds how many probes there can be in all, ``ring`` is the bytes of a CPU's buffer per record class, a

@@ -7,10 +7,11 @@ import contextlib
 from collections.abc import Iterable
 
 from gilk.errors import GilkError, TargetError
-from gilk.session.base import BaseSession, Probe
+from gilk.session.base import Probe
 from gilk.session.entry import Entry
 from gilk.session.ledger import Ledger
 from gilk.session.plan_cache import PlanCache
+from gilk.session.probing import ProbingSession
 from gilk.session.request import Builtin, CFunction, Wanted
 from gilk.session.signals import Signals, switches_stacks
 from gilk.session.staging import ChangeResult
@@ -31,7 +32,7 @@ _MOST_POINTS = 1 << 20
 InForce = list[tuple[Batch, frozenset[int]]]
 
 
-class Session(BaseSession):
+class Session(ProbingSession):
     """Use as a context manager; at its end all probes are gone from the target.
 
     ``points`` bounds how many counting probes there can be in all, ``threads``

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 #: As DTrace has it: the program itself, whatever its file is called.
 MAIN = ("a.out", "-")
 _VERSION = re.compile(r"(-[0-9.]+)?\.so.*\Z")
+_BEHIND = re.compile(r"(?<=\.so)\..*\Z")
 _FOREIGN_ROOT = re.compile(r"/proc/\d+/root(?=/)")
 
 
@@ -18,8 +19,8 @@ def matches(pattern: str, path: str, soname: str = "", main: bool = False, link:
 
     A pattern with a slash is matched with the whole path, as the process has it. Any other is matched with the file's
     name and with ``soname`` ('' where the image has none), each of them also without its version: ``libc`` names
-    libc.so.6 and libc-2.36.so, ``python3`` names python3.11. ``main``: the image is the program itself. ``link``: the
-    name of the link by which it was executed, one of its names then.
+    libc.so.6 and libc-2.36.so, ``libc.so`` the former, ``python3`` names python3.11. ``main``: the image is the program
+    itself. ``link``: the name of the link by which it was executed, one of its names then.
     """
     if "/" in pattern:
         return fnmatch.fnmatchcase(_FOREIGN_ROOT.sub("", path, count=1), pattern)
@@ -30,4 +31,4 @@ def names(path: str, soname: str = "", link: str = "") -> Iterator[str]:
     """The short names of an image, the file's own first; none is empty, and some may be the same."""
     for name in filter(None, (path.rpartition("/")[2], soname.rpartition("/")[2], link)):
         yield name
-        yield from filter(None, (_VERSION.sub("", name), name.partition(".")[0]))
+        yield from filter(None, (_VERSION.sub("", name), _BEHIND.sub("", name), name.partition(".")[0]))

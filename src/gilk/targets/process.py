@@ -144,6 +144,7 @@ class Process:
         self.files = Files(pid)
         self._analyses: dict[Path, Analysis] = {}
         self._held = launched
+        self._program = _pidfd(pid) if launched else -1  # for it, and for no other that gets its number afterwards
         self._copies: tuple[Copy, ...] = ()
         self.meeting = Meeting()  # who lets others have a part in its session replaces it
 
@@ -247,15 +248,23 @@ class Process:
     def wait(self, block: bool = False) -> ProcessEnd | None:
         return self.keeper.wait(block)
 
-    def close(self) -> bool:
-        """Undo everything and let go; whether all code is what it was."""
+    def close(self, kill: bool = False) -> bool:
+        """Undo everything and let go; whether all code is what it was. ``kill``: a launched program ends with it."""
         try:
             restored = self.keeper.close()
         finally:
             self.keeper.leave()
+            self._end_launched(kill)
             self.meeting.close()
             self.files.close()
         return restored
+
+    def _end_launched(self, kill: bool) -> None:
+        if self._program >= 0:
+            with contextlib.suppress(ProcessLookupError):  # it has ended
+                signal.pidfd_send_signal(self._program, signal.SIGKILL if kill else 0)
+            os.close(self._program)
+            self._program = -1
 
     def loaded(self) -> tuple[Loaded, ...]:
         """The images mapped now, main program first. Files that are not ELF are left out."""
@@ -277,6 +286,14 @@ class Process:
         return self.files.image(path)
 
 
+def _pidfd(pid: int) -> int:
+    """A descriptor that means this process for ever (pidfd_open(2)); -1 when it has gone, or none can be had."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return -1
+
+
 def _settled(pid: int) -> tuple[Mapping, ...]:
     """All mappings; where there are sessions, which may exchange code meanwhile, they were the same twice."""
     maps = read_maps(pid)
@@ -292,7 +309,7 @@ def _code(maps: tuple[Mapping, ...]) -> list[Mapping]:
 
 
 def attach(pid: int) -> Process:
-    """Raises TargetError `no-such-process`, `no-permission`, `already-traced`, `wrong-architecture`."""
+    """Raises TargetError `no-such-process`, `own-process`, `no-permission`, `already-traced`, `wrong-architecture`."""
     return Process(keeper_of(pid), pid, launched=False)
 
 
@@ -300,6 +317,8 @@ def keeper_of(pid: int) -> KeeperClient:
     """Raises as attach()."""
     if not Path(f"/proc/{pid}").is_dir():
         raise TargetError("no-such-process", f"there is no process {pid}")
+    if Path(f"/proc/self/task/{pid}").exists():
+        raise TargetError("own-process", f"process {pid} is gilk itself", "run gilk in another process")
     keeper = KeeperClient()
     try:
         keeper.attach(pid)

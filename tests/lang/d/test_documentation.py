@@ -20,6 +20,7 @@ from gilk.lang.d.meaning.functions import FUNCTIONS, OF_THE_KERNEL, Role
 from gilk.lang.d.options import REFUSED, ROWS, Options, OptionShape
 from gilk.lang.d.printf import PrintfTag
 from gilk.lang.syntax.source import Source
+from gilk.providers.pid_mistakes import PidTag
 from gilk.render.d.messages import FAULTS, Fault
 
 ROOT = Path(__file__).parents[3]
@@ -173,7 +174,7 @@ def test_options_have_an_effect_where_the_page_says_so() -> None:
 
 
 def all_tags() -> set[str]:
-    enums: tuple[type[StrEnum], ...] = (tags.SyntaxTag, meaning_tags.Tag, PrintfTag)
+    enums: tuple[type[StrEnum], ...] = (tags.SyntaxTag, meaning_tags.Tag, PrintfTag, PidTag)
     return {str(each) for enum in enums for each in enum}
 
 

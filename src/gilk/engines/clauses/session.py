@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gilk.engines.clauses.drain import ClauseDrain, probe_of
@@ -18,10 +18,10 @@ from gilk.engines.dtrace.world import SymbolContext
 from gilk.errors import GilkError, OutOfMemory, UsageError
 from gilk.lang.d.options import Options
 from gilk.runs.clause_request import ClauseRequest
-from gilk.session.base import BaseSession, Probe
+from gilk.session.base import Probe
 from gilk.session.broker.client import BrokerClient
 from gilk.session.inlined import NamedFunctions
-from gilk.session.request import Wanted
+from gilk.session.probing import PreparedSession
 from gilk.targets.process import Process
 from gilk.trace.clock import calibrate
 from gilk.trace.d.values import Stack, decode
@@ -37,8 +37,8 @@ _TEND_EVERY = 1.0  # seconds
 _CLEAN_EVERY = 0.1
 
 
-class ClauseSession(BaseSession):
-    """``insert_wanted`` puts in all that the requests mean; it is called once, with nothing more that is wanted."""
+class ClauseSession(PreparedSession):
+    """``begin`` puts in all that the requests mean."""
 
     def __init__(
         self, process: Process, requests: Sequence[ClauseRequest], asked: NamedFunctions
@@ -85,8 +85,7 @@ class ClauseSession(BaseSession):
     def code(self) -> Process:
         return self.process
 
-    def insert_wanted(self, wanted: list[Wanted], active: bool = True) -> tuple[Probe, ...]:
-        assert not wanted and active
+    def begin(self) -> tuple[Probe, ...]:
         began = time.monotonic()
         self._engine.begin()
         rows = self._points.rows
@@ -98,12 +97,6 @@ class ClauseSession(BaseSession):
         for number, row in enumerate(self._everything):
             self._probes[number] = Probe(number, row, None if row.point in self._why else "clause")
         return tuple(self._probes.values())
-
-    def remove(self, probes: Iterable[Probe]) -> None:
-        raise NotImplementedError("probes of clauses go when the session ends")
-
-    def _switch(self, numbers: list[int], on: bool) -> None:
-        raise NotImplementedError("probes of clauses are always in force")
 
     # Outcomes.
 

@@ -168,7 +168,7 @@ def _no_such(process: Process, where: NamedPoint) -> UsageError:
     if where.kind == "syscall":
         hint = "system calls go by the names of syscalls(2)"
         return UsageError("no-such-probe", f"no code of {process.who} makes a system call {where.name!r}", hint)
-    there = sorted(usdt.names(process))
+    there = sorted(usdt.names(process.loaded()))
     matching = [name for name in there if fnmatch.fnmatchcase(name, where.provider)]
     hint = f"there are providers {', '.join(there)}" if there else "it has no USDT probes"
     if matching:

@@ -12,12 +12,14 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gilk.engines.dtrace import meant
 from gilk.engines.dtrace.compiled import ProgramText
 from gilk.engines.dtrace.consumer import Consumer
 from gilk.errors import GilkError, UsageError
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import BadOption, Options
 from gilk.lang.syntax.source import Source
+from gilk.targets.kernel.own import HERE, is_loaded
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
@@ -84,6 +86,7 @@ def prepare(asked: Asked) -> Consumer:
         for found in _EVALTIME.finditer(text.source.text):
             with suppress(BadOption):  # which is told with its line, when the program is compiled
                 options.set("evaltime", found[1])
+    asked = _placed(asked, options, texts)
     if asked.machine:
         return _prepare_there(asked, options, texts)
     process = _process(asked, options.text("evaltime"))
@@ -179,6 +182,20 @@ def _preprocessed(name: str, content: bytes, how: Preprocess) -> bytes:
     return done.stdout
 
 
+def _placed(asked: Asked, options: Options, texts: list[ProgramText]) -> Asked:
+    """Where none of -p, -c and --on says what is traced, the program may: a process, or the kernel of this machine if
+    the driver is loaded. Raises UsageError `two-processes`."""
+    if asked.machine:
+        return asked
+    libdir = options.text("libdir")
+    directories = (*asked.libraries, *([libdir] if libdir else []))
+    found = meant.descriptions(texts, _macros(asked, options, 0), options, directories)
+    if asked.pid is None and not asked.command:
+        asked = replace(asked, pid=meant.process_meant(found))
+    has_process = asked.pid is not None or bool(asked.command)
+    return replace(asked, machine=HERE) if is_loaded() and meant.is_of_kernel(found, has_process) else asked
+
+
 def _process(asked: Asked, evaltime: str) -> Process | None:
     """Another that traces the same may be met there."""
     if asked.pid is not None:
@@ -208,14 +225,14 @@ def _macros(asked: Asked, options: Options, target: int) -> Macros:
 
 
 def let_go(consumer: Consumer) -> None:
-    """Let go of the consumer's process, whatever has happened: it is what it was, and a launched one that has not begun
-    never does."""
+    """Let go of the consumer's process, whatever has happened: it is what it was. A launched one ends, as DTrace has it
+    (PS_RELEASE_KILL in its libproc); when it has not begun, it never does."""
     if consumer.machine is not None:
         consumer.machine.close()
     if consumer.process is not None:
         consumer.process.kill_unstarted()
         try:
-            consumer.process.close()
+            consumer.process.close(kill=True)
         except GilkError:
             consumer.process.keeper.leave()
         consumer.process.meeting.close()

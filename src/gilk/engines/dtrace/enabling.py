@@ -28,14 +28,18 @@ _OF_PROCESSES = ("pid", "usdt", "proc")
 
 
 class NoSuchProbe(Exception):
-    """``clause``: the one whose description matches none, ``line`` where that stands. ``why``: if it is known why."""
+    """``clause``: the one whose description matches none, ``line`` where that stands. ``tag``: by DTrace's names."""
 
-    def __init__(self, clause: tree.Clause, description: Description, why: str = "") -> None:
+    def __init__(self, clause: tree.Clause, description: Description, why: str = "", tag: str = "") -> None:
+        """``why``: if it is known why; with a ``tag``, that is all there is to say."""
         reason = f": {why}" if why else ""
         what = f"probe description {description} does not match any probes{reason}"
-        if description.name.isdigit() and not description.number:
+        if tag:
+            what = why
+        elif description.name.isdigit() and not description.number:
             what = f"invalid probe identifier {description.name}: Unknown probe identifier"
         super().__init__(what)
+        self.tag = tag or "D_PDESC_ZERO"
         self.clause = clause.number
         lines = dict(zip(map(described, clause.probes), clause.lines, strict=False))
         self.line = lines.get(description, 0)
@@ -94,7 +98,7 @@ def enable(program: tree.Program, process: Target | None, zero: bool, kernel: Ha
             description = described(text)
             matched = list(_matching(enabled, description, process, kernel))
             if not matched and not zero:
-                raise NoSuchProbe(clause, description, _reason(description, process, kernel))
+                raise _no_such_probe(clause, description, process, kernel)
             if not matched:
                 enabled.unmatched.append(description)
             enabled.counts[clause.number] += len(matched)
@@ -139,6 +143,18 @@ def _matching_there(enabled: Enabled, description: Description, kernel: HasKerne
             yield probe
 
 
+def _no_such_probe(
+    clause: tree.Clause, description: Description, process: Target | None, kernel: HasKernel | None
+) -> NoSuchProbe:
+    from gilk.providers import pid_mistakes  # here: most programs have probes
+
+    why = _reason(description, process, kernel)
+    wrong = None if kernel is not None or why else pid_mistakes.mistake(process, description)
+    if wrong is not None:
+        return NoSuchProbe(clause, description, wrong.message, wrong.tag)
+    return NoSuchProbe(clause, description, why)
+
+
 def _reason(description: Description, process: Target | None, kernel: HasKernel | None) -> str:
     """Why there are no such probes, of those that DTrace has."""
     provider = description.provider
@@ -147,11 +163,15 @@ def _reason(description: Description, process: Target | None, kernel: HasKernel 
     if description.number:
         return "only dtrace's own probes have numbers beforehand, others as they are enabled: say their names"
     if provider in _OF_THE_KERNEL:
-        return "it is about a kernel, which takes --on"
-    if process is None:
+        return "it is about a kernel: load the driver (gilk driver load), or try --on lab"
+    if process is None and provider != "pid0":
         known = provider and provider.rstrip("0123456789") in IN_PROCESS.values()
         return "that takes a process, by -p or -c" if known else ""
+    if process is None:
+        return ""
     if provider.startswith("pid"):
+        if provider[3:].isdigit() and int(provider[3:]) not in (0, process.pid):
+            return f"process {process.pid} is traced, and no other"
         return _inlined(description, process)
     files = (_module(file) for file, name in IN_PROCESS.items() if name == provider)
     return next((getattr(each, "NOT_SEEN", {}).get(description.name, "") for each in files), "")

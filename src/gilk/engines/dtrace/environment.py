@@ -8,7 +8,7 @@ import os
 import struct
 from typing import TYPE_CHECKING
 
-from gilk.targets.status import status_of
+from gilk.targets.status import ancestors, status_of
 from gilk.trace.clock import Clock, realtime_offset
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _SHIFT = 24
 _FIELDS = struct.Struct("<QQQIIIIIIII64s256s")
+_ANCESTORS = 16
 
 
 def environment(clock: Clock, process: Target | None) -> bytes:
@@ -24,7 +25,15 @@ def environment(clock: Clock, process: Target | None) -> bytes:
     mult = round((1 << _SHIFT) / clock.ticks_per_ns)
     wall = clock.ns0 + realtime_offset()
     numbers = int(status[b"PPid"]), uid, gid, euid, egid, 0
-    return _FIELDS.pack(clock.tsc0, clock.ns0, wall, mult, _SHIFT, *numbers, status[b"Name"][:63], _root(process)[:255])
+    name, root = status[b"Name"][:63], _root(process)[:255]
+    fields = _FIELDS.pack(clock.tsc0, clock.ns0, wall, mult, _SHIFT, *numbers, name, root)
+    return fields + _ancestors("self" if process is None else process.pid) + _ancestors("self")
+
+
+def _ancestors(pid: int | str) -> bytes:
+    found = ancestors(pid)
+    kept = found if len(found) <= _ANCESTORS else (*found[: _ANCESTORS - 1], found[-1])
+    return struct.pack(f"<{_ANCESTORS}I", *kept, *(0,) * (_ANCESTORS - len(kept)))
 
 
 def elsewhere(clock: Clock, wall: int) -> bytes:

@@ -71,7 +71,7 @@ class SymbolContext:
             return name in _PROVIDERS
         from gilk.providers import usdt  # here: it imports all that splices
 
-        return name in usdt.names(self.process)
+        return name in usdt.names(self.process.loaded())
 
     def module(self, name: str) -> bool:
         return any(self._debug(loaded) is not None for loaded in self._images(name))

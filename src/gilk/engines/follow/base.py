@@ -24,7 +24,7 @@ from gilk.engines.follow.means import Activated, FollowingMeans, Keys
 from gilk.engines.follow.scope import TraceScope, calls
 from gilk.errors import GilkError, TargetError
 from gilk.image.model import FunctionSpan
-from gilk.session.base import BaseSession
+from gilk.session.probing import ProbingSession
 from gilk.session.staging import Timed
 from gilk.splice import points
 from gilk.splice.plan import Refusal
@@ -50,7 +50,7 @@ class Followed:
     image: str
 
 
-class BaseFollower(FollowingMeans, BaseSession):
+class BaseFollower(FollowingMeans, ProbingSession):
     """Besides what a session does. Its gates are how it waits for what the program does.
 
     ``of_iid``: by iid, the number of the function whose entry it is; -1 for others.

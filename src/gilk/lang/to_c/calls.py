@@ -141,5 +141,5 @@ _SPECIAL = {
     "copyinto": "({{ if (!gd_copy(c, {2}, {0}, {1})) goto fault; }})",
     "bcopy": "({{ if (!gd_copy(c, {1}, {0}, {2})) goto fault; }})",
     "bcopy_string": "({{ if (!gd_copy_string(c, {1}, {0}, {2})) goto fault; }})",
-    "progenyof": "((gd_s32)(c->event->pid == (gd_u32)({0})))",
+    "progenyof": "gd_progenyof(c, {0})",
 }

@@ -9,7 +9,8 @@ from enum import Enum
 from typing import Any
 
 from gilk.runs.strategy import Chosen
-from gilk.session.base import BaseSession, Probe
+from gilk.session.base import Probe
+from gilk.session.probing import ProbingSession
 from gilk.session.request import CFunction, Request, Wanted
 from gilk.trace.probes import RefusedPoint, distinct_refusals
 from gilk.values import dataclass
@@ -55,7 +56,7 @@ class Deployment:
     """An item in one target. ``probes`` are all it has had; ``present`` the numbers of those that are there now."""
 
     item: Item
-    session: BaseSession
+    session: ProbingSession
     pid: int  # 0 for the kernel
     target: str  # its name
     wanted: list[Wanted]

@@ -29,9 +29,9 @@ from gilk.runs.experiment.workload import Workload
 from gilk.runs.outcome import Result
 from gilk.runs.sample_columns import schema_of, writer
 from gilk.runs.strategy import Chosen
-from gilk.session.base import BaseSession
 from gilk.session.broker.client_session import ClientSession
 from gilk.session.kernel_session import KernelSession
+from gilk.session.probing import ProbingSession
 from gilk.session.request import Request, Wanted
 from gilk.targets import wire
 from gilk.targets.base import Code
@@ -62,7 +62,7 @@ class Staged(run.Run):
     _released: int = 0
     _finishing: int = 0
     _watch_again: float = 0.0
-    _of: dict[int, BaseSession] = field(default_factory=dict)  # by pid, 0 for the kernel
+    _of: dict[int, ProbingSession] = field(default_factory=dict)  # by pid, 0 for the kernel
     _left: set[int] = field(default_factory=set)
 
     def begin(self, planning: AbstractContextManager[None] | None = None) -> None:
@@ -96,7 +96,7 @@ class Staged(run.Run):
             self.asked.note(target, [item.wanted.spec.function], ((w.loaded, w.function) for w in wanted))
         return meant
 
-    def _prepare(self, meant: Meant, pid: int, session: BaseSession) -> None:
+    def _prepare(self, meant: Meant, pid: int, session: ProbingSession) -> None:
         session.align(self._zero, (self.sessions[0] if self.sessions else session).clock)
         name = self.names.get(pid) or (f"process {pid}" if pid else "the kernel")
         self.sessions.append(session)
@@ -227,7 +227,7 @@ class Staged(run.Run):
             self.workload.ended(process)
             process.keeper.leave()
 
-    def _closed(self, session: BaseSession) -> pa.Table:
+    def _closed(self, session: ProbingSession) -> pa.Table:
         try:
             return session.close()
         except GilkError as error:

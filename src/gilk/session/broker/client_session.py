@@ -7,9 +7,10 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from gilk.errors import TargetError
-from gilk.session.base import BaseSession, Probe
+from gilk.session.base import Probe
 from gilk.session.broker.client import BrokerClient
 from gilk.session.broker.messages import Inserted, InsertRequest
+from gilk.session.probing import ProbingSession
 from gilk.session.request import Wanted
 from gilk.session.stream import ALL_CLASSES, Bounds
 from gilk.splice.plan import Refusal
@@ -21,7 +22,7 @@ from gilk.trace.layout import Geometry, Shared
 _MOST_POINTS = 1 << 20
 
 
-class ClientSession(BaseSession):
+class ClientSession(ProbingSession):
     """Use as a context manager; at its end all its probes are gone from the target.
 
     ``points`` bounds how many probes there can be in all, ``threads`` how many threads have buffers at one time,

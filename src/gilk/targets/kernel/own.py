@@ -17,6 +17,13 @@ from collections.abc import Iterable, Iterator
 DRIVER = "/dev/ilk"
 KCORE = "/proc/kcore"
 PIECE = 1 << 20  # bytes read at once
+#: A user's word for the machine that this runs on.
+HERE = "here"
+
+
+def is_loaded() -> bool:
+    """Whether the driver is in this machine's kernel."""
+    return os.path.exists(DRIVER)
 
 
 class OwnKernel:

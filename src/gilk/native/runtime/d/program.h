@@ -43,6 +43,8 @@ static inline void gd_put_text(char *to, const char *from, gd_u64 size)
 		to[0] = GD_NULL_MARK;
 }
 
+#define GD_ANCESTORS 16
+
 struct gd_environment {
 	gd_u64 tsc;  /* at that time, in ns since the machine started, */
 	gd_u64 ns;
@@ -57,6 +59,8 @@ struct gd_environment {
 	gd_u32 reserved;
 	char execname[64];
 	char root[256];
+	/* Of the process, and of the client: itself, its parent and so on, until 0; of many, the nearest and the last. */
+	gd_u32 ancestors[2][GD_ANCESTORS];
 };
 
 static inline const struct gd_environment *gd_environment(struct gd_context *c)
@@ -105,9 +109,29 @@ static inline const char *gd_cwd(char *to, gd_u64 size)
 }
 #endif
 
+/* Whether a clause runs in the client, as those of BEGIN, END and tick do. */
+static inline bool gd_in_client(struct gd_context *c)
+{
+	return c->no_memory && !c->self;
+}
+
 static inline const char *gd_execname(struct gd_context *c)
 {
-	return c->no_memory && !c->self ? "dtrace" : gd_environment(c)->execname;
+	return gd_in_client(c) ? "dtrace" : gd_environment(c)->execname;
+}
+
+/* Whether the task is of process `pid`, or of one that descends from it. */
+static inline gd_s32 gd_progenyof(struct gd_context *c, gd_u64 pid)
+{
+	const gd_u32 *known = gd_environment(c)->ancestors[gd_in_client(c)];
+	gd_u32 i;
+
+	if ((gd_u32)pid == c->event->pid)
+		return 1;
+	for (i = 0; i < GD_ANCESTORS && known[i]; i++)
+		if (known[i] == (gd_u32)pid)
+			return 1;
+	return 0;
 }
 
 /* Where struct gilk_regs has R_* of the D library, from R_R15 on; then those of 32-bit names, from 25 on. */

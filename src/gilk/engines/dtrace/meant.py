@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Where a program is at home, as far as its descriptions tell without -p, -c and --on: in the process that they name by
+its number, as in ``pid4711:libc::entry``, or in the kernel of this machine, as ``fbt::vfs_read:entry``."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+
+from gilk.engines.dtrace import libraries
+from gilk.engines.dtrace.compiled import ProgramText
+from gilk.errors import GilkError, UsageError
+from gilk.lang.d import items
+from gilk.lang.d.macros import Macros
+from gilk.lang.d.options import Options
+from gilk.lang.d.passes import reading
+from gilk.lang.d.passes.state import Invocation
+from gilk.lang.d.passes.values import DoesNotCompile, Units, Unread
+from gilk.lang.d.probes import Description, described
+from gilk.providers import IN_KERNEL
+from gilk.targets.alive import is_alive
+
+#: Providers that a process has, too.
+_SHARED = frozenset(("syscall", "proc"))
+_OF_KERNEL = frozenset(IN_KERNEL.values()) - _SHARED
+#: Any text that such a description is in has this somewhere; few others have.
+_PERHAPS = re.compile(
+    rf"[\w*?\]-](?:\d|\$\$?\d+|\$\$?pp?id)\s*:|\b(?:{'|'.join(sorted(_OF_KERNEL | _SHARED))})\s*:|\bprofile-"
+)
+_NUMBERED = re.compile(r".*?([0-9]{1,9})\Z")
+
+
+def descriptions(
+    texts: Sequence[ProgramText], macros: Macros, options: Options, directories: Sequence[str]
+) -> frozenset[Description]:
+    """Those from which something may follow; of a program with a mistake, which is told when it is compiled, none.
+    ``directories``: of libraries, as of -L."""
+    if not any(_PERHAPS.search(text.source.text) for text in texts):
+        return frozenset()
+    return frozenset(described(each.text) for each in _descriptions(texts, macros, options, directories))
+
+
+def is_of_kernel(found: Iterable[Description], has_process: bool) -> bool:
+    """Whether the program is about the kernel; of one that is about a process as well, only what no process has counts:
+    its system calls are its own."""
+    return any(
+        each.provider in _OF_KERNEL
+        or (not has_process and (each.provider in _SHARED or each.name.startswith("profile-")))
+        for each in found
+    )
+
+
+def process_meant(found: Iterable[Description]) -> int | None:
+    """The number of the process; None where none is named.
+
+    A provider whose name just ends in a number means no process, unless the one of that number has such a provider:
+    whether it does is known without touching it. Raises UsageError `two-processes`.
+    """
+    pids = sorted({pid for provider in {each.provider for each in found} if (pid := _named(provider))})
+    if len(pids) > 1:
+        what = f"the program is about processes {', '.join(map(str, pids))}: one process is traced"
+        raise UsageError("two-processes", what, "trace each by a command of its own")
+    return pids[0] if pids else None
+
+
+def _descriptions(
+    texts: Sequence[ProgramText], macros: Macros, options: Options, directories: Sequence[str]
+) -> Iterator[items.ProbeText]:
+    try:
+        parsed = _parsed(texts, macros, options, directories)
+    except (DoesNotCompile, UsageError):
+        return
+    for unit in parsed.programs:
+        for item in unit.program.items:
+            if isinstance(item, items.Clause):
+                yield from item.probes
+
+
+def _parsed(texts: Sequence[ProgramText], macros: Macros, options: Options, directories: Sequence[str]) -> Units:
+    sources = libraries.wanted([text.source.text for text in texts], directories, None)
+    libraries_first = tuple(ProgramText("library", source) for source in sources)
+    return reading.run(Unread(libraries_first, tuple(texts)), Invocation(macros, options))
+
+
+def _named(provider: str) -> int:
+    """The number of the process; 0 if it means none."""
+    found = _NUMBERED.match(provider)
+    pid = int(found[1]) if found else 0
+    if not pid or not is_alive(pid):
+        return 0
+    return pid if fnmatch.fnmatchcase(f"pid{pid}", provider) or _provides(pid, provider) else 0
+
+
+def _provides(pid: int, provider: str) -> bool:
+    from gilk.providers import usdt  # here, as below: programs without a process need not wait for it
+    from gilk.targets.files import Files
+    from gilk.targets.maps import read_maps
+
+    files = Files(pid)
+    try:
+        with suppress(GilkError, OSError):
+            names = usdt.names(files.loaded(read_maps(pid)))
+            return any(fnmatch.fnmatchcase(f"{name}{pid}", provider) for name in names)
+        return False
+    finally:
+        files.close()

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The provider ``pidN``: addresses, what is wrong with descriptions, and processes that only descriptions name."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from gilk.engines.dtrace.enabling import NoSuchProbe
+from gilk.errors import UsageError
+from tests.behaviour.harness import Loop, differences, leftovers
+from tests.programs.build import build
+from tests.providers.sessions import traced
+
+
+@pytest.mark.parametrize(
+    ("description", "tag", "message"),
+    [
+        ("pid0:::entry", "D_PROC_BADPID", "pid0 does not contain a valid pid"),
+        ("pid$target:a.out:nosuch:entry", "D_PROC_FUNC", "failed to lookup 'nosuch' in module 'a.out'"),
+        ("pid$target:a.out:hot:beginning", "D_PROC_NAME", "'beginning' is an invalid probe name"),
+        ("pid$target:a.out:h?t:beginning", "D_PROC_NAME", "'beginning' is an invalid probe name"),
+        ("pid$target::_exit:1000", "D_PROC_OFF", "offset 0x1000 outside of function '_exit'"),
+        ("pid$target:a.out:hot:1", "D_PROC_CREATEFAIL", "no instruction begins there"),
+        ("pid$target::-:", "D_PROC_NAME", "only individual addresses"),
+        ("pid$target::-:10*", "D_PROC_NAME", "only individual addresses"),
+        ("pid$target::-:main", "D_PROC_NAME", "'main' is an invalid probe name"),
+        ("pid$target:libc:-:800", "D_PROC_LIB", "only the a.out module"),
+        ("pid$target::-:1", "D_PROC_CREATEFAIL", "no instruction of the program begins there"),
+        ("pid$target:nosuch.so::entry", "D_PDESC_ZERO", "does not match any probes"),
+        ("pid$target::nosuch:entry", "D_PDESC_ZERO", "does not match any probes"),
+        ("pid$target:a.out:nosuch*:entry", "D_PDESC_ZERO", "does not match any probes"),
+        ("pid1:a.out:main:entry", "D_PDESC_ZERO", "is traced, and no other"),
+    ],
+)
+def test_a_mistake_has_dtraces_tag(description: str, tag: str, message: str) -> None:
+    with pytest.raises(NoSuchProbe, match=re.escape(message)) as caught:
+        traced(f"{description} {{ }}", str(build("hot8")), "1")
+    assert caught.value.tag == tag
+
+
+def test_an_instruction_by_its_address_fires_as_by_its_offset() -> None:
+    program = build("hot8", "nopie")  # is where its file says
+    symbols = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+    (start,) = [line.split()[0].lstrip("0") for line in symbols.splitlines() if line.endswith(" hot")]
+    text = f"pid$target::-:{start}, pid$target:a.out:hot:entry {{ @[probefunc] = count(); }}"
+    done = traced(text, program, "loop", "1")
+    assert done.numbers()["-"] == done.numbers()["hot"] > 0
+    assert (done.refused, done.restored) == ({}, True)
+
+
+@pytest.mark.parametrize("provider", ["pid{}", "p*d{}"])
+def test_a_process_is_traced_that_only_a_description_names(provider: str) -> None:
+    with Loop([build("hot8")]) as loop:
+        done = traced(f"{provider.format(loop.pid)}:a.out:hot:entry /++n == 10/ {{ trace(pid); exit(0); }}")
+        assert (done.lines, done.restored) == ([str(loop.pid)], True)
+        assert (differences(loop.pid), leftovers(loop.pid)) == ([], [])
+
+
+def test_a_number_behind_a_name_is_a_process_only_if_that_has_the_provider() -> None:
+    """The reason would be another if the process had been attached to: that it is traced, and has no such probes."""
+    with Loop([build("hot8")]) as loop, pytest.raises(NoSuchProbe, match=r"does not match any probes$"):
+        traced(f"nosuch{loop.pid}:::go {{ }}")
+
+
+def test_two_processes_are_refused_by_their_numbers() -> None:
+    with Loop([build("hot8")]) as one, Loop([build("hot8")]) as other:
+        with pytest.raises(UsageError) as caught:
+            traced(f"pid{one.pid}:a.out:hot:entry, pid{other.pid}:a.out:hot:entry {{ }}")
+        assert caught.value.slug == "two-processes"
+        assert str(one.pid) in str(caught.value) and str(other.pid) in str(caught.value)
+
+
+def test_gilk_itself_is_refused() -> None:
+    """In a process of its own, for what is tested here crashed it."""
+    text = "from tests.providers.sessions import traced\ntraced('pid$pid:libc:malloc:entry { }')"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "TargetError" in done.stderr and "is gilk itself" in done.stderr
