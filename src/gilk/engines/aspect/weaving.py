@@ -246,11 +246,15 @@ class Weaving:
             self.release(time.monotonic())
             for report in self.reports():
                 tell(report)
-            if not more and (self.processes or self.kernel is None) and all(one.over for one in self.processes):
+            if not more and not self._of_kernel_alone and all(one.over for one in self.processes):
                 return
             if until is not None and time.monotonic() >= until:
                 return
             time.sleep(_TICK)
+
+    @property
+    def _of_kernel_alone(self) -> bool:
+        return self.kernel is not None and not self._on_both
 
     def release(self, now: float) -> None:
         """Note which instances nobody can continue any more, once a second."""
