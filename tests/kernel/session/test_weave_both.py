@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from gilk.api.aspects import read_aspects
+from gilk.engines.aspect.possible import check_possible
 from gilk.engines.aspect.state import WovenLayout, WovenState
 from gilk.engines.aspect.woven_kernel import WovenKernel, confined_file
 from gilk.errors import MachineGone, UsageError
@@ -282,3 +283,25 @@ seq(A: call(void serve(struct thing *m, long n));
         confined_file(read_aspects(written(exchange, text)))
     assert error.value.slug == "cannot-weave"
     assert LEADING[condition] in error.value.message
+
+
+UNKNOWN = {
+    "bind(struct thing x, *m)": "what x is made of",
+    "bind(x, m)": "what x is made of",
+    "bind(long x, 1)": "",
+    "bind(char x[16], (char *)m)": "",
+    "bind(struct in6_addr x, *(struct in6_addr *)m)": "",
+}
+
+
+@pytest.mark.parametrize("bound", UNKNOWN)
+def test_what_both_keep_is_of_types_that_both_know(tmp_path: Path, bound: str) -> None:
+    text = f"group A; seq(A: call(void serve(void *m)) && {bound}; A: call(void served(long other)) && if (sizeof x);"
+    file = read_aspects(written(tmp_path, f"{text} K: {GETSID});"))
+    aspects = numbered(file, automata(file))
+    if not UNKNOWN[bound]:
+        check_possible(file, aspects)
+        return
+    with pytest.raises(UsageError) as error:
+        check_possible(file, aspects)
+    assert (error.value.slug, UNKNOWN[bound] in error.value.message) == ("cannot-weave", True)
