@@ -31,10 +31,12 @@ def dtrace(
     command: Sequence[str] = (),
     arguments: Sequence[str] = (),
     options: Mapping[str, str | None] = MappingProxyType({}),
+    follow: bool = False,
 ) -> DtraceSession:
     """A D program, its text or the path of a script, in a process that runs or is launched, or in none.
 
-    ``arguments``: $1, $2... ``options``: those of -x; a flag has None. Used as
+    ``arguments``: $1, $2... ``options``: those of -x; a flag has None. ``follow``: also in what the process begins.
+    Used as
 
         with gilk.dtrace('pid$target:libc.so.6:malloc:entry { @ = count(); }', pid=4711) as session:
             for event in session:       # gilk.events
@@ -45,7 +47,7 @@ def dtrace(
     given = ("s", str(program)) if isinstance(program, Path) else ("n", program)
     if pid is not None and command:
         raise UsageError("two-processes", "pid and command exclude each other: one process is traced")
-    asked = Asked((given,), tuple(arguments), tuple(options.items()), pid, tuple(command))
+    asked = Asked((given,), tuple(arguments), tuple(options.items()), pid, tuple(command), follow=follow)
     return DtraceSession(asked, Aside(), formatted)
 
 

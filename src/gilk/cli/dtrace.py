@@ -79,6 +79,10 @@ def _program(letter: str, what: str) -> Callable[[Any], Any]:
     help="In whose kernel the program runs, and where COMMAND does: here, lab (a fresh virtual machine) or ssh:HOST.",
 )  # fmt: skip
 @click.option(
+    "--follow", is_flag=True,
+    help="Trace also what the process begins, and the programs that are executed, as one: $target names them all.",
+)  # fmt: skip
+@click.option(
     "-o",
     "output",
     type=click.Path(path_type=Path),
@@ -128,6 +132,8 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
     if not ctx.obj and not given["listing"] and not given["compile_only"]:
         raise UsageError("no-d-program", "there is no program", "give one with -n or -s")
     mode = _mode(given)
+    if given["follow"] and mode is not Mode.RUN:
+        raise UsageError("two-modes", "--follow is about programs that run: -e, -G, -h and -l run none")
     if not given["machine"]:
         ahead.expect(given["pid"] is not None or given["command"] is not None, mode is Mode.RUN)
     from gilk.cli.dtrace_session import carry_out  # here: the process's keeper starts while this is imported
@@ -157,6 +163,7 @@ def _request(programs: list[tuple[str, str]], given: dict[str, Any], mode: Mode)
         preprocess=preprocess,
         objects=given["arguments"] if mode is Mode.LINK else (),
         machine=given["machine"],
+        follow=given["follow"],
     )
 
 

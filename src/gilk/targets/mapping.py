@@ -82,6 +82,8 @@ class Mapper:
     def unshare_memory(self, address: int, size: int) -> None:
         with refusable(self._pid), self.borrowed() as call:
             call.unmap(address, size)
+            held = self._held()
+            held.common = [each for each in held.common if each != (address, size)]
 
     def map_record(self, name: str, size: int) -> int:
         """Memory of the process's own, which a fork copies, to be found by its name; its address."""

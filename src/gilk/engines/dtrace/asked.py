@@ -70,6 +70,7 @@ class Asked:
     preprocess: Preprocess = field(default_factory=Preprocess)
     objects: tuple[str, ...] = ()
     machine: str = ""  # --on
+    follow: bool = False  # --follow
 
 
 def prepare(asked: Asked) -> Consumer:
@@ -87,11 +88,26 @@ def prepare(asked: Asked) -> Consumer:
             with suppress(BadOption):  # which is told with its line, when the program is compiled
                 options.set("evaltime", found[1])
     asked = _placed(asked, options, texts)
+    if asked.follow:
+        return _prepare_tree(asked, options, texts)
     if asked.machine:
         return _prepare_there(asked, options, texts)
     process = _process(asked, options.text("evaltime"))
     target = 0 if process is None else process.pid
     return Consumer(texts, _macros(asked, options, target), options, process, asked.libraries)
+
+
+def _prepare_tree(asked: Asked, options: Options, texts: list[ProgramText]) -> Consumer:
+    """The first process is had as those are that come later: before its constructors run."""
+    from gilk.engines.dtrace.tree_consumer import TreeConsumer  # here: few programs are about several processes
+
+    if asked.machine or (asked.pid is None and not asked.command):
+        what = "--follow is about the processes of this machine that begin with -p or -c"
+        raise UsageError("cannot-follow", what, "give -p PID or -c COMMAND, and no --on")
+    evaltime = options.text("evaltime")
+    process = _process(asked, "preinit" if evaltime == "main" else evaltime)
+    assert process is not None
+    return TreeConsumer(texts, _macros(asked, options, process.pid), options, process, asked.libraries)
 
 
 def _prepare_there(asked: Asked, options: Options, texts: list[ProgramText]) -> Consumer:
@@ -227,6 +243,7 @@ def _macros(asked: Asked, options: Options, target: int) -> Macros:
 def let_go(consumer: Consumer) -> None:
     """Let go of the consumer's process, whatever has happened: it is what it was. A launched one ends, as DTrace has it
     (PS_RELEASE_KILL in its libproc); when it has not begun, it never does."""
+    consumer.leave()
     if consumer.machine is not None:
         consumer.machine.close()
     if consumer.process is not None:

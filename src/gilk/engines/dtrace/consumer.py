@@ -65,7 +65,10 @@ class Consumer:
     def compile(self, listing: bool = False) -> None:
         """``listing``: descriptions may match nothing. Raises DoesNotCompile, NoSuchProbe."""
         self.compiled = compile_programs(self.texts, self.macros, self.options, self._world, self._libraries())
-        self.enabled = enable(self.compiled.program, self.process, listing or self.options.flag("zdefs"), self._kernel)
+        self.enabled = self._enable(listing or self.options.flag("zdefs"))
+
+    def _enable(self, zero: bool) -> Enabled:
+        return enable(self.compiled.program, self.process, zero, self._kernel)
 
     @cached_property
     def _world(self) -> World:
@@ -79,14 +82,14 @@ class Consumer:
     def _kernel(self) -> KernelTarget | None:
         return None if self.machine is None else self.machine.target
 
-    def _libraries(self) -> list[Source]:
-        """Raises UsageError."""
+    def _libraries(self, process: Process | None = None) -> list[Source]:
+        """``process``: the one that they tell of, if it is not the consumer's. Raises UsageError."""
         if self.options.flag("nolibs"):
             return []
         own = libraries.OWN if self._kernel is None else libraries.OF_KERNELS
         directory = self.options.text("libdir")
         directories = (*self.library_directories, *([directory] if directory else []))
-        return libraries.wanted([text.source.text for text in self.texts], directories, self.process, own)
+        return libraries.wanted([text.source.text for text in self.texts], directories, process or self.process, own)
 
     @property
     def has_room(self) -> bool:
@@ -121,14 +124,18 @@ class Consumer:
         self.tracing = self._tracing()
         self.tracing.begin()
         if self.process is not None:
-            from gilk.targets.unseen import Unseen  # here: a program without a process need not wait for it
-
-            self._unseen = Unseen(self.process.pid)
+            self._watch(self.process)
             self.process.release()
         if self.machine is not None:
             self.machine.release()
         refused = (Refused(probe, reason) for probe, reason in self.tracing.refused)
         return [*refused, *(Lowered(option, size) for option, size in self._lowered.items())]
+
+    def _watch(self, process: Process) -> None:
+        """Begin to look at what the process begins."""
+        from gilk.targets.unseen import Unseen  # here: a program without a process need not wait for it
+
+        self._unseen = Unseen(process.pid)
 
     def _tracing(self) -> Engine:
         """With bufresize=auto what there is no memory for is made smaller. Raises UsageError `buffers-too-large`."""
@@ -136,8 +143,7 @@ class Consumer:
             try:
                 if self.machine is not None:
                     return self._engine_there(self.machine.target)
-                traced = None if self.process is None else (self.process, partial(_joined, self.process))
-                return Engine(self.compiled.program, self.enabled, self.options, traced)
+                return self._engine()
             except (OSError, ValueError, OutOfMemory) as error:
                 largest = max(_SIZES, key=self.options.number)
                 size = self.options.number(largest) // 2
@@ -145,6 +151,10 @@ class Consumer:
                     raise UsageError("buffers-too-large", f"{largest} is more memory than there is") from error
                 self.options.set(largest, str(size))
                 self._lowered[largest] = size
+
+    def _engine(self) -> Engine:
+        traced = None if self.process is None else (self.process, partial(joined, self.process))
+        return Engine(self.compiled.program, self.enabled, self.options, traced)
 
     def _engine_there(self, target: KernelTarget) -> Engine:
         from gilk.engines.dtrace.kernel_engine import KernelEngine  # here: few programs are about a kernel
@@ -163,12 +173,15 @@ class Consumer:
             yield from acting.act(happening)
         yield Ended()
         yield from acting.aggregated.left()
-        yield from (Noted(note) for note in self.tracing.notes)
-        if self._unseen is not None and self._unseen.remark:
-            yield Noted(self._unseen.remark)
+        yield from map(Noted, self._remarks())
         yield from self.tracing.corruptions()  # once more, when all has been looked at
         self.tracing.close()
         yield Exited(1 if self.restored is False else self.exit_status, self.restored)
+
+    def _remarks(self) -> list[str]:
+        """The things that the user is to know at the end."""
+        unseen = self._unseen.remark if self._unseen is not None else ""
+        return [*self.tracing.notes, *([unseen] if unseen else [])]
 
     def _acting(self, outlet: Outlet, formatted: Formatted) -> Acting:
         names = Names(self.tracing.processes or self.symbols, self.options, KernelNames(self._kernel))
@@ -179,11 +192,14 @@ class Consumer:
         """The records of clauses, and what went wrong, until all is taken out; no action is carried out."""
         yield from self._run(stop)
         yield from self._drain()
-        self.restored = self.tracing.take_out()
-        yield from self._rest()  # what END records has room then, however busy the process was
+        self.restored = self._take_out()
+        yield from self._left()  # what END records has room then, however busy the process was
         self.tracing.end()
-        yield from self._rest()
+        yield from self._left()
         yield from self._losses()
+
+    def _take_out(self) -> bool | None:
+        return self.tracing.take_out()
 
     def _run(self, stop: Callable[[], bool]) -> Iterator[Happening]:
         tracing, options = self.tracing, self.options
@@ -206,7 +222,10 @@ class Consumer:
                     yield from duty() or ()
                     due[n] = now + rate() / 1e9
             soonest = min(due[:-1])  # it is not worth being awake for the last
-            time.sleep(max(min(wait, soonest - now, _LONGEST), 0.0))
+            self._rest(max(min(wait, soonest - now, _LONGEST), 0.0))
+
+    def _rest(self, seconds: float) -> None:
+        time.sleep(seconds)
 
     def _goes_on(self) -> bool:
         if self.machine is not None:
@@ -228,7 +247,7 @@ class Consumer:
                 self._follow()
             yield happening
 
-    def _rest(self) -> Iterator[Happening]:
+    def _left(self) -> Iterator[Happening]:
         """All that is recorded, when no probe fires any more."""
         while found := list(self._drain(final=True)):
             yield from found
@@ -237,13 +256,16 @@ class Consumer:
         if self.tracing.follow():
             self.symbols.look()
 
+    def leave(self) -> None:
+        """Let go of processes besides the one."""
+
     @property
     def exit_status(self) -> int:
         """As the program says; 1 where what it says cannot be relied on."""
         return 1 if self.tracing.corrupt else self.tracing.exit_status or 0
 
 
-def _joined(process: Process, size: int) -> ProcessPart:
+def joined(process: Process, size: int) -> ProcessPart:
     """A part in the session that others may have parts in."""
     from gilk.session.broker.client import BrokerClient  # here: a program without a process need not wait for it
 

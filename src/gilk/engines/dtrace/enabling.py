@@ -9,6 +9,7 @@ from dataclasses import field
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from gilk.engines.dtrace.renamed import Renamed
 from gilk.lang.d import tree
 from gilk.lang.d.probes import Description, DProbe, Key, described
 from gilk.providers import IN_KERNEL, IN_PROCESS, own
@@ -59,18 +60,23 @@ class Enabled:
     counts: dict[int, int] = field(default_factory=dict)
     unmatched: list[Description] = field(default_factory=list)
     _made: dict[tuple[Key, int], DProbe] = field(default_factory=dict)
+    _places: dict[Key, dict[int, int]] = field(default_factory=dict)
+
+    def beside(self) -> Enabled:
+        """Nothing is enabled; probes of the same names have the same numbers as here."""
+        return Enabled(probes=self.probes, _made=self._made)
 
     def number(self, key: Key, place: int = 0) -> tuple[DProbe, bool]:
         """The probe of that name at that place, and whether it is new: those that two descriptions mean are one.
 
         Two functions may have one name in the source, as the variants of a constructor have.
         """
-        known = self._made.get((key, place))
-        if known is not None:
-            return known, False
-        probe = DProbe(len(self.probes) + 1, *key)
-        self._made[key, place] = self.probes[probe.number] = probe
-        return probe, True
+        places = self._places.setdefault(key, {})
+        fresh, which = place not in places, places.setdefault(place, len(places))
+        if (key, which) not in self._made:
+            probe = DProbe(len(self.probes) + 1, *key)
+            self._made[key, which] = self.probes[probe.number] = probe
+        return self._made[key, which], fresh
 
     def names(self) -> list[Key]:
         """By number, from 1."""
@@ -86,18 +92,27 @@ class Enabled:
         return sorted({tuple(each) for each in self.clauses.values()})
 
 
-def enable(program: tree.Program, process: Target | None, zero: bool, kernel: HasKernel | None = None) -> Enabled:
+def enable(
+    program: tree.Program,
+    process: Target | None,
+    zero: bool,
+    kernel: HasKernel | None = None,
+    known: Enabled | None = None,
+    renamed: Renamed | None = None,
+) -> Enabled:
     """``zero``: descriptions that match nothing are not an error (-Z). ``kernel``: with one, no probe is in a process.
+    ``known``: where the same program is enabled in another process; ``renamed``: how its probes go by the same names,
+    where programs to come may have what there is none of here.
 
     Raises NoSuchProbe.
     """
-    enabled = Enabled()
+    enabled = Enabled() if known is None else known.beside()
     for clause in program.clauses:
         enabled.counts[clause.number] = 0
         for text in clause.probes:
             description = described(text)
-            matched = list(_matching(enabled, description, process, kernel))
-            if not matched and not zero:
+            matched = list(_matching(enabled, description, process, kernel, renamed or Renamed()))
+            if not matched and not zero and (renamed is None or not _may_come(description)):
                 raise _no_such_probe(clause, description, process, kernel)
             if not matched:
                 enabled.unmatched.append(description)
@@ -109,8 +124,14 @@ def enable(program: tree.Program, process: Target | None, zero: bool, kernel: Ha
     return enabled
 
 
+def _may_come(description: Description) -> bool:
+    """Whether a program that is executed later may have such probes."""
+    others = ("dtrace", "profile", *_OF_THE_KERNEL)
+    return not description.number and description.provider not in others
+
+
 def _matching(
-    enabled: Enabled, description: Description, process: Target | None, kernel: HasKernel | None
+    enabled: Enabled, description: Description, process: Target | None, kernel: HasKernel | None, renamed: Renamed
 ) -> Iterable[DProbe]:  # fmt: skip
     yield from (probe for probe in own.PROBES if description.matches(probe))
     if description.number:
@@ -126,8 +147,8 @@ def _matching(
     if process is None:
         return
     for provider in _in_process():
-        for found in provider(process, description):
-            probe, fresh = enabled.number(found.key, found.sites[0].start if found.sites else 0)
+        for found in provider(process, renamed.there(description)):
+            probe, fresh = enabled.number(renamed.back(found.key), found.sites[0].start if found.sites else 0)
             if fresh:
                 enabled.in_process.append((probe, found))
             yield probe

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""struct gd_environment (native/runtime/d/program.h): what clauses know of the time and of the process."""
+"""struct gd_environment (native/runtime/d/environment.h): what clauses know of the time and of the process."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ _FIELDS = struct.Struct("<QQQIIIIIIII64s256s")
 _ANCESTORS = 16
 
 
-def environment(clock: Clock, process: Target | None) -> bytes:
+def environment(clock: Clock, process: Target | None, program: int = 0) -> bytes:
+    """``program``: its number, where there are several."""
     status = status_of("self") if process is None else process.status()
     (uid, euid), (gid, egid) = (map(int, status[name].split()[:2]) for name in (b"Uid", b"Gid"))
     mult = round((1 << _SHIFT) / clock.ticks_per_ns)
     wall = clock.ns0 + realtime_offset()
-    numbers = int(status[b"PPid"]), uid, gid, euid, egid, 0
+    numbers = int(status[b"PPid"]), uid, gid, euid, egid, program
     name, root = status[b"Name"][:63], _root(process)[:255]
     fields = _FIELDS.pack(clock.tsc0, clock.ns0, wall, mult, _SHIFT, *numbers, name, root)
     return fields + _ancestors("self" if process is None else process.pid) + _ancestors("self")

@@ -19,6 +19,7 @@ from gilk.session.request import CFunction
 from gilk.targets.base import Target
 from gilk.toolchain.dprogram import made_of, program_flags
 from gilk.trace.layout import PAGE
+from gilk.values import dataclass
 
 
 class ProcessPart(Protocol):
@@ -27,6 +28,11 @@ class ProcessPart(Protocol):
 
     memory: mmap
     offset: int
+
+    def map_common(self, memory: int, size: int) -> int:
+        """Have sealed memory in the process, too, by its descriptor; how far it lies from the session's control page.
+        Raises TargetError `cannot-share`."""
+        ...
 
     def insert(self, asked: Sequence[InsertRequest]) -> Inserted:
         """Put in C functions, which are called with their place among them, from 1, all in one change.
@@ -51,6 +57,27 @@ class ProcessPart(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class InsideLayout:
+    """Places in the process, in bytes from the session's control page: of the program's memory, of the notes of
+    threads; and of the environment and the unwind tables, which have a size, where these are not in the program's
+    memory."""
+
+    memory: int
+    notes: int
+    environment: int | None = None
+    unwind: int = 0
+    unwind_size: int = 0
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The compiler's."""
+        if self.environment is None:
+            return ()
+        tables = f"-DD_UNWIND={self.unwind - self.memory}L", f"-DD_UNWIND_SIZE={self.unwind_size}UL"
+        return f"-DD_ENVIRONMENT={self.environment - self.memory}L", *tables
+
+
 #: Has a part, with memory of so many bytes. Raises TargetError, and OSError when it is more than there can be.
 Joining = Callable[[int], ProcessPart]
 
@@ -70,8 +97,17 @@ class InProcess:
         self._process, self._unit, self._enabled = process, made, enabled
         self._made = instruments(enabled, groups, made.needs)
         self._size = size + PAGE - 1 & -PAGE
-        self._client = join(self._size + THREADS * NOTES)
+        self._client = join(self._room)
         self.memory = memoryview(self._client.memory)[:size]
+
+    @property
+    def _room(self) -> int:
+        """The bytes of memory that the process and we have, and nobody else."""
+        return self._size + THREADS * NOTES
+
+    @property
+    def _layout(self) -> InsideLayout:
+        return InsideLayout(self._client.offset, self._client.offset + self._size)
 
     def insert(self, marked: bool) -> list[tuple[DProbe, str]]:
         """Put in all probes; those that are refused come back, with the reason. ``marked``: for `inside`.
@@ -79,7 +115,7 @@ class InProcess:
         Raises TargetError `may-not-look`.
         """
         rows = self._made.rows
-        flags = (*program_flags(), "-DD_INSIDE", *([f"-DD_MARKED={INSIDE}"] * marked))
+        flags = (*program_flags(), "-DD_INSIDE", *([f"-DD_MARKED={INSIDE}"] * marked), *self._layout.flags)
         function = CFunction(Path("program.c"), ENTER, flags, made_of(), self._whole(rows, marked))
         sites = [row.site for row in rows]
         asked = [
@@ -98,9 +134,8 @@ class InProcess:
     def _whole(self, rows: tuple[SiteInstrument, ...], marked: bool) -> str:
         kinds = list(dict.fromkeys(row.kind for row in rows))
         numbers = {kind: number for number, kind in enumerate(kinds)}
-        memory = self._client.offset
         text = self._unit.text + entries(
-            memory, memory + self._size, kinds, [numbers[row.kind] for row in rows],
+            self._layout.memory, self._layout.notes, kinds, [numbers[row.kind] for row in rows],
             [row.probe.number for row in rows], [row.site.start for row in rows], marked,
         )  # fmt: skip
         self._check_calls(kinds)

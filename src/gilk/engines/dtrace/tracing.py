@@ -40,7 +40,8 @@ from gilk.values import dataclass
 
 if TYPE_CHECKING:
     from gilk.engines.dtrace.in_process import InProcess, Joining
-    from gilk.engines.dtrace.process_names import ProcessNames
+    from gilk.engines.dtrace.in_tree import InTree
+    from gilk.engines.dtrace.names import NamesProcesses
     from gilk.engines.dtrace.unwinding import Unwinding
     from gilk.targets.base import Target
 
@@ -70,27 +71,26 @@ class Engine:
     """``process``: the one that is traced, if any, and how to have a part in its session; what is put into it is taken
     out by close(). ``processes``: the names of several, where there may be several."""
 
-    processes: ProcessNames | None = None
+    processes: NamesProcesses | None = None
 
     def __init__(
         self, program: tree.Program, enabled: Enabled, options: Options, process: tuple[Target, Joining] | None
     ) -> None:
         target = None if process is None else process[0]
         self.program, self.enabled, self._options = program, enabled, options
-        self._unwinding = _unwinding(target) if target is not None and program.stacks else None
+        self._unwinding = self._look_at(target) if target is not None and program.stacks else None
         unwind = self._unwinding.room if self._unwinding is not None else 0
         layout = sizes(program, options, os.cpu_count() or 1, unwind).layout()
         self._groups = enabled.groups()
         self._processor = Processor(options.text("cpu"))
         self._clock = clock.calibrate()
-        fields = {name: int(getattr(layout, name)) for name in LAYOUT_FIELDS}
-        error = tuple(enabled.clauses.get(own.ERROR.number, ()))
-        made = unit(program, fields, self._groups, enabled.names(), error)
+        self._fields = {name: int(getattr(layout, name)) for name in LAYOUT_FIELDS}
+        made = self._unit(program, enabled)
         self._native: Native | None = None
         self._process = target
-        self._inside = None
+        self._inside: InProcess | InTree | None = None
         if process is not None:
-            self._inside = _inside(*process, layout.size, made, enabled, self._groups)
+            self._inside = self._enter(*process, layout.size, made)
         buffer = self._inside.memory if self._inside else memoryview(mmap.mmap(-1, layout.size))
         self._buffer = buffer
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
@@ -104,6 +104,23 @@ class Engine:
         self._recycling = Recycling(self.aggregations, self._inside.inside if self._inside is not None else set)
         self._due: list[tuple[int, int]] = []  # when, and which tick: a heap
         self.text = made.text
+
+    def _unit(self, program: tree.Program, enabled: Enabled) -> TranslationUnit:
+        error = tuple(enabled.clauses.get(own.ERROR.number, ()))
+        return unit(program, self._fields, enabled.groups(), enabled.names(), error)
+
+    def _look_at(self, process: Target) -> Unwinding | None:
+        """The tables by which clauses look at its stacks."""
+        from gilk.engines.dtrace.unwinding import Unwinding  # here: as below
+
+        return Unwinding(process)
+
+    def _enter(self, process: Target, join: Joining, size: int, made: TranslationUnit) -> InProcess | InTree:
+        """The part in the process. Modules that put probes into processes take half a second to import, and programs
+        without a process need none."""
+        from gilk.engines.dtrace.in_process import InProcess
+
+        return InProcess(process, join, size, made, self.enabled, self._groups)
 
     def _attend(
         self, memory: ProgramMemory, parts: Iterable[RecordPart], aggregations: Sequence[Aggregation], gone: Gone
@@ -296,22 +313,6 @@ class Engine:
 
     def close(self) -> None:
         """Let go of what is left when all is read."""
-
-
-def _unwinding(process: Target) -> Unwinding:
-    from gilk.engines.dtrace.unwinding import Unwinding  # here: as below
-
-    return Unwinding(process)
-
-
-def _inside(
-    process: Target, join: Joining, size: int, made: TranslationUnit, enabled: Enabled, groups: list[tuple[int, ...]]
-) -> InProcess:
-    """The part in the process. Modules that put probes into processes take half a second to import, and programs
-    without a process need none."""
-    from gilk.engines.dtrace.in_process import InProcess
-
-    return InProcess(process, join, size, made, enabled, groups)
 
 
 def sizes(program: tree.Program, options: Options, processors: int, unwind: int = 0, scratches: int = 256) -> Sizes:

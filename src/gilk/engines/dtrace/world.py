@@ -32,10 +32,15 @@ class SymbolContext:
     """gilk.lang.d.meaning.world.World for a process or for none. Answers are kept."""
 
     process: Target | None
+    number: int = 0  # by which programs name the process, where that is not its own (renamed.py)
     in_kernel = False
     _types: dict[str, DebugTypes | None] = field(default_factory=dict)
     _asked: dict[tuple[str, str, str], Type | None] = field(default_factory=dict)
     _completed: dict[str, Record] = field(default_factory=dict)
+
+    @property
+    def _goes_by(self) -> int:
+        return self.number or (self.process.pid if self.process is not None else 0)
 
     # Images.
 
@@ -45,7 +50,7 @@ class SymbolContext:
             return
         first, _, rest = module.partition("`")
         if first.isdecimal():
-            if int(first) != self.process.pid:
+            if int(first) != self._goes_by:
                 return
             module = rest
         for loaded in self.process.loaded():
@@ -165,8 +170,7 @@ class SymbolContext:
 
     def arguments(self, probe: str) -> tuple[tuple[Type, int | None], ...] | None:
         description = described(probe)
-        pid = self.process.pid if self.process is not None else 0
-        if description.provider != f"pid{pid}" or is_glob(description.module + description.function):
+        if description.provider != f"pid{self._goes_by}" or is_glob(description.module + description.function):
             return None
         if description.name not in ("entry", "return") or not description.function:
             return None
@@ -183,7 +187,7 @@ class SymbolContext:
         description = described(probe)
         if self.process is None or not (description.provider or description.function):
             return ""
-        if not fnmatch.fnmatchcase(f"pid{self.process.pid}", description.provider or "*"):
+        if not fnmatch.fnmatchcase(f"pid{self._goes_by}", description.provider or "*"):
             return ""
         named = "" if is_glob(description.function) else description.function
         found = (self._foreign(loaded, named) for loaded in self._process_images(description.module))

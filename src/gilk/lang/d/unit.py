@@ -16,7 +16,7 @@ from gilk.lang.variables import BUILT_INS
 from gilk.lang.walk import walk
 from gilk.values import dataclass
 
-#: At the start of the globals lies the environment (native/runtime/d/program.h).
+#: At the start of the globals lies the environment (native/runtime/d/environment.h).
 GLOBALS_START = 512
 ProbeName = tuple[str, str, str, str]
 _HEADERS = "".join(f'#include "runtime/d/{each.header}"\n' for each in BUILT_INS.values() if each.header)

@@ -38,7 +38,7 @@ class Connection:
         self.end, self.state, self.known = end, ClientState(identity), known
         self.takes_part = known  # it has, or is about to have, something in the session
         self.due = time.monotonic() + _SHYNESS
-        self.inbox = Inbox(end, MOST if known else MOST_FROM_STRANGERS, takes_fds=not known)
+        self.inbox = Inbox(end, MOST if known else MOST_FROM_STRANGERS, takes_fds=True)
         self._unsent = b""
         self._fd = -1
 
@@ -178,9 +178,9 @@ class Broker:
         match words.get("do"):
             case "hello" if not connection.known:
                 self._meet(connection, message)
-            case "memory" if connection.known:
+            case "memory" | "common" if connection.known:
                 connection.takes_part = True
-                connection.answer(*state.have_memory(self._opened(), words))
+                connection.answer(*state.have(self._opened(), words, message.fd))
             case "insert" if connection.known:
                 connection.answer(state.insert(self._opened(), words, message.content))
             case "region" if connection.known:

@@ -102,6 +102,12 @@ class RemoteTracer(KeeperClient):
         self._memory = int(answer.words["address"]), held.st_dev, held.st_ino
         return answer.fd, int(answer.words["offset"])
 
+    def share_common(self, memory: int, size: int) -> int:
+        """Have memory of ours in the process, too, by its descriptor; how far it lies from the session's control
+        page."""
+        self.takes_part = True
+        return int(self.say({"do": "common", "size": size}, fd=memory).words["offset"])
+
     @property
     def there(self) -> bool:
         return self._line is not None and self._line.is_open()
@@ -112,12 +118,12 @@ class RemoteTracer(KeeperClient):
             return TargetError("no-such-process", f"process {self._pid} has ended")
         return TargetError("keeper-gone", why)
 
-    def say(self, words: dict[str, Any], content: bytes = b"") -> Message:
+    def say(self, words: dict[str, Any], content: bytes = b"", fd: int = -1) -> Message:
         """The answer. Raises TargetError `keeper-gone`, `no-such-process`, and what the broker raises."""
         if self._line is None:
             raise self._gone(f"the session of process {self._pid} is closed")
         try:
-            answer = self._line.ask(words, content)
+            answer = self._line.ask(words, content, fd)
         except (Closed, TimeoutError):
             self._close()
             raise self._gone("the process that has the session has gone, or does not answer") from None
@@ -169,6 +175,11 @@ class BrokerClient:
         finally:
             os.close(fd)
         self._compiled: dict[CFunction, CompiledObject] = {}
+
+    def map_common(self, memory: int, size: int) -> int:
+        """Have sealed memory (targets/shared_memory.py) in the process, too, by its descriptor, until we leave; how far
+        it lies from the session's control page. Raises TargetError `cannot-share`."""
+        return self._tracer.share_common(memory, size)
 
     def open_region(self, geometry: Geometry, follows: bool = False) -> int:
         """Have the memory be laid out so, with room for one block more; the number of the part that it is then.

@@ -15,6 +15,7 @@ from gilk.session.broker.session import Carried, ClientRegion, SharedSession
 from gilk.session.request import Builtin
 from gilk.targets.base import Target
 from gilk.targets.semaphores import Raised
+from gilk.targets.shared_memory import is_sealed
 from gilk.toolchain.instrument import CompiledObject
 from gilk.trace.layout import IID_BITS, Geometry
 
@@ -29,6 +30,7 @@ class ClientState:
     def __init__(self, identity: int) -> None:
         self._identity = identity
         self._memory: tuple[int, int] | None = None  # address, size
+        self._common: tuple[int, int] | None = None  # the same, of memory that the client has from elsewhere
         self._region: ClientRegion | None = None
         self._geometry: Geometry | None = None  # of the region
         self._carried: list[Carried] = []
@@ -38,18 +40,35 @@ class ClientState:
         self._listening: list[Raised] = []
         self._following: Following | None = None
 
-    def have_memory(self, session: SharedSession, words: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    def have(self, session: SharedSession, words: dict[str, Any], fd: int) -> tuple[dict[str, Any], int]:
+        """Give the client memory, or map what it has brought; the answer, and a file. Raises ProtocolError,
+        TargetError."""
+        if words["do"] == "common":
+            return self._have_common(session, words, fd), -1
+        return self._have_memory(session, words)
+
+    def _have_memory(self, session: SharedSession, words: dict[str, Any]) -> tuple[dict[str, Any], int]:
         """Give the client memory; returns its offset from the beginning of the shared data, and its file.
 
         Unused memory may be exchanged for less. Raises ProtocolError, TargetError.
         """
         size = number(words.get("size"), 1, MOST_MEMORY)
-        if self._inserted or self._region:
+        if self._inserted or self._region or self._common:
             raise ProtocolError("one has memory before anything else")
         self._give_memory_back(session.process)
         fd, address = session.process.keeper.share_memory(size)
         self._memory = address, size
         return {"offset": address - session.data_address, "address": address}, fd
+
+    def _have_common(self, session: SharedSession, words: dict[str, Any], fd: int) -> dict[str, Any]:
+        """Map memory that the client has brought; its offset from the beginning of the shared data. Nobody can take a
+        page of it away under the process's feet: that is proven first. Raises ProtocolError, TargetError."""
+        size = number(words.get("size"), 1, MOST_MEMORY)
+        if self._inserted or self._common or fd < 0 or not is_sealed(fd, size):
+            raise ProtocolError("common memory is sealed memory of that size, and one has it before anything else")
+        address = session.process.keeper.map_common(fd, size)
+        self._common = address, size
+        return {"offset": address - session.data_address}
 
     def have_region(self, session: SharedSession, words: dict[str, Any]) -> dict[str, Any]:
         """The number of the part that the memory is from now on. Raises ProtocolError, TargetError."""
@@ -158,7 +177,7 @@ class ClientState:
                 process.keeper.lower_semaphores(raised)
 
     def _give_memory_back(self, process: Target) -> None:
-        if self._memory is not None:
-            memory, self._memory = self._memory, None
+        for memory in filter(None, (self._memory, self._common)):
             with contextlib.suppress(GilkError):  # the process may have ended
                 process.keeper.unshare_memory(*memory)
+        self._memory = self._common = None

@@ -8,6 +8,7 @@ answered; nothing comes unasked. An answer that has ``error`` is a GilkError, of
 |---|---|---|
 | hello | version; descriptor: /proc/PID/mem, opened | {} to who may trace the process; others are let go |
 | memory | size | offset (from the session's control page), address; descriptor: of that memory |
+| common | size; descriptor: of sealed memory | offset: where that is mapped now, as others have it |
 | region | blocks, stride, counters, rings, follows | number: of the part that the memory is; laid out by gilk_abi.h |
 | insert | images, objects, wanted, dormant; bytes: objects | refused: [place, why]; tactics: [place, name]; seconds |
 | remove | numbers | {}: these instruments, which have a region, are out |

@@ -21,7 +21,7 @@ from gilk.values import dataclass
 
 _SIZE = struct.Struct("<I")  # bytes of JSON
 _CHUNK = 1 << 16
-_ONE_FD = socket.CMSG_SPACE(array.array("i").itemsize)
+_ONE_FD = socket.CMSG_LEN(array.array("i").itemsize)  # the kernel closes what there is no room for
 MOST = 128 << 20  # bytes of a message
 MOST_FROM_STRANGERS = 4096
 
@@ -90,8 +90,8 @@ class Inbox:
         return Message(words, content, fd)
 
     def trust(self) -> None:
-        """From now on messages may be as long as they need to be, and bring no descriptors."""
-        self._frames.most, self.takes_fds = MOST, False
+        """From now on messages may be as long as they need to be."""
+        self._frames.most = MOST
 
     def close(self) -> None:
         if self._fd >= 0:

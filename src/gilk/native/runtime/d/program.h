@@ -3,8 +3,7 @@
  * Generated clauses need this besides the runtime: the variables that D has by
  * itself, and data put where records and keys want them.
  *
- * Ownership: the environment is the consumer's; it lies at the start of the
- * globals, and is written before the first clause runs.
+ * Ownership: buffers are the caller's.
  */
 #ifndef GILK_D_PROGRAM_H
 #define GILK_D_PROGRAM_H
@@ -41,31 +40,6 @@ static inline void gd_put_text(char *to, const char *from, gd_u64 size)
 	gd_put_string(to, from, size);
 	if (!from)
 		to[0] = GD_NULL_MARK;
-}
-
-#define GD_ANCESTORS 16
-
-struct gd_environment {
-	gd_u64 tsc;  /* at that time, in ns since the machine started, */
-	gd_u64 ns;
-	gd_u64 wall; /* and since 1970 */
-	gd_u32 mult; /* ns of a tick, times 2 to the power of shift */
-	gd_u32 shift;
-	gd_u32 ppid;
-	gd_u32 uid;
-	gd_u32 gid;
-	gd_u32 euid;
-	gd_u32 egid;
-	gd_u32 reserved;
-	char execname[64];
-	char root[256];
-	/* Of the process, and of the client: itself, its parent and so on, until 0; of many, the nearest and the last. */
-	gd_u32 ancestors[2][GD_ANCESTORS];
-};
-
-static inline const struct gd_environment *gd_environment(struct gd_context *c)
-{
-	return (const struct gd_environment *)(c->memory + c->layout->globals);
 }
 
 static inline gd_u64 gd_since(struct gd_context *c, gd_u64 tsc)
@@ -249,7 +223,7 @@ static inline gd_s32 gd_is_set(const char *text)
 static inline void gd_put_symbol(struct gd_context *c, gd_u64 *to, gd_u64 words, gd_u64 address)
 {
 	if (words > 1)
-		*to++ = c->event->pid;
+		*to++ = gd_whose(c);
 	*to = address;
 }
 

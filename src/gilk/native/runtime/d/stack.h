@@ -17,6 +17,7 @@
 #ifndef GILK_D_STACK_H
 #define GILK_D_STACK_H
 
+#include "environment.h"
 #include "peek.h"
 #include "scratch.h"
 #include "unwind.h"
@@ -255,7 +256,7 @@ static __attribute__((__noinline__, __unused__)) gd_u64 gd_walk_stack(struct gd_
 /* Returns how many bytes of the `words` are used. */
 static inline gd_u32 gd_take_ustack(struct gd_context *ctx, gd_u64 *to, gd_u64 words)
 {
-	to[0] = ctx->event->pid;
+	to[0] = gd_whose(ctx);
 	return (gd_u32)(gd_walk_stack(ctx, to + 1, words - 1) + 1) * 8;
 }
 

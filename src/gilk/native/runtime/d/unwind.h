@@ -2,7 +2,8 @@
 /*
  * Unwind tables: the rule for an address. The protocol is in gilk_unwind.h.
  *
- * Ownership: nothing is held; the tables are the client's, and whatever they say is bounded here.
+ * Ownership: nothing is held; the tables are the client's, and whatever they say is bounded here. They lie in the
+ * program's memory, or where several processes have that, in memory of the one process (D_UNWIND, bytes from there).
  */
 #ifndef GILK_D_UNWIND_H
 #define GILK_D_UNWIND_H
@@ -27,15 +28,23 @@ static inline const void *gd_part(const struct gd_tables *t, gd_u64 offset, gd_u
 
 static inline struct gu_head *gd_unwind_head(struct gd_context *ctx)
 {
+#ifdef D_UNWIND
+	return (struct gu_head *)(ctx->memory + D_UNWIND);
+#else
 	return (struct gu_head *)(ctx->memory + ctx->layout->unwind);
+#endif
 }
 
 static inline void gd_open_tables(struct gd_context *ctx, struct gd_tables *t)
 {
 	gd_u64 offset;
 
-	t->at = ctx->memory + ctx->layout->unwind;
+	t->at = (gd_u8 *)gd_unwind_head(ctx);
+#ifdef D_UNWIND
+	t->size = D_UNWIND_SIZE;
+#else
 	t->size = ctx->layout->unwind_size;
+#endif
 	t->map = 0;
 	t->count = 0;
 	t->here.start = t->here.end = 0;

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A D program in a tree of processes: its clauses run in each of them, over memory that all of them have."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+from collections.abc import Iterator
+
+from gilk.engines.dtrace.enabling import Enabled
+from gilk.engines.dtrace.in_process import InProcess, InsideLayout, Joining
+from gilk.engines.dtrace.unwinding import Unwinding
+from gilk.errors import TargetError
+from gilk.lang.d.probes import DProbe
+from gilk.lang.d.unit import GLOBALS_START, TranslationUnit
+from gilk.lang.to_c.sites import NOTES
+from gilk.session.broker.messages import MOST_MEMORY, THREADS
+from gilk.targets.base import Target
+from gilk.targets.shared_memory import sealed
+from gilk.trace.d.layout import pages
+from gilk.values import dataclass
+
+_TABLES_AT = pages(GLOBALS_START + THREADS * NOTES)
+_UNKNOWN = (1 << 32) - 1  # a block that no thread has: it is not known who is inside
+
+
+@dataclass(frozen=True, slots=True)
+class SealedMemory:
+    """Memory of ours that all processes have: ``size`` bytes, which nobody can make fewer."""
+
+    descriptor: int
+    size: int
+
+
+class TreePart(InProcess):
+    """The program in one of the processes. Its environment, and tables for stacks, are in memory of it alone."""
+
+    def __init__(
+        self, process: Target, join: Joining, common: SealedMemory, made: TranslationUnit, enabled: Enabled,
+        environment: bytes, unwinding: Unwinding | None,
+    ) -> None:  # fmt: skip
+        """``environment``: what clauses know of the process. ``unwinding``: if they look at stacks. Raises
+        TargetError."""
+        self._tables = pages(unwinding.room) if unwinding is not None else 0
+        self.unwinding = unwinding
+        super().__init__(process, join, common.size, made, enabled, enabled.groups())
+        self.process, self.environment = process, environment.ljust(GLOBALS_START, b"\0")
+        try:
+            self._at = self._client.map_common(common.descriptor, common.size)
+        except BaseException:
+            self.close()
+            raise
+        own = memoryview(self._client.memory)
+        own[:GLOBALS_START] = self.environment
+        if unwinding is not None:
+            unwinding.place(own[_TABLES_AT : _TABLES_AT + self._tables])
+
+    @property
+    def _room(self) -> int:
+        return _TABLES_AT + self._tables
+
+    @property
+    def _layout(self) -> InsideLayout:
+        own = self._client.offset
+        return InsideLayout(self._at, own + GLOBALS_START, own, own + _TABLES_AT, self._tables)
+
+
+class InTree:
+    """``memory``: the D program's, of ``size`` bytes, mapped here and in every process."""
+
+    def __init__(self, size: int) -> None:
+        """Raises OSError when it is more than there can be."""
+        if size > MOST_MEMORY:
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+        self.common = SealedMemory(sealed(f"gilk-memory-d-{os.getpid()}", size), size)
+        self.memory = memoryview(mmap.mmap(self.common.descriptor, size))
+        self._parts: dict[int, TreePart] = {}  # by the program's number in the tree
+        self.notes: list[str] = []
+
+    @property
+    def parts(self) -> dict[int, TreePart]:
+        """The program in those processes that it is in now, by number."""
+        return dict(self._parts)
+
+    def add(self, number: int, part: TreePart) -> None:
+        self._parts[number] = part
+
+    def insert(self, marked: bool) -> list[tuple[DProbe, str]]:
+        """Put in all probes of the parts that there are."""
+        return [refused for part in self._parts.values() for refused in part.insert(marked)]
+
+    def inside(self) -> set[int]:
+        """Threads that run clauses just now, in any of the processes. One that has gone has none."""
+        return {number << 32 | block for number, part in self._parts.items() for block in _inside(part)}
+
+    def forget(self, number: int) -> None:
+        """Nobody runs this program any more."""
+        part = self._parts.pop(number, None)
+        if part is not None:
+            part.close()
+
+    def close(self) -> bool | None:
+        """Take all out of all processes; whether they are what they were, None where that is not known."""
+        found = set(self._closed())
+        if self.common.descriptor >= 0:
+            os.close(self.common.descriptor)
+            self.common = SealedMemory(-1, self.common.size)
+        return False if False in found else None if None in found else True
+
+    def _closed(self) -> Iterator[bool | None]:
+        while self._parts:
+            _, part = self._parts.popitem()
+            restored = part.close()
+            self.notes += part.notes
+            yield restored
+
+
+def _inside(part: TreePart) -> set[int]:
+    try:
+        return part.inside()
+    except TargetError as error:
+        return set() if error.slug == "no-such-process" else {_UNKNOWN}

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A session of a D program over a tree: programs that its processes execute come to have the probes, each before its
+first instruction, and go when nobody runs them any more."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from copy import deepcopy
+from dataclasses import field
+from functools import partial
+
+from gilk.engines.dtrace.compiled import DoesNotCompile, compile_programs
+from gilk.engines.dtrace.consumer import Consumer, joined
+from gilk.engines.dtrace.enabling import Enabled, enable
+from gilk.engines.dtrace.renamed import Renamed
+from gilk.engines.dtrace.tree_engine import TreeEngine
+from gilk.engines.dtrace.world import SymbolContext
+from gilk.errors import GilkError, UsageError
+from gilk.lang.d.options import Options
+from gilk.lang.d.probes import Description
+from gilk.targets import startup, wire
+from gilk.targets.maps import program_of
+from gilk.targets.process import Process
+from gilk.targets.tree import Executed, ProgramEnded, TreeEnded
+from gilk.targets.tree_client import TreeClient
+from gilk.values import dataclass
+
+#: The errors of a process that has ended: it has done nothing that could have been seen.
+_GONE = frozenset({"no-such-process", "cannot-launch", "keeper-gone"})
+_NAMED, _REASONS = 5, 10
+
+
+@dataclass
+class TreeReport:
+    """The fate of the programs: how many there were, how many of them have probes, and why others have not."""
+
+    programs: int = 1
+    probed: int = 0
+    refused: dict[str, list[str]] = field(default_factory=dict)  # programs, by the reason
+
+    def remarks(self) -> list[str]:
+        what = "program" if self.programs == 1 else "programs"
+        said = [f"followed {self.programs} {what}, {self.probed} with probes"]
+        reasons = list(self.refused.items())
+        for why, names in reasons[:_REASONS]:
+            distinct = list(dict.fromkeys(names))
+            more = f" and {len(distinct) - _NAMED} more" if len(distinct) > _NAMED else ""
+            said.append(f"not everything is seen in {', '.join(distinct[:_NAMED])}{more}: {why}")
+        if rest := reasons[_REASONS:]:
+            said.append(f"not everything is seen in {sum(len(names) for _, names in rest)} more, for other reasons")
+        return said
+
+
+@dataclass
+class TreeConsumer(Consumer):
+    """``process`` is the first of the tree."""
+
+    tracing: TreeEngine = field(init=False)
+    _tree: TreeClient | None = None
+    _as_asked: Options = field(init=False)  # before pragmas, and before setopt()
+    _told: TreeReport = field(default_factory=TreeReport)
+    _processes: dict[int, Process] = field(default_factory=dict)  # by the number of the program
+    _unmatched: set[Description] = field(default_factory=set)  # descriptions that no program had anything of yet
+
+    @property
+    def _first(self) -> Process:
+        assert self.process is not None
+        return self.process
+
+    def compile(self, listing: bool = False) -> None:
+        self._as_asked = deepcopy(self.options)
+        super().compile(listing)
+
+    def _enable(self, zero: bool) -> Enabled:
+        first = self._first.pid
+        enabled = enable(self.compiled.program, self.process, zero, renamed=Renamed(first, first))
+        self._unmatched = set(enabled.unmatched)
+        self._told.probed += bool(enabled.in_process)
+        return enabled
+
+    def _watch(self, process: Process) -> None:
+        """Programs that are executed are news."""
+
+    def _engine(self) -> TreeEngine:
+        """They are followed before anything is put in."""
+        first = self._first
+        self._tree = self._tree or TreeClient(first)
+        engine = TreeEngine(self.compiled.program, self.enabled, self.options, (first, partial(joined, first)))
+        engine.note(0, first)
+        return engine
+
+    # Programs that begin and end.
+
+    def _rest(self, seconds: float) -> None:
+        """Until there is news, too: a program waits meanwhile."""
+        assert self._tree is not None
+        if self._tree.fileno() < 0:
+            time.sleep(seconds)
+        elif wire.readable(self._tree.fileno(), seconds):
+            self._hear(self._tree)
+
+    def _hear(self, following: TreeClient) -> None:
+        for news in following.look():
+            match news:
+                case Executed():
+                    self._begun(following, news)
+                case ProgramEnded():
+                    self._over_with(news.program)
+                case TreeEnded():
+                    following.close()
+        if following.lost:
+            self._refuse(program_of(self._first.pid), "the process that held them has gone (keeper-gone)")
+
+    def _begun(self, following: TreeClient, news: Executed) -> None:
+        self._told.programs += 1
+        path, process = program_of(news.pid), None
+        try:
+            process = following.claim(news)
+            startup.link(process)
+            if self._make_ready(news.program, process, path):
+                self._processes[news.program] = process
+        except (GilkError, OSError, DoesNotCompile) as error:
+            if getattr(error, "slug", "") not in _GONE:
+                self._refuse(path, str(error))
+        if process is not None:
+            with contextlib.suppress(GilkError):  # it has ended
+                process.release()
+            if news.program not in self._processes:
+                _let_go(process)
+
+    def _make_ready(self, number: int, process: Process, path: str) -> bool:
+        """Put the probes of a program in that waits before its first instruction; whether it has any. Raises GilkError,
+        DoesNotCompile."""
+        if process.own_number != process.pid:
+            raise UsageError("cannot-follow", "it is in a PID namespace of its own, where threads have other numbers")
+        first = self._first.pid
+        world = SymbolContext(process, first)
+        options = deepcopy(self._as_asked)
+        compiled = compile_programs(self.texts, self.macros, options, world, self._libraries(process))
+        named = Renamed(first, process.pid)
+        enabled = enable(compiled.program, process, zero=True, known=self.enabled, renamed=named)
+        self._unmatched.intersection_update(enabled.unmatched)
+        if not enabled.in_process and not self._samples:
+            return False
+        self.tracing.note(number, process)
+        refused = self.tracing.add(number, process, partial(joined, process), compiled.program, enabled)
+        for probe, why in refused:
+            self._refuse(path, f"{probe}: {why}")
+        self._told.probed += bool(enabled.in_process)
+        return True
+
+    @property
+    def _samples(self) -> bool:
+        """Whether probes by the clock fire for what threads do, in any program."""
+        return any(tick.samples for _, tick in self.enabled.ticks)
+
+    def _refuse(self, path: str, why: str) -> None:
+        self._told.refused.setdefault(why, []).append(path.rpartition("/")[2])
+
+    def _over_with(self, number: int) -> None:
+        """There will be many of them, which are not to have memory to the end."""
+        process = self._processes.pop(number, None)
+        if process is not None:
+            with contextlib.suppress(GilkError):  # it has ended
+                self.tracing.forget(number)
+            _let_go(process)
+
+    def _goes_on(self) -> bool:
+        """Until the last of them has ended."""
+        return self._tree is not None and self._tree.fileno() >= 0
+
+    # The end.
+
+    def _stop_following(self) -> None:
+        if self._tree is not None:
+            self._tree.close()
+
+    def _take_out(self) -> bool | None:
+        self._stop_following()
+        return super()._take_out()
+
+    def leave(self) -> None:
+        self._stop_following()
+        while self._processes:
+            _let_go(self._processes.popitem()[1])
+
+    def _remarks(self) -> list[str]:
+        lacking = (f"no program that was followed has a probe {one}" for one in self._lacking)
+        return [*super()._remarks(), *self._told.remarks(), *lacking]
+
+    @property
+    def _lacking(self) -> list[Description]:
+        """Descriptions of nothing that there was."""
+        return [] if self.options.flag("zdefs") else sorted(self._unmatched, key=str)
+
+    @property
+    def exit_status(self) -> int:
+        return super().exit_status or int(bool(self._lacking))
+
+
+def _let_go(process: Process) -> None:
+    with contextlib.suppress(GilkError):
+        process.close()
+    process.meeting.close()

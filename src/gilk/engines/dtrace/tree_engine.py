@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A D program at work in a process and in all that it begins: there is one BEGIN, one END, and one of each variable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from gilk.engines.dtrace import sampling
+from gilk.engines.dtrace.enabling import Enabled
+from gilk.engines.dtrace.environment import environment
+from gilk.engines.dtrace.in_process import Joining
+from gilk.engines.dtrace.in_tree import InTree, SealedMemory, TreePart
+from gilk.engines.dtrace.symbols import SymbolNames
+from gilk.engines.dtrace.tracing import Engine
+from gilk.engines.dtrace.unwinding import Unwinding
+from gilk.errors import GilkError, UsageError
+from gilk.lang.d import tree
+from gilk.lang.d.options import Options
+from gilk.lang.d.probes import DProbe
+from gilk.lang.d.unit import GLOBALS_START, TranslationUnit
+from gilk.lang.runtime import Does
+from gilk.lang.to_c.functions import RecordPart
+from gilk.lang.types import size_of
+from gilk.values import dataclass
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gilk.image.model import Image
+    from gilk.targets.base import Loaded, Target
+    from gilk.targets.files import Files
+    from gilk.targets.process import Process
+
+_PROGRAM = 32  # the upper half of a word is the number of the program (native/runtime/d/environment.h)
+_HINT = "trace its programs one by one, without --follow"
+
+
+class TreeEngine(Engine):
+    """``process``: the first of them, and how to have a part in its session; `add` is for those that come later."""
+
+    _inside: InTree
+
+    def __init__(
+        self, program: tree.Program, enabled: Enabled, options: Options, process: tuple[Target, Joining]
+    ) -> None:
+        """Raises UsageError `cannot-follow`, TargetError."""
+        self.processes = self._names = TreeNames()
+        super().__init__(program, enabled, options, process)
+        self._shape = _shape(program, tuple(self._parts.values()))
+
+    def _look_at(self, process: Target) -> None:
+        """Each part has the tables of its own process."""
+
+    def _enter(self, process: Target, join: Joining, size: int, made: TranslationUnit) -> InTree:
+        self._check_samples(made)
+        inside = InTree(size)
+        try:
+            inside.add(0, self._part(0, process, join, inside.common, made, self.enabled))
+        except BaseException:
+            inside.close()
+            raise
+        return inside
+
+    def _check_samples(self, made: TranslationUnit) -> None:
+        """Samples are looked at here, where there are the tables of no process."""
+        for probe, tick in self.enabled.ticks:
+            if tick.samples and any(made.needs[n].does & Does.WALKS for n in self.enabled.clauses[probe.number]):
+                raise UsageError("cannot-follow", f"with --follow, stacks cannot be had at {probe.name}", _HINT)
+
+    def _part(
+        self, number: int, process: Target, join: Joining, common: SealedMemory, made: TranslationUnit,
+        enabled: Enabled,
+    ) -> TreePart:  # fmt: skip
+        unwinding = Unwinding(process) if self.program.stacks else None
+        return TreePart(process, join, common, made, enabled, environment(self._clock, process, number), unwinding)
+
+    def follow(self) -> bool:
+        """Keep up with what the processes map, for the sake of stacks."""
+        for number, part in self._inside.parts.items():
+            if part.unwinding is not None and part.unwinding.follow():
+                self._names.look(number)
+        return False
+
+    def note(self, number: int, process: Process) -> None:
+        """Addresses of this program have names from now on."""
+        self._names.note(number, process)
+
+    def add(
+        self, number: int, process: Process, join: Joining, program: tree.Program, enabled: Enabled
+    ) -> list[tuple[DProbe, str]]:
+        """Put the probes of one more program in; those that are refused. ``program``: as it is compiled for that.
+
+        Raises UsageError `cannot-follow`, TargetError.
+        """
+        made = self._unit(program, enabled)
+        if _shape(program, made.parts) != self._shape:
+            what = "types that the D program uses are others here than in the first program"
+            raise UsageError("cannot-follow", what, _HINT)
+        part = self._part(number, process, join, self._inside.common, made, enabled)
+        self._inside.add(number, part)
+        try:
+            return part.insert(self._is_keyed)
+        except BaseException:
+            self._inside.forget(number)
+            raise
+
+    def forget(self, number: int) -> None:
+        """Nobody runs this program any more."""
+        self._names.settle(number)
+        self._inside.forget(number)
+
+    def _sample(self, probe: DProbe) -> None:
+        """For each thread that runs, of all processes."""
+        assert self._native is not None
+        group = self._groups.index(tuple(self.enabled.clauses[probe.number]))
+        here = bytes(self.memory.globals()[:GLOBALS_START])
+        for part in self._inside.parts.values():
+            self.memory.globals()[:GLOBALS_START] = part.environment  # only what runs here looks there
+            with suppress(GilkError):  # it may have ended
+                for event in sampling.events(part.process, probe, stacks=False):
+                    event.time = self._now()
+                    self._native.fire(group, self._address, event, looks=True)
+        self.memory.globals()[:GLOBALS_START] = here
+
+
+class TreeNames:
+    """Names for addresses, by the program that they are of."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, SymbolNames] = {}
+        self._mapped: dict[int, _Mapped] = {}  # of those that run
+        self._none = SymbolNames(None)
+
+    def note(self, number: int, process: Process) -> None:
+        self._mapped[number] = _Mapped(process.files, process.loaded)
+        self._names[number] = SymbolNames(self._mapped[number])
+
+    def look(self, number: int) -> None:
+        """It has mapped something else."""
+        self._names[number].look()
+
+    def settle(self, number: int) -> None:
+        """It runs no more: what is known of it stays, and it is not asked again."""
+        if (mapped := self._mapped.pop(number, None)) is not None:
+            mapped.ask = tuple
+
+    def of(self, process: int) -> SymbolNames:
+        """The names of one program, by the word that a record or a key tells of it with."""
+        return self._names.get(process >> _PROGRAM, self._none)
+
+
+@dataclass(slots=True)
+class _Mapped:
+    """The images of a program. ``ask``: what it has mapped now."""
+
+    files: Files
+    ask: Callable[[], tuple[Loaded, ...]]
+
+    def loaded(self) -> tuple[Loaded, ...]:
+        return self.ask()
+
+    def image(self, path: Path) -> Image:
+        return self.files.image(path)
+
+
+def _shape(program: tree.Program, parts: tuple[RecordPart, ...]) -> object:
+    """The places of everything in the memory, and in records: the same in all programs, or their clauses would take one
+    thing for another."""
+    variables = [
+        (one.name, one.scope, one.offset, one.number, size_of(one.type, program.strsize),
+         [size_of(key, program.strsize) for key in one.keys or ()])
+        for one in program.variables
+    ]  # fmt: skip
+    sizes = program.globals_size, program.this_size, program.strsize
+    return variables, sizes, program.aggregations, parts

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The process that a clause runs in, as the consumer has found it.
+ *
+ * Ownership: the environment is the consumer's; it lies at the start of the
+ * globals, or where several processes have one memory (D_ENVIRONMENT, bytes
+ * from there) in memory of the one process, and is written before the first
+ * clause runs there.
+ */
+#ifndef GILK_D_ENVIRONMENT_H
+#define GILK_D_ENVIRONMENT_H
+
+#include "context.h"
+
+#define GD_ANCESTORS 16
+
+struct gd_environment {
+	gd_u64 tsc;  /* at that time, in ns since the machine started, */
+	gd_u64 ns;
+	gd_u64 wall; /* and since 1970 */
+	gd_u32 mult; /* ns of a tick, times 2 to the power of shift */
+	gd_u32 shift;
+	gd_u32 ppid;
+	gd_u32 uid;
+	gd_u32 gid;
+	gd_u32 euid;
+	gd_u32 egid;
+	gd_u32 program; /* its number, where there are several */
+	char execname[64];
+	char root[256];
+	/* Of the process, and of the client: itself, its parent and so on, until 0; of many, the nearest and the last. */
+	gd_u32 ancestors[2][GD_ANCESTORS];
+};
+
+static inline const struct gd_environment *gd_environment(struct gd_context *c)
+{
+#ifdef D_ENVIRONMENT
+	return (const struct gd_environment *)(c->memory + D_ENVIRONMENT);
+#else
+	return (const struct gd_environment *)(c->memory + c->layout->globals);
+#endif
+}
+
+/* What the consumer finds names by: the process, in the upper half the program that it runs. */
+static inline gd_u64 gd_whose(struct gd_context *c)
+{
+#ifdef D_ENVIRONMENT
+	return (gd_u64)gd_environment(c)->program << 32 | c->event->pid;
+#else
+	return c->event->pid;
+#endif
+}
+
+#endif
