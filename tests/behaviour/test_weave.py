@@ -262,7 +262,7 @@ def test_a_program_that_is_launched_keeps_its_status_and_output(tmp_path: Path) 
 
 
 REFUSED = [
-    ("K: call(long vfs_read(void *f)) then { report(\"x\"); };", "cannot-weave", "in the kernel"),
+    ("K: call(long vfs_read(void *f)) then { report(\"x\"); };", "no-target", "in the kernel"),
     ("writeGlobal(int counter) then { report(\"x\"); };", "no-such-variable", "counter"),
     ("controlflow(call(int twice(long a)), writeGlobal(int b));", "no-such-variable", "b"),
     ("seq(call(long twice(long a)) && bind(void *b, (void *)a); write(b, 8) then { report(\"x\"); });", "strange-access",

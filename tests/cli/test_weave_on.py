@@ -12,6 +12,7 @@ import pytest
 
 pytestmark = pytest.mark.xdist_group("lab")
 GETSID = "K: call(long __x64_sys_getsid(const struct pt_regs *regs))"
+BOTH = f"group A; seq(A: call(void f(long a)); {GETSID} && if (a));"
 LIMIT = 280.0  # seconds
 #: The calls, then a wait for as long as gilk takes.
 SCRIPT = """
@@ -58,6 +59,9 @@ def test_ctrl_c_ends_it_in_good_order(gilk_on_path: dict[str, str], tmp_path: Pa
         (f"{GETSID} then {{ schedule(); }};", ["--on", "lab"], "cannot-weave"),
         (f"{GETSID} then inplace {{ return 0; }};", ["--on", "lab"], "cannot-weave"),
         ("K: readGlobal(int jiffies);", ["--on", "lab"], "cannot-weave"),
+        (BOTH, ["--on", "lab", "-o", "told", "-c", "true"], "usage"),
+        (BOTH, ["--on", "ssh:nowhere", "-c", "true"], "remote-kernel-only"),
+        (BOTH, ["--on", "lab"], "remote-kernel-only"),
     ],
 )
 def test_what_cannot_be(gilk_on_path: dict[str, str], tmp_path: Path, text: str, words: list[str], slug: str) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,6 +27,7 @@ from gilk.errors import UsageError
 from gilk.outputs import fresh, replaceable
 
 if TYPE_CHECKING:
+    from gilk.api.kernels import Kernel
     from gilk.api.processes import Target
     from gilk.engines.aspect.asking import WeavingAnswers
     from gilk.engines.aspect.control import ControlServer
@@ -59,10 +61,11 @@ def read_aspects(path: str | Path, defines: Sequence[str] = ()) -> CheckedFile:
 
 def weave(
     path: str | Path, *targets: Target, groups: Mapping[int, Sequence[str]] | None = None,
-    defines: Sequence[str] = (),
+    defines: Sequence[str] = (), kernel: Kernel | None = None,
 ) -> Weaving:  # fmt: skip
     """A file of aspects in processes, at work until the context that this is ends. ``groups``: by pid, those that the
     process is a member of; one of which none are said is a member of all. ``defines``: as read_aspects() has them.
+    ``kernel``: for elements that are placed there.
 
     Raises UsageError, CompileError, TargetError; then nothing has changed.
     """
@@ -71,7 +74,8 @@ def weave(
     file = read_aspects(path, defines)
     every = tuple(group.name for group in file.groups)
     members = {one.pid: (groups or {}).get(one.pid, every) for one in targets}
-    woven = Weaving(file, members, [one.process for one in targets])
+    of_kernel = kernel.target if kernel is not None else None
+    woven = Weaving(file, members, [one.process for one in targets], kernel=of_kernel)
     woven.weave()
     return woven
 
@@ -104,7 +108,7 @@ def held(
     every = tuple(group.name for group in file.groups)
     members = Members(chosen, every)
     groups = members.first(all_processes())
-    with _kernel_for(file, bool(chosen), machine) as (kernel, elsewhere):
+    with _kernel_for(file, bool(chosen or (command and not machine)), machine) as (kernel, elsewhere):
         processes = hold(list(groups), command if elsewhere is None else ())
         try:
             of = {one.pid: groups.get(one.pid, every) for one in processes}
@@ -113,6 +117,24 @@ def held(
             for one in processes:
                 one.kill_unstarted()
                 one.keeper.leave()
+
+
+def is_of_both(file: CheckedFile) -> bool:
+    """Whether it has elements in processes and in the kernel."""
+    return len({one.kernel for aspect in file.aspects for one in (*aspect.elements, *aspect.until)}) > 1
+
+
+def weave_in_lab(words: Sequence[str]) -> int:
+    """`gilk weave` with those words, in a fresh virtual machine, as processes are woven where gilk runs; its exit
+    status. Raises TargetError, MachineGone."""
+    from gilk.runs.elsewhere import reach
+
+    elsewhere = reach("lab")
+    try:
+        elsewhere.start([sys.executable, "-m", "gilk", "weave", *words])
+        return elsewhere.ended()
+    finally:
+        elsewhere.close()
 
 
 @contextmanager
@@ -125,7 +147,7 @@ def _kernel_for(
     if machine and (processes or not all(one.kernel for one in elements)):
         raise UsageError(
             "remote-kernel-only", f"on {machine}, elements are placed in the kernel: K: call(...)",
-            "processes are woven where gilk runs",
+            "processes are woven where gilk runs: --on lab -c COMMAND has it run there",
         )  # fmt: skip
     if not wanted:
         yield None, None
@@ -133,7 +155,7 @@ def _kernel_for(
     from gilk.api.kernels import kernel_at  # here: most weavings are of processes alone
     from gilk.engines.aspect.woven_kernel import confined_file
 
-    confined_file(file)  # what is refused is refused before a machine is booted
+    confined_file(file, processes)  # what is refused is refused before a machine is booted
     target, elsewhere = kernel_at(machine)
     try:
         yield target, elsewhere

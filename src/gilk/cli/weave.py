@@ -44,7 +44,7 @@ time, or the end of the processes takes everything out. docs/aspect/language.md 
 @click.option(
     "--on", "machine", default="", metavar="MACHINE",
     help="Whose kernel the elements placed in K are about, and where COMMAND runs: lab (a fresh virtual machine) or "
-    "ssh:HOST.",
+    "ssh:HOST. A file with elements in processes, too, is woven by gilk in the lab.",
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Say what would be woven, and what stands against it. Touch nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print an object for each report, and one at the end.")
@@ -82,6 +82,8 @@ def weave(
         raise UsageError("usage", "--persist is for processes: the kernel's part goes with gilk", "leave one out")
     seconds = None if lasting is None else lasting / 1e9
     asked = _Asked(file, chosen, at_least, tuple(words), seconds, defines, persist, machine)
+    if machine == "lab" and words and not chosen and aspects.is_of_both(aspects.read_aspects(file, defines)):
+        return _in_lab(asked, {"--dry-run": dry_run, "--json": as_json, "--quiet": quiet}, output)
     if dry_run:
         return _dry(asked, as_json)
     if detach:
@@ -126,6 +128,18 @@ def _weave(asked: _Asked, told: WeavingTold, begun: Callable[[], None]) -> int:
         if elsewhere is not None:
             return elsewhere.status or 0
         return status_of(launched.wait, stop) if launched is not None else 0
+
+
+def _in_lab(asked: _Asked, flags: dict[str, bool], output: Path | None) -> int:
+    """All of gilk runs there: the machine has our files, and no changes of them come back."""
+    from gilk.api import aspects
+
+    if output is not None:
+        raise UsageError("usage", "files that are written in the lab go with it", "use --json, and > FILE")
+    lasting = [] if asked.seconds is None else ["--for", f"{asked.seconds:.9f}s"]
+    defines = [word for one in asked.defines for word in ("-D", one)]
+    chosen = [flag for flag, given in flags.items() if given]
+    return aspects.weave_in_lab([str(asked.file.absolute()), *chosen, *lasting, *defines, "--", *asked.words])
 
 
 def _detached(work: Callable[[Callable[[], None]], int]) -> int:

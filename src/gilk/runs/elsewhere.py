@@ -63,6 +63,12 @@ class Elsewhere:
             raise TargetError("cannot-launch", f"cannot run {command[0]} there: {error.strerror}") from None
         self._command.end_input()
 
+    def ended(self) -> int:
+        """The exit status of the command, as soon as it has ended. Raises MachineGone."""
+        while self.status is None:
+            self.link.channel.until(lambda: self.status is not None, _TELLING)
+        return self.status
+
     @property
     def status(self) -> int | None:
         """The exit status of the command, as a shell gives it, once it has ended."""

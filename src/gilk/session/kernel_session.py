@@ -74,10 +74,15 @@ class KernelSession(ProbingSession):
         changed."""
         return self._insert(wanted, True)
 
-    def load(self, module: ModuleFile) -> SessionModule:
+    def load(self, module: ModuleFile, parameters: Sequence[str] = ()) -> SessionModule:
         """A module with code that instruments call, whose records come with the session's; it is unloaded at its end.
-        Raises TargetError `driver-load-failed`."""
-        return self._workspace.load(module)
+        ``parameters``: NAME=VALUE of its own. Raises TargetError `driver-load-failed`."""
+        return self._workspace.load(module, parameters)
+
+    def share(self, size: int) -> tuple[int, int]:
+        """Memory that processes can have as well: a descriptor of ours, and its address in the kernel, where it stays
+        until the session's last unit is out. Raises TargetError."""
+        return self._driver.share(size)
 
     def taken(self, final: bool = False) -> list[Chunk]:
         """The records since the last call, as they are."""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Memory that several targets and gilk have mapped. The first target makes it; the others are handed its descriptor."""
+"""Memory that several targets and gilk have mapped. The first target makes it, or a kernel's driver has made it; the
+others are handed its descriptor."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import mmap
 import os
 
 from gilk.targets.base import Target
+from gilk.targets.shared_memory import check_sealed
 
 
 class CommonMemory:
@@ -18,6 +20,12 @@ class CommonMemory:
         self._descriptor = -1
         self._view: mmap.mmap | None = None
 
+    def adopt(self, descriptor: int) -> None:
+        """The memory that the driver has made, which all targets are handed. Raises TargetError `not-our-memory`."""
+        self._descriptor = descriptor
+        check_sealed(descriptor, self.size)
+        self._view = mmap.mmap(descriptor, self.size)
+
     def map_into(self, target: Target) -> int:
         """The address there. Raises TargetError `cannot-share` and as Tracer does."""
         if self._descriptor >= 0:
@@ -28,7 +36,7 @@ class CommonMemory:
 
     @property
     def there(self) -> bool:
-        """Whether a target has made it."""
+        """Whether somebody has made it."""
         return self._view is not None
 
     @property

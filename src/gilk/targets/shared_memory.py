@@ -239,6 +239,14 @@ def _seal(pid: int, mine: int, size: int) -> None:
         raise _not_ours(pid)
 
 
+def check_sealed(mine: int, size: int) -> None:
+    """A descriptor is of memory that has room for so many bytes for as long as it exists. Raises TargetError
+    `not-our-memory`."""
+    found = os.fstat(mine)
+    if _mount(mine) != _mount_of_memory() or _seals(mine) != _SEALS or found.st_size < size or found.st_nlink:
+        raise TargetError("not-our-memory", "the driver has made memory that anybody may shrink", "gilk driver load")
+
+
 def _seals(mine: int) -> int:
     """The seals of a descriptor. Raises OSError for a file that cannot have any. Other files in memory
     (shm_overview(7)) have F_SEAL_SEAL."""

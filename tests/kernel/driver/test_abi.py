@@ -44,6 +44,7 @@ def test_sizes(tmp_path: Path) -> None:
         "ilk_apply": HEAD + 8,
         "ilk_undo": HEAD + 8,
         "ilk_symbols": HEAD + 8,
+        "ilk_share": HEAD + abi.SHARE_BODY.size,
     }
     assert compiled(tmp_path, {name: f"sizeof(struct {name})" for name in expected}) == expected
 
@@ -82,7 +83,7 @@ def test_no_verdict_is_missing(tmp_path: Path) -> None:
 
 def test_requests_and_limits(tmp_path: Path) -> None:
     names = ("HELLO", "SYMBOLS", "ARENA", "FILL", "COUNTERS", "READ", "RECORDS", "APPLY", "UNDO", "STATUS", "FILTER")
-    names += ("FLIGHT", "FILTER_ON", "FILTER_ONLY", "FILTER_CLEAR", "TGIDS")
+    names += ("SHARE", "HOLD", "FLIGHT", "FILTER_ON", "FILTER_ONLY", "FILTER_CLEAR", "TGIDS")
     names += ("PROTOCOL", "ALL_CPUS", "CLASSES", "READ_MIN", "WINDOW")
     assert compiled(tmp_path, {name: f"ILK_{name}" for name in names}) == {name: getattr(abi, name) for name in names}
 

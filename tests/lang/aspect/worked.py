@@ -40,7 +40,7 @@ ACCOUNTING = sequence(
     ),
     element(
         calling("vfs_read", "struct file *file", "char *buf", "size_t count", "loff_t *pos"),
-        "return ssize_t n", "S_ISREG(file_inode(file)->i_mode)", "pid() == who",
+        "return ssize_t n", "S_ISREG(file->f_inode->i_mode)", "pid() == who",
         after="{ if (n > 0) add(bytes, client, n); }", places=("K",), star=True,
     ),
     element(exactly("ClientHttpRequest::logRequest()", "void *http"), places=("A",)),

@@ -23,7 +23,7 @@ _IMAGE = "kernel"
 
 def kernel_shadows(target: KernelTarget, file: CheckedFile, aspects: Sequence[NumberedAspect]) -> tuple[Shadow, ...]:
     """Raises UsageError `no-such-function`, `cannot-weave`."""
-    return Shadows(target, file, (KERNEL_GROUP,), CodeRanges()).found(of_kernel(aspects))
+    return Shadows(target, file, (KERNEL_GROUP,), CodeRanges(), kernel=True).found(of_kernel(aspects))
 
 
 def of_kernel(aspects: Sequence[NumberedAspect]) -> tuple[NumberedAspect, ...]:

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from gilk.engines.aspect.state import ASPECTS, ELEMENTS
 from gilk.errors import UsageError
 from gilk.lang.aspect.checked import CheckedAlias, CheckedFile
-from gilk.lang.aspect.code.meeting import NumberedAspect
+from gilk.lang.aspect.code.meeting import NumberedAspect, first_binders
+from gilk.lang.aspect.code.regions import watched
+from gilk.lang.aspect.code.sides import declared_there, is_on_both
 from gilk.lang.syntax.source import Span
 
 _MOST_WATCHING = (1 << 24) - 1  # native/include/gilk_region.h
@@ -41,15 +43,29 @@ def _of_aspect(aspect: NumberedAspect) -> Iterator[tuple[Span, str, str]]:
         yield checked.span, f"a sequence has more than {ELEMENTS} elements", "make two aspects of it"
     if checked.verify or checked.walk:
         yield checked.span, "`verify` and `walk` are not there: no stack is walked", "leave them out"
+    if is_on_both(aspect):
+        yield from _of_both(aspect)
     for element in aspect.elements:
-        if element.kernel and any(not one.kernel for one in aspect.elements):
-            why = "a sequence has elements in the kernel and in processes"
-            yield element.span, why, "it is either, so far: make two aspects of it"
         if element.kernel and len(element.places) > 1:
             yield element.span, "an element is in the kernel and in processes", "make two aspects of it"
         for alternative in element.alternatives:
             if isinstance(alternative.point, CheckedAlias):
                 yield from _of_alias(aspect, alternative.point)
+
+
+def _of_both(aspect: NumberedAspect) -> Iterator[tuple[Span, str, str]]:
+    """Both sides have to know what an instance keeps, and where it is."""
+    bound = {name: (number, step.type, step.span) for name, (number, _, step) in first_binders(aspect).items()}
+    words = ((one.name, one.type, one.span) for one in aspect.checked.words)
+    for name, type_, span in (*words, *((name, type_, span) for name, (_, type_, span) in bound.items())):
+        if declared_there(type_, name) is None:
+            why = f"the kernel and processes have to know what {name} is made of, and its type does not say that"
+            yield span, why, f"bind a number: bind(unsigned long {name}, ...)"
+    for alias in watched(aspect):
+        for name in (alias.address, *(alias.length.names if alias.length is not None else ())):
+            if name in bound and aspect.elements[bound[name][0]].kernel:
+                why = f"{name} says which memory of the process is meant, and the kernel binds it"
+                yield alias.span, why, "bind it in the process"
 
 
 def _of_alias(aspect: NumberedAspect, point: CheckedAlias) -> Iterator[tuple[Span, str, str]]:

@@ -72,10 +72,13 @@ class WatchedAlternative(Protocol):
 
 class Shadows:
     """``groups``: those that the process is a member of. ``ranges``: where the code of functions is noted that callers
-    are compared with."""
+    are compared with. ``kernel``: it is no process."""
 
-    def __init__(self, process: Code, file: CheckedFile, groups: Collection[str], ranges: CodeRanges) -> None:
+    def __init__(
+        self, process: Code, file: CheckedFile, groups: Collection[str], ranges: CodeRanges, kernel: bool = False
+    ) -> None:
         self._process, self._file, self._groups, self._ranges = process, file, groups, ranges
+        self._kernel = kernel
         self._by_address: dict[int, list[_Found]] = {}
         self._numbers: dict[int, int] = {}
         self._meant: dict[CheckedFunction, list[FunctionView]] = {}
@@ -95,7 +98,7 @@ class Shadows:
         of = {group.name: group.of for group in self._file.groups if group.of}
         for aspect in aspects:
             for number, element in enumerate(aspect.elements):
-                if _is_placed(element, of, self._groups):
+                if element.kernel is self._kernel and _is_placed(element, of, self._groups):
                     for which, alternative in enumerate(element.alternatives):
                         yield PlacedAlternative(aspect, number, which, alternative)
 

@@ -208,6 +208,7 @@ class WovenState:
         self._layout, self._aspects, self._view = layout, aspects, view
         self._on = np.frombuffer(view, "<u8", 1)
         self._parts = np.frombuffer(view, _PART, ASPECTS, _HEAD)
+        self._busy: dict[int, Array] = {}  # by aspect, the words of instances at the last look
 
     def switch(self, on: bool) -> None:
         """All aspects, from their next match on, in all processes at one moment: by one store."""
@@ -256,11 +257,21 @@ class WovenState:
         high = min(int(part["high"]), limit)
         heads = np.frombuffer(self._view, _HEADS, high, self._layout.instances[aspect.number])
         words = heads["word"].copy()
-        for row in _ended(heads, (words & _BUSY) != 0, words >> _ABOVE, has_ended):
+        for row in _ended(heads, self._stuck(aspect.number, words), words >> _ABOVE, has_ended):
             heads["word"][row] = int.from_bytes(os.urandom(6), "little") << 16 | _DEAD << 1
             part["marked"] += np.uint64(1)
         if aspect.automaton.sharing is not Sharing.ANY:
             self._mark_gone(part, heads, words, aspect.automaton.sharing, has_ended)
+
+    def _stuck(self, number: int, words: Array) -> Array:
+        """The instances that the same thread was writing at the last look already. In the kernel a task that is ending
+        writes, too, and is done within a moment; so does what interrupts a processor at rest, as thread 0."""
+        before = self._busy.get(number, words[:0])
+        self._busy[number] = words
+        found: Array = ((words & _BUSY) != 0) & (words >> _ABOVE != 0)
+        found[: len(before)] &= words[: len(before)] == before[: len(words)]
+        found[len(before) :] = False
+        return found
 
     @staticmethod
     def _mark_gone(

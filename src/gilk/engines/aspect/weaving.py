@@ -15,7 +15,7 @@ from typing import Self
 
 from gilk.engines.aspect.possible import check_possible
 from gilk.engines.aspect.state import WovenLayout, WovenState
-from gilk.engines.aspect.woven_kernel import WovenKernel, confined_file, of_kernel
+from gilk.engines.aspect.woven_kernel import WovenKernel, check_same_machine, confined_file, of_kernel
 from gilk.engines.aspect.woven_process import WovenProcess
 from gilk.errors import GilkError, UsageError
 from gilk.lang.aspect.checked import CheckedFile, CheckedTable
@@ -44,12 +44,15 @@ class Weaving:
 
         Raises UsageError `cannot-weave`, and as WovenProcess does.
         """
-        self.file = file = confined_file(file)
+        self.file = file = confined_file(file, bool(held))
         self._aspects = numbered(file, automata(file))
         check_possible(file, self._aspects)
         self._layout = WovenLayout(self._aspects, file.tables)
         self._memory = CommonMemory(self._layout.size)
-        self.kernel = self._kernel_of(kernel, held)
+        self._on_both = bool(held)  # in processes, and in the kernel, if that is in it
+        self.kernel = self._kernel_of(kernel)
+        if persist and self.kernel is not None:
+            raise UsageError("usage", "--persist is for processes: the kernel's part goes with gilk", "leave one out")
         self._state: WovenState | None = None
         self._past: list[WovenSummary] = []
         self._released = float("-inf")
@@ -61,15 +64,15 @@ class Weaving:
         self.processes: tuple[WovenProcess, ...] = tuple(one for one in planned if one is not None)
         self._check_enough()
 
-    def _kernel_of(self, target: KernelTarget | None, held: Sequence[Process]) -> WovenKernel | None:
+    def _kernel_of(self, target: KernelTarget | None) -> WovenKernel | None:
         if not of_kernel(self._aspects):
             return None
-        name = self.file.source.name
-        if held or len(of_kernel(self._aspects)) < len(self._aspects):
-            why = f"{name} has elements in the kernel and in processes"
-            raise UsageError("cannot-weave", why, "one file has either, so far: make two of it")
         if target is None:
+            name = self.file.source.name
             raise UsageError("no-target", f"{name} has elements in the kernel", "--on lab boots one for them")
+        self._on_both |= any(not element.kernel for one in self._aspects for element in one.elements)
+        if self._on_both:
+            check_same_machine(target)
         return WovenKernel(target, self.file, self._aspects, self._layout)
 
     def _planned(self, process: Process, groups: Sequence[str]) -> WovenProcess:
@@ -102,6 +105,8 @@ class Weaving:
     def weave(self) -> None:
         """Into all, switched off, and then on in all at one moment; into none if too many refuse."""
         try:
+            if self.kernel is not None and self._on_both:
+                self._memory.adopt(self.kernel.share())
             woven = [self._tried(one.process, partial(self._woven, one)) for one in self.processes]
             self.processes = tuple(one for one in woven if one is not None)
             self._check_enough()
@@ -213,8 +218,8 @@ class Weaving:
 
     def refresh(self) -> None:
         """Have counts and tables be those of now, where the kernel has the state. Raises OSError, TargetError."""
-        if self.kernel is not None and not self._memory.there:
-            self.kernel.read_state(self._far)
+        if self.kernel is not None:
+            self.kernel.read_state(None if self._memory.there else self._far)
 
     def reports(self, final: bool = False) -> Iterator[WovenReport]:
         """In order of time."""
@@ -241,11 +246,15 @@ class Weaving:
             self.release(time.monotonic())
             for report in self.reports():
                 tell(report)
-            if not more and self.kernel is None and all(one.over for one in self.processes):
+            if not more and not self._of_kernel_alone and all(one.over for one in self.processes):
                 return
             if until is not None and time.monotonic() >= until:
                 return
             time.sleep(_TICK)
+
+    @property
+    def _of_kernel_alone(self) -> bool:
+        return self.kernel is not None and not self._on_both
 
     def release(self, now: float) -> None:
         """Note which instances nobody can continue any more, once a second."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -22,24 +22,39 @@ from gilk.session.kernel_session import KernelSession
 from gilk.session.places import Place
 from gilk.session.request import CallsAt, WantedSite
 from gilk.targets.kernel.driver_build import headers_of
+from gilk.targets.kernel.link import LocalLink
 from gilk.targets.kernel.session_module import SessionModule
 from gilk.targets.kernel.target import KernelTarget
-from gilk.toolchain.kernel_instrument import ModuleFile, compile_module
+from gilk.toolchain.kept_module import kept_module
+from gilk.toolchain.kernel_instrument import ModuleFile
 
 _HEAD = 20  # characters in front of a report's text: GILK_WHOSE, process, thread
 _TEXTS = 3  # the class of records
 _COUNTS = struct.Struct("<4Q")  # struct gilk_module_counts
 _PIECE = 1 << 20  # bytes read at once
 KERNEL_PID = 0
+_FIRST_NAMESPACE = 0xEFFFFFFC  # of processes: PROC_PID_INIT_INO
 
 
-def confined_file(file: CheckedFile) -> CheckedFile:
-    """With confined C in the elements of the kernel. Raises UsageError `cannot-weave`."""
+def confined_file(file: CheckedFile, shared: bool = False) -> CheckedFile:
+    """With confined C in the elements of the kernel. ``shared``: processes have the state, too, whatever the file says.
+    Raises UsageError `cannot-weave`."""
     try:
-        return confined(file)
+        return confined(file, shared)
     except NotForKernel as error:
         where = f"{file.source.name}, line {file.source.line(error.span)}"
         raise UsageError("cannot-weave", f"{where}: {error.why}", error.hint) from None
+
+
+def check_same_machine(target: KernelTarget) -> None:
+    """Processes share memory with the kernel that they run on, and both know processes by the same numbers. Raises
+    UsageError `remote-kernel-only`, `cannot-weave`."""
+    if not isinstance(target.link, LocalLink):
+        why = "elements in processes and in the kernel are woven where gilk itself runs"
+        raise UsageError("remote-kernel-only", why, "--on lab has gilk run there")
+    if os.stat("/proc/self/ns/pid").st_ino != _FIRST_NAMESPACE:
+        why = "gilk runs in a namespace with numbers of processes of its own, and the kernel knows others"
+        raise UsageError("cannot-weave", why, "run it outside of the container")
 
 
 class WovenKernel:
@@ -57,6 +72,7 @@ class WovenKernel:
         self.refusals = {one.met.number: why for one in self.shadows if (why := self._refusal(one))}
         self._session: KernelSession | None = None
         self._module: SessionModule | None = None
+        self._shared = 0  # where the state lies that processes have as well
         self._counted = (0, 0, 0, 0)
         self._drops = self._nested = 0
 
@@ -74,11 +90,9 @@ class WovenKernel:
     @cached_property
     def compiled(self) -> ModuleFile:
         """The module. Raises CompileError, TargetError `driver-no-headers`."""
-        name = f"gilk_{secrets.token_hex(6)}"
         files = {f"unit_{one.number}": unit_text(self._file, one, self._layout.tables) for one in self._units}
         files[MAIN] = main_text(self._aspects, [self._limits(one) for one in self._aspects], self._layout.size)
-        headers = headers_of(self.target.release)
-        return compile_module(name, files, kbuild_of(name, list(files)), headers)
+        return kept_module(files, lambda name: kbuild_of(name, list(files)), headers_of(self.target.release))
 
     def _limits(self, aspect: NumberedAspect) -> KernelLimits:
         number, instances = aspect.number, aspect.automaton.instances * aspect.is_sequence
@@ -93,14 +107,26 @@ class WovenKernel:
             why = self.refusals.get(one.met.number, "")
             yield DryShadow(KERNEL_PID, one.met.image, one.met.function, elements, why)
 
+    def share(self) -> int:
+        """A descriptor of memory for the state, which processes can have as well. Before weave(), which raises the
+        same, and has the state there; then unweave() has to be called."""
+        descriptor, self._shared = self._begun().share(self._layout.size)
+        return descriptor
+
+    def _begun(self) -> KernelSession:
+        """All that can be refused before anything changes has been."""
+        if self._session is None:
+            for why in self.refusals.values():
+                raise UsageError("cannot-weave", why, "`partial` is not for the kernel")
+            _ = self.compiled
+            self._session = KernelSession(self.target)
+        return self._session
+
     def weave(self) -> None:
         """Everything in, switched off. Raises UsageError `cannot-weave`, CompileError, TargetError; then unweave() has
         to be called."""
-        for why in self.refusals.values():
-            raise UsageError("cannot-weave", why, "`partial` is not for the kernel")
-        module = self.compiled
-        self._session = session = KernelSession(self.target)
-        self._module = loaded = session.load(module)
+        session = self._begun()
+        self._module = loaded = session.load(self.compiled, [f"shared={self._shared:#x}"] if self._shared else [])
         wanted = list(self._wanted(loaded))
         for probe in session.insert_sites(wanted):
             if probe.tactic is None:
@@ -118,21 +144,25 @@ class WovenKernel:
                     yield _site(place, module.functions[unit.leaving], met.number + 1)
 
     def switch(self, on: int) -> None:
-        """The aspects that are on, a bit each, from their next match on. Raises TargetError."""
-        if self._module is not None and self._session is not None and not self._session.closed:
+        """The aspects that are on, a bit each, from their next match on; a state that processes have as well is
+        switched there. Raises TargetError."""
+        if not self._shared and self._module is not None and self._session is not None and not self._session.closed:
             self._module.set("on", on)
 
-    def read_state(self, view: bytearray) -> None:
-        """The counts and tables of now, into ``view`` of the state. Raises OSError."""
+    def read_state(self, view: bytearray | None) -> None:
+        """The counts and tables of now, into ``view`` of the state, if the kernel has that alone. Raises OSError."""
         if self._module is None or self._session is None or self._session.closed:
             return
-        at = self._module.parameter("memory")
+        if view is not None:
+            self._read_tables(self._module.parameter("memory"), view)
+        (counts,) = self.target.link.read_core([(self._module.parameter("counts"), _COUNTS.size)])
+        self._counted = _COUNTS.unpack(counts)
+
+    def _read_tables(self, at: int, view: bytearray) -> None:
         for first, end in self._layout.told_parts():
             for start in range(first, end, _PIECE):
                 size = min(_PIECE, end - start)
                 view[start : start + size] = self.target.link.read_core([(at + start, size)])[0]
-        (counts,) = self.target.link.read_core([(self._module.parameter("counts"), _COUNTS.size)])
-        self._counted = _COUNTS.unpack(counts)
 
     def reports(self, final: bool = False) -> list[WovenReport]:
         """The reports since the last call, in order of time."""
@@ -202,4 +232,4 @@ def _site(place: Place, function: int, number: int) -> WantedSite:
     return WantedSite(place.loaded, place.function, place.point, CallsAt(function, number))
 
 
-__all__ = ["KERNEL_PID", "WovenKernel", "confined_file", "of_kernel"]
+__all__ = ["KERNEL_PID", "WovenKernel", "check_same_machine", "confined_file", "of_kernel"]

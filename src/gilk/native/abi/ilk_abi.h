@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
- * /dev/ilk: what client, generated code and driver agree on. Protocol 5.
+ * /dev/ilk: what client, generated code and driver agree on. Protocol 7.
  *
  * MESSAGES. Every ioctl is one message: a buffer that begins with struct
  * ilk_head, whose `size` is the length of the whole buffer. The answer is
@@ -183,6 +183,7 @@ typedef int64_t __s64;
 #define ILK_STATUS ILK_REQUEST(10)
 #define ILK_FILTER ILK_REQUEST(11)
 #define ILK_HOLD ILK_REQUEST(27) /* 12 to 26, and 28: ilk_d_abi.h */
+#define ILK_SHARE ILK_REQUEST(32)
 
 struct ilk_head {
 	__u32 size;    /* [in] of the whole message, bytes */
@@ -242,6 +243,23 @@ struct ilk_hold {
 };
 
 #define ILK_HELD_MAX 16 /* by one client; ENOSPC */
+
+/*
+ * Memory that code of a held module and processes have in common. It is the driver's: fresh, zero, and sealed, so that
+ * nobody can change its size. Whoever has the descriptor may map it, and may write anything there at any time; all who
+ * read it take that as data. The kernel's mapping lasts until the last unit of the client is out; what processes have
+ * mapped lasts as long as they have it. Its first word says what is on: when the client goes, the driver stores 0 there
+ * before it undoes anything. One for each client (EBUSY). The descriptor is one of the process that asks, close-on-exec.
+ */
+struct ilk_share {
+	struct ilk_head head;
+	__u64 bytes;   /* [in] rounded up to pages; E2BIG beyond ILK_SHARE_MAX */
+	__u64 address; /* [out] in the kernel */
+	__s32 descriptor; /* [out] */
+	__u32 reserved;
+};
+
+#define ILK_SHARE_MAX (1ull << 29)
 
 struct ilk_arena {
 	struct ilk_head head;

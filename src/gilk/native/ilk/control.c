@@ -114,6 +114,11 @@ static int hold(struct ilk_client *client, void *message, u32 size)
 	return ilk_hold(client, wanted->address);
 }
 
+static int share(struct ilk_client *client, void *message, u32 size)
+{
+	return ilk_share(client, message);
+}
+
 static int apply(struct ilk_client *client, void *message, u32 size)
 {
 	struct ilk_apply *apply = message;
@@ -224,6 +229,7 @@ static const struct {
 	[ILK_STATUS & 0xff] = { status, sizeof(struct ilk_status) },
 	[ILK_FILTER & 0xff] = { filter, sizeof(struct ilk_filter) },
 	[ILK_HOLD & 0xff] = { hold, sizeof(struct ilk_hold) },
+	[ILK_SHARE & 0xff] = { share, sizeof(struct ilk_share) },
 	[ILK_D_PROGRAM & 0xff] = { d_program, sizeof(struct ilk_d_program) },
 	[ILK_D_SITES & 0xff] = { d_sites, sizeof(struct ilk_d_sites) },
 	[ILK_D_ATTACH & 0xff] = { d_attach, sizeof(struct ilk_d_attach) },

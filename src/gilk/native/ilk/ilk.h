@@ -46,6 +46,7 @@ struct ilk_client {
 	struct mutex read_mutex; /* of the buffers' read side */
 	struct wait_queue_head readers; /* who polls */
 	struct ilk_program *program; /* of D; NULL: none */
+	struct ilk_shared *shared; /* with processes; NULL: nothing */
 	struct module *held[ILK_HELD_MAX];
 	u32 nr_held;
 	u32 silent; /* looks since it said something (d/deadman.c) */
@@ -109,6 +110,11 @@ bool ilk_arena_holds(struct ilk_client *client, unsigned long address);
 void ilk_arenas_free(struct ilk_client *client);
 void *ilk_code_alloc(size_t bytes);
 void ilk_code_free(void *code);
+
+/* share.c: memory that processes have as well */
+int ilk_share(struct ilk_client *client, struct ilk_share *message);
+void ilk_share_off(struct ilk_client *client);
+void ilk_share_free(struct ilk_client *client);
 
 /* validate.c: what can be said of a unit without looking at the kernel */
 u32 ilk_validate(struct ilk_client *client, const struct ilk_unit *unit);

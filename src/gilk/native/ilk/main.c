@@ -25,6 +25,7 @@ void ilk_client_free(struct ilk_client *client)
 	ilk_buffers_free(client);
 	ilk_counters_free(client);
 	ilk_arenas_free(client);
+	ilk_share_free(client);
 	ilk_let_go(client);
 	xa_destroy(&client->units);
 	list_del(&client->list);
@@ -91,6 +92,7 @@ static int ilk_release(struct inode *inode, struct file *file)
 	struct ilk_client *client = file->private_data;
 
 	mutex_lock(&ilk_mutex);
+	ilk_share_off(client);
 	ilk_d_detach_all(client);
 	ilk_d_program_free(client);
 	if (ilk_d_unforce(client) && ilk_undo_all(client)) {

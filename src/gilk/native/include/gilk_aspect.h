@@ -23,10 +23,16 @@
 #define GILK_ASPECTS 64
 #define GILK_ELEMENTS 32
 #define GILK_RECORD 568	  /* bytes for what an instance keeps */
+/*
+ * In the kernel interrupts are off, and a process may write whatever it likes there all the time. So a hit can afford a
+ * number of looks at the state, all of its aspects together, and does without more; whatever that costs it is counted.
+ */
 #ifdef __KERNEL__
-#define GILK_LOOKS 100 /* at a word that is busy: interrupts are off */
+#define GILK_LOOKS 100 /* at a word that is busy */
+static inline int gilk_afford(void);
 #else
 #define GILK_LOOKS 100000
+#define gilk_afford() 1
 #endif
 
 struct gilk_aspect_counts {
@@ -207,7 +213,7 @@ static inline gilk_u64 gilk_look(struct gilk_aspect_part *part, struct gilk_inst
 	gilk_u64 word;
 	int n;
 
-	for (n = 0; n < GILK_LOOKS; n++) {
+	for (n = 0; n < GILK_LOOKS && gilk_afford(); n++) {
 		word = __atomic_load_n(&one->word, __ATOMIC_ACQUIRE);
 		if (!gilk_stage(word))
 			return 0;
@@ -310,10 +316,10 @@ static inline struct gilk_instance *gilk_begin(struct gilk_aspect_part *part, gi
 	struct gilk_instance *one;
 
 	do {
-		if (open >= limit)
+		if (open >= limit || !gilk_afford())
 			return 0;
 	} while (!__atomic_compare_exchange_n(&part->open, &open, open + 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-	for (n = 0; n < 2 * limit; n++, at++) { /* others may free one that was passed by */
+	for (n = 0; n < 2 * limit && gilk_afford(); n++, at++) { /* others may free one that was passed by */
 		at = at < limit ? at : 0;
 		one = gilk_instance(part, at);
 		*word = __atomic_load_n(&one->word, __ATOMIC_RELAXED);
@@ -321,8 +327,8 @@ static inline struct gilk_instance *gilk_begin(struct gilk_aspect_part *part, gi
 			continue;
 		__atomic_store_n(&part->hint, at + 1, __ATOMIC_RELAXED);
 		high = __atomic_load_n(&part->high, __ATOMIC_RELAXED);
-		while (high <= at && !__atomic_compare_exchange_n(&part->high, &high, at + 1, 0, __ATOMIC_SEQ_CST,
-								  __ATOMIC_RELAXED))
+		while (high <= at && gilk_afford()
+		       && !__atomic_compare_exchange_n(&part->high, &high, at + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 			;
 		one->serial = __atomic_add_fetch(&part->serial, 1, __ATOMIC_RELAXED);
 		one->since = gilk_time();

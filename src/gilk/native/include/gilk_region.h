@@ -88,7 +88,7 @@ static inline void gilk_raise(gilk_u64 *word, gilk_u64 to)
 {
 	gilk_u64 now = __atomic_load_n(word, __ATOMIC_RELAXED);
 
-	while (now < to && !__atomic_compare_exchange_n(word, &now, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+	while (now < to && gilk_afford() && !__atomic_compare_exchange_n(word, &now, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 		;
 }
 

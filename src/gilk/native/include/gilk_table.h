@@ -40,7 +40,7 @@ static inline int gilk_entry_is(struct gilk_table_entry *entry, const char *key)
 {
 	int n;
 
-	for (n = 0; n < GILK_LOOKS && __atomic_load_n(&entry->state, __ATOMIC_ACQUIRE) == 1; n++)
+	for (n = 0; n < GILK_LOOKS && __atomic_load_n(&entry->state, __ATOMIC_ACQUIRE) == 1 && gilk_afford(); n++)
 		__builtin_ia32_pause();
 	return __atomic_load_n(&entry->state, __ATOMIC_ACQUIRE) == 2 && !gilk_differ(entry->key, key, GILK_KEY);
 }
@@ -50,7 +50,7 @@ static inline struct gilk_table_entry *gilk_entry(struct gilk_table_head *table,
 	struct gilk_table_entry *entries = (struct gilk_table_entry *)(table + 1), *entry;
 	gilk_u64 at = gilk_hash(key), n;
 
-	for (n = 0; n < GILK_ENTRIES; n++, at++) {
+	for (n = 0; n < GILK_ENTRIES && gilk_afford(); n++, at++) {
 		entry = entries + (at & (GILK_ENTRIES - 1));
 		if (gilk_entry_is(entry, key))
 			return entry;
@@ -80,11 +80,11 @@ static inline void gilk_table_add(gilk_u64 at, const char *key, long amount)
 	gilk_add(&entry->count, 1);
 	gilk_add((gilk_u64 *)&entry->sum, (gilk_u64)amount);
 	seen = __atomic_load_n(&entry->least, __ATOMIC_RELAXED);
-	while (amount < seen && !__atomic_compare_exchange_n(&entry->least, &seen, amount, 0, __ATOMIC_RELAXED,
+	while (amount < seen && gilk_afford() && !__atomic_compare_exchange_n(&entry->least, &seen, amount, 0, __ATOMIC_RELAXED,
 							     __ATOMIC_RELAXED))
 		;
 	seen = __atomic_load_n(&entry->most, __ATOMIC_RELAXED);
-	while (amount > seen && !__atomic_compare_exchange_n(&entry->most, &seen, amount, 0, __ATOMIC_RELAXED,
+	while (amount > seen && gilk_afford() && !__atomic_compare_exchange_n(&entry->most, &seen, amount, 0, __ATOMIC_RELAXED,
 							     __ATOMIC_RELAXED))
 		;
 }

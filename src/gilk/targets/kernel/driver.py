@@ -82,6 +82,12 @@ class Driver:
         """Have the module with this address in its code stay until we have gone, and all of our units with us."""
         self.ask(abi.HOLD, address.to_bytes(8, "little"))
 
+    def share(self, size: int) -> tuple[int, int]:
+        """Memory that processes can have as well: a descriptor of ours, and its address in the kernel. Through a relay
+        the descriptor would be the relay's."""
+        _, address, descriptor, _ = abi.SHARE_BODY.unpack(self.ask(abi.SHARE, abi.SHARE_BODY.pack(size, 0, 0, 0)))
+        return descriptor, address
+
     def counters(self, count: int) -> list[CounterRange]:
         """Add ``count`` counters, at zero; their numbers follow those before."""
         room = count // 4096 + 16

@@ -16,6 +16,7 @@ HELLO, SYMBOLS, ARENA, FILL, COUNTERS, READ, RECORDS, APPLY, UNDO, STATUS, FILTE
     0xC008E100 | n for n in range(1, 12)
 )
 HOLD: Final = 0xC008E100 | 27
+SHARE: Final = 0xC008E100 | 32
 ALL_CPUS: Final = 0xFFFFFFFF
 CLASSES: Final = 4
 RECORD_BYTES: Final = (16, 32, 64, 256)  # by class
@@ -33,6 +34,7 @@ RESULT: Final = struct.Struct("<II")
 STATUS_BODY: Final = struct.Struct("<IIQQQQQQQ4Q4Q")
 CHUNK: Final = struct.Struct("<IIIIQ")
 RECORDS_BODY: Final = struct.Struct("<4I4I4qq4Q8Q4Q")
+SHARE_BODY: Final = struct.Struct("<QQiI")
 FLIGHT: Final = 1
 FILTER_BODY: Final = struct.Struct("<IIII")
 TGIDS: Final = 1 << 22

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from gilk.errors import MachineGone, TargetError
 from gilk.targets.kernel.driver import Driver
@@ -24,11 +24,13 @@ _LONGEST = 60.0  # seconds
 
 
 class SessionModule:
-    """Raises TargetError `driver-load-failed`."""
+    """``parameters``: NAME=VALUE of the module's own. Raises TargetError `driver-load-failed`."""
 
-    def __init__(self, link: Link, driver: Driver, module: ModuleFile, rings: int) -> None:
+    def __init__(
+        self, link: Link, driver: Driver, module: ModuleFile, rings: int, parameters: Sequence[str] = ()
+    ) -> None:
         self.name, self._link = module.name, link
-        text = load_module(link, driver, module.name, module.content, rings)
+        text = load_module(link, driver, module.name, module.content, rings, parameters)
         self.functions = {name: text + at for name, at in module.functions.items()}
         self._end = _mind(link, module.name)
         driver.hold(min(self.functions.values()))

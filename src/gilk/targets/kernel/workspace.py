@@ -8,7 +8,7 @@ stages plans, and exchanges some units for others.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 
@@ -162,9 +162,9 @@ class KernelWorkspace:
         """The instrument that calls code of a module of ours, with the registers and a number."""
         return KernelCallWithRegisters(function, number, self.driver.symbols["ilk_registers"])
 
-    def load(self, module: ModuleFile) -> SessionModule:
+    def load(self, module: ModuleFile, parameters: Sequence[str] = ()) -> SessionModule:
         """A module that writes into our rings, until undo(). Raises TargetError `driver-load-failed`."""
-        loaded = SessionModule(self._link, self.driver, module, self._records().set)
+        loaded = SessionModule(self._link, self.driver, module, self._records().set, parameters)
         self._own_modules.append(loaded)
         return loaded
 

@@ -204,7 +204,7 @@ struct gilk_aspect_part *gilk_part = &gilk_shared.part[{n}];
 gilk_u64 gilk_at, gilk_number, gilk_end_at = gilk_high(gilk_part);
 unsigned gilk_before = gilk_count;
 if (!__atomic_load_n(&gilk_part->open, __ATOMIC_RELAXED)) gilk_end_at = 0;
-{near}for (gilk_at = 0; gilk_at < gilk_end_at; gilk_at++) {{
+{near}for (gilk_at = 0; gilk_at < gilk_end_at && gilk_afford(); gilk_at++) {{
 gilk_number = {number};
 {bounded}struct gilk_instance *gilk_instance_ = gilk_instance(gilk_part, gilk_number), gilk_seen;
 gilk_u64 gilk_now_at = gilk_stage(__atomic_load_n(&gilk_instance_->word, __ATOMIC_RELAXED));
@@ -221,6 +221,7 @@ gilk_moved = gilk_move_{n}_{moment}(gilk_part, gilk_instance_, gilk_word, &gilk_
 if (gilk_moved >= 0) gilk_count = (unsigned)gilk_moved;
 else gilk_add(&gilk_part->counts.missed, 1);
 }}
+if (gilk_at < gilk_end_at) gilk_add(&gilk_part->counts.missed, 1);
 gilk_oldest_first(gilk_list, gilk_before, gilk_count);
 {last}
 }}
@@ -247,7 +248,7 @@ static void gilk_make_room_{n}_{one.moment}(struct gilk_aspect_part *gilk_part)
 {{
 gilk_u64 gilk_number;
 if (!gilk_limits(gilk_part)->within && gilk_part->marked == gilk_part->counts.gone) return;
-for (gilk_number = 0; gilk_number < gilk_high(gilk_part); gilk_number++) {{
+for (gilk_number = 0; gilk_number < gilk_high(gilk_part) && gilk_afford(); gilk_number++) {{
 struct gilk_instance *gilk_other = gilk_instance(gilk_part, gilk_number), gilk_seen;
 gilk_u64 gilk_word = gilk_look(gilk_part, gilk_other, &gilk_seen, 0);
 if (gilk_word && !gilk_is_gone(gilk_part, gilk_other, gilk_word, &gilk_seen))
@@ -303,7 +304,7 @@ gilk_u64 gilk_at, gilk_number, gilk_end_at = gilk_high(gilk_part);
 struct gilk_instance *gilk_own = 0;
 int gilk_behind = 0;
 (void)gilk_bound;
-{near}for (gilk_at = 0; gilk_at < gilk_end_at; gilk_at++) {{
+{near}for (gilk_at = 0; gilk_at < gilk_end_at && gilk_afford(); gilk_at++) {{
 gilk_number = {number};
 {bounded}struct gilk_instance *gilk_other = gilk_instance(gilk_part, gilk_number), gilk_seen;
 const struct gilk_record_{n} *gilk_record = (const void *)gilk_seen.record;

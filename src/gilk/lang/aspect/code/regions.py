@@ -10,6 +10,7 @@ from gilk.lang.aspect.checked import CheckedAlias
 from gilk.lang.aspect.cnames import renamed
 from gilk.lang.aspect.code.keys import indexed, key_of
 from gilk.lang.aspect.code.meeting import NumberedAspect, first_binders
+from gilk.lang.aspect.code.sides import is_own
 from gilk.lang.aspect.code.types import kept_symbols
 
 
@@ -56,20 +57,20 @@ def has_index(aspect: NumberedAspect) -> bool:
     return bool(watched(aspect) or indexed(aspect))
 
 
-def regions(aspects: Sequence[NumberedAspect]) -> Iterator[str]:
-    """A function for each element that binds a key, or the last name of what is watched. A length that may change while
-    an instance is open does not compile."""
+def regions(aspects: Sequence[NumberedAspect], kernel: bool = False) -> Iterator[str]:
+    """A function for each element, in processes or in the ``kernel``, that binds a key, or the last name of what is
+    watched. A length that may change while an instance is open does not compile."""
     found = [one for one in aspects if has_index(one)]
     if found:
         yield "#include <gilk_region.h>"
     for aspect in found:
         ones = {name: f"((__typeof__({of}))1)" for name, of in kept_symbols(aspect).items()}
-        for each in watched(aspect):
+        for each in watched(aspect) if not kernel else ():
             why = f"the length of the memory that {each.address} leads to is not of names and constants alone"
             if each.length is not None:
                 yield f'_Static_assert({length_of(each, ones)} * 0 == 0, "{why}");'
-        for number in range(len(aspect.checked.elements)):
-            if note(aspect, number):
+        for number, element in enumerate(aspect.checked.elements):
+            if is_own(element, kernel) and note(aspect, number):
                 yield _noting(aspect, number)
 
 

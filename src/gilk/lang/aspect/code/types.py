@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from gilk.lang.aspect.checked import CheckedBinding, CheckedElement, CheckedType
 from gilk.lang.aspect.cnames import renamed
 from gilk.lang.aspect.code.meeting import NumberedAspect, Symbols, first_binders, uncertain
+from gilk.lang.aspect.code.sides import declared_there, is_own, layout_checks
 
 _ARRAY = re.compile(r"\[[^\]]*\]\s*$")
 _QUALIFIER = re.compile(r"\b(?:const|volatile|restrict)\b")
@@ -56,14 +57,18 @@ def kept_symbols(aspect: NumberedAspect) -> Symbols:
     return found | {word.name: f"gilk_type_{aspect.number}_{word.name}" for word in aspect.checked.words}
 
 
-def externals(aspect: NumberedAspect) -> Iterator[str]:
-    """Declarations of all that an aspect's elements bind."""
-    for word in aspect.checked.words:
-        yield f"extern {declared(word.type, kept_symbols(aspect)[word.name])};"
+def externals(aspect: NumberedAspect, kernel: bool | None = None) -> Iterator[str]:
+    """Declarations of all that an aspect's elements bind: those of one side, and what the other side's have kept."""
     kept = kept_symbols(aspect)
+    for word in aspect.checked.words:
+        yield f"extern {declared(word.type, kept[word.name])};"
+    for name, (number, _, step) in first_binders(aspect).items():
+        if not is_own(aspect.elements[number], kernel):
+            yield f"extern {declared_there(step.type, kept[name])};"
     for number, element in enumerate(aspect.elements):
-        for which, _ in enumerate(element.alternatives):
-            yield from _of_alternative(aspect, number, which, kept)
+        if is_own(element, kernel):
+            for which, _ in enumerate(element.alternatives):
+                yield from _of_alternative(aspect, number, which, kept)
 
 
 def _of_alternative(aspect: NumberedAspect, number: int, which: int, kept: Symbols) -> Iterator[str]:
@@ -97,7 +102,7 @@ def binds(element: CheckedElement) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.name for one in steps if isinstance(one, CheckedBinding) and not one.test))
 
 
-def structs(aspect: NumberedAspect) -> Iterator[str]:
+def structs(aspect: NumberedAspect, kernel: bool | None = None) -> Iterator[str]:
     """Structs of what an instance keeps, and of the names that a match of each element has."""
     kept = kept_symbols(aspect)
     words = {one.name for one in aspect.checked.words}
@@ -107,8 +112,10 @@ def structs(aspect: NumberedAspect) -> Iterator[str]:
     yield f"struct gilk_record_{aspect.number} {{ struct gilk_words_{aspect.number} words;" \
           f" struct gilk_kept_{aspect.number} kept; }};"
     yield f"_Static_assert(sizeof(struct gilk_record_{aspect.number}) <= GILK_RECORD, \"an instance keeps too much\");"
-    for number, _ in enumerate(aspect.elements):
-        yield _struct(f"gilk_bound_{aspect.number}_{number}", seen_symbols(aspect, number), has)
+    yield from layout_checks(aspect)
+    for number, element in enumerate(aspect.elements):
+        if is_own(element, kernel):
+            yield _struct(f"gilk_bound_{aspect.number}_{number}", seen_symbols(aspect, number), has)
 
 
 def _struct(name: str, fields: Symbols, more: str = "") -> str:

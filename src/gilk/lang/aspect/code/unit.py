@@ -115,11 +115,11 @@ for (n = 0; n < GILK_KEY / 8; n++) ((volatile gilk_u64 *)key.words)[n] = 0;
 }}"""
 
 
-def typed(aspects: Sequence[NumberedAspect]) -> Iterator[str]:
-    """Types of all that the aspects bind and keep."""
+def typed(aspects: Sequence[NumberedAspect], kernel: bool = False) -> Iterator[str]:
+    """Types of all that the aspects bind in processes, or in the ``kernel``, and keep."""
     for aspect in aspects:
-        yield from externals(aspect)
-        yield from structs(aspect)
+        yield from externals(aspect, kernel)
+        yield from structs(aspect, kernel)
 
 
 def _call(met: MetFunction, aspects: Sequence[NumberedAspect]) -> Iterator[str]:

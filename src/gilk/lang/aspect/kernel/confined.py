@@ -24,6 +24,7 @@ from gilk.lang.aspect.fragments import (
     block,
     expression,
 )
+from gilk.lang.aspect.kernel.foreign import Foreign, ForeignNames
 from gilk.lang.d import ast
 from gilk.lang.d.unparse import type_name
 from gilk.lang.types import Integer
@@ -47,6 +48,7 @@ _CONSTANT = re.compile(r"[A-Z][A-Z0-9_]*")
 _DEPTH = 12  # of members in members: each of some doubles the text
 _MOST_TEXTS = 4  # in a report
 _NO_MACROS: Mapping[str, int | None] = MappingProxyType({})
+_NOTHING_FOREIGN = Foreign()
 
 
 class Confined(Exception):
@@ -59,14 +61,26 @@ class Confined(Exception):
 
 class ConfinedC:
     """``names``: those that have a value where the fragment stands; ``writable``: words of the instance among them;
-    ``macros``: those of the file for the kernel, with how many parameters, None of one without brackets."""
+    ``macros``: those of the file for the kernel, with how many parameters, None of one without brackets; ``foreign``:
+    what processes may have written."""
 
     def __init__(
-        self, names: Iterable[str], writable: Iterable[str] = (), macros: Mapping[str, int | None] = _NO_MACROS
-    ) -> None:
+        self, names: Iterable[str], writable: Iterable[str] = (), macros: Mapping[str, int | None] = _NO_MACROS,
+        foreign: Foreign = _NOTHING_FOREIGN,
+    ) -> None:  # fmt: skip
         self._names, self._writable, self._macros = frozenset(names), set(writable), macros
         self._own: set[str] = set()
         self._depth = 0
+        self.foreign = ForeignNames(foreign)
+
+    def bound(self, name: str, text: str | None) -> None:
+        """From here on the name has the value of an expression; None: what the event itself tells."""
+        self.foreign.given(name, None if text is None else expression(text))
+
+    def _check_leads(self, node: ast.Expr) -> None:
+        """Raises Confined where memory would be read whose address a process may have chosen."""
+        if names := self.foreign.lead(node):
+            raise Confined(f"where {', '.join(names)} leads is not read: a process may have written that")
 
     def value(self, text: str) -> str:
         """An expression. Raises Confined."""
@@ -74,7 +88,11 @@ class ConfinedC:
 
     def text(self, text: str) -> str:
         """An expression that says where characters begin: an array of them, or a pointer."""
-        return self._start(self._tree(text))
+        return self._characters(self._tree(text))
+
+    def _characters(self, node: ast.Expr) -> str:
+        self._check_leads(node)
+        return self._start(node)
 
     @staticmethod
     def _tree(text: str) -> ast.Expr:
@@ -107,14 +125,16 @@ class ConfinedC:
                 other = f" else {{ {self._statement(otherwise)} }}" if otherwise is not None else ""
                 return f"if ({self._of(test)}) {{ {self._statement(then)} }}{other}"
             case Several(statements=statements):
-                before = set(self._own)
+                before, foreign = set(self._own), set(self.foreign.names)
                 inside = " ".join(map(self._statement, statements))
                 self._own = before
+                self.foreign.names |= foreign
                 return f"{{ {inside} }}"
 
     def _declared(self, one: Declaring) -> str:
         value = None if one.value is None else self._of(one.value)
         self._own.add(one.name)
+        self.foreign.declared(one.name, one.value)
         if isinstance(one.type, Integer):
             return f"{'s' if one.type.signed else 'u'}{8 * one.type.size} {one.name} = {value or 0};"
         if value is None:
@@ -127,7 +147,8 @@ class ConfinedC:
                 return self._report(given)
             case ast.Call(name="add", arguments=given) if len(given) > 1 and isinstance(given[0], ast.Name):
                 *keys, amount = given[1:]
-                parts = [given[0].name, *map(self._key, keys), self._of(amount)]
+                texts = (*self.foreign.foreign.text_keys.get(given[0].name, ()), *(False for _ in keys))
+                parts = [given[0].name, *map(self._key, keys, texts), self._of(amount)]
                 return f"add({', '.join(parts)})"
             case ast.Call(name=name, arguments=(ast.Name(name=aspect),)) if name in _SWITCHES:
                 return f"{name}({aspect})"
@@ -143,12 +164,16 @@ class ConfinedC:
             raise Confined("advice in the kernel writes words of its instance and its own variables alone")
         if not isinstance(node, ast.Assign):
             return f"{target.name}{node.op}"
+        if self.foreign.are_in(node.value):
+            self.foreign.given(target.name, node.value)
         if node.op in ("/=", "%="):
             return f"{target.name} = {self._divided(node.op[0], target.name, self._of(node.value))}"
         return f"{target.name} {node.op} {self._of(node.value)}"
 
-    def _key(self, node: ast.Expr) -> str:
-        """The part of a table's key: a name may be of a struct."""
+    def _key(self, node: ast.Expr, text: bool) -> str:
+        """The part of a table's key, which may be a ``text``: a name may be of a struct."""
+        if text:
+            self._check_leads(node)
         return self._named(node.name) if isinstance(node, ast.Name) else self._start(node)
 
     def _report(self, given: Sequence[ast.Expr]) -> str:
@@ -178,7 +203,7 @@ class ConfinedC:
         flags, width, precision, letter = found[1], found[2], found[3], found[5]
         shape = f"%{flags}{width[:3]}{'' if precision is None else f'.{precision[:3]}'}"
         if letter == "s":
-            return f"{shape}s", f"gilk_text({number}, {self._start(value)})"
+            return f"{shape}s", f"gilk_text({number}, {self._characters(value)})"
         if letter == "p":
             return "%#lx", f"(unsigned long)({self._of(value)})"
         if letter == "c":
@@ -247,6 +272,8 @@ class ConfinedC:
 
     def _place(self, node: ast.Expr) -> str:
         """Where something lies: the address is computed, and what lies on the way loaded."""
+        if _is_place(node) and not _is_direct(node):
+            self._check_leads(node)
         match node:
             case ast.Name(name=name):
                 return self._named(name)
@@ -276,9 +303,11 @@ class ConfinedC:
         if name in _PURE and len(given) == _PURE[name]:
             return f"{name}()"
         if name in _TEXTS and len(given) == _TEXTS[name]:
-            parts = [self._start(one) if n < 2 else self._of(one) for n, one in enumerate(given)]
+            parts = [self._characters(one) if n < 2 else self._of(one) for n, one in enumerate(given)]
             return f"gilk_{name}({', '.join(parts)})"
         if name in _MACROS or self._macros.get(name) == len(given):
+            for one in given if name in self.foreign.foreign.loading else ():
+                self._check_leads(one)
             return f"{name}({', '.join(map(self._of, given))})"
         raise Confined(f"{name}() is called: in the kernel, conditions and advice call functions of their own alone")
 

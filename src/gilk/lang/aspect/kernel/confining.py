@@ -21,10 +21,12 @@ from gilk.lang.aspect.checked import (
 )
 from gilk.lang.aspect.code.types import is_array, is_text
 from gilk.lang.aspect.kernel.confined import Confined, ConfinedC
+from gilk.lang.aspect.kernel.foreign import Foreign
 from gilk.lang.syntax.source import Span
 
 _INCLUDE = re.compile(r"\s*#\s*include\s*<((?:linux|asm|uapi|net|asm-generic)/[\w./+-]+)>\s*")
 _DEFINE = re.compile(r"\s*#\s*define\s+([A-Za-z_]\w*)(?:\(([\w\s,]*)\))?\s+(.*\S)\s*")
+_LOADS, _NAME = re.compile(r"\bgilk_(?!divide|remainder)"), re.compile(r"\w+")
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 
@@ -41,6 +43,7 @@ class KernelC:
 
     def __init__(self, file: CheckedFile) -> None:
         self.macros: dict[str, int | None] = {}
+        self.loading: set[str] = set()  # those that read memory
         self.headers: list[str] = []
         self.lines: list[str] = []
         for part in file.kernel_c:
@@ -64,40 +67,70 @@ class KernelC:
             raise NotForKernel(span, f"macro {name}: {error.why}", _HINT) from None
         head = name if parameters is None else f"{name}({', '.join(parameters)})"
         self.macros[name] = None if parameters is None else len(parameters)
+        if _LOADS.search(confined) or self.loading & set(_NAME.findall(confined)):
+            self.loading.add(name)
         self.lines.append(f"#define {head} ({confined})")
 
 
 _HINT = "docs/aspect/kernel.md has what the kernel's part may do"
 
 
-def confined(file: CheckedFile) -> CheckedFile:
-    """The file with confined C in all elements of the kernel. Raises NotForKernel."""
-    macros = KernelC(file).macros
-    return replace(file, aspects=tuple(_aspect(one, macros) for one in file.aspects))
+def confined(file: CheckedFile, shared: bool = False) -> CheckedFile:
+    """The file with confined C in all elements of the kernel. ``shared``: the state is in processes too, also where no
+    element is. Raises NotForKernel."""
+    confining = _Confining(file, shared)
+    return replace(file, aspects=tuple(map(confining.aspect, file.aspects)))
 
 
-def _aspect(aspect: CheckedAspect, macros: dict[str, int | None]) -> CheckedAspect:
-    words = tuple(one.name for one in aspect.words)
-    kept = [one.name for one in aspect.kept]
+class _Confining:
+    """The state of a file that has parts in processes, too, lies in memory that they may write."""
 
-    def element(one: CheckedElement) -> CheckedElement:
+    def __init__(self, file: CheckedFile, shared: bool) -> None:
+        kernel = KernelC(file)
+        self._macros, self._loading = kernel.macros, frozenset(kernel.loading)
+        every = (one for aspect in file.aspects for one in (*aspect.elements, *aspect.until))
+        self._shared = shared or not all(one.kernel for one in every)
+        self._text_keys = {one.name: tuple(map(is_array, one.key)) for one in file.tables}
+
+    def aspect(self, aspect: CheckedAspect) -> CheckedAspect:
+        foreign = self._foreign(aspect)
+        elements, until = (
+            tuple(self._element(aspect, one, foreign) for one in several)
+            for several in (aspect.elements, aspect.until)
+        )
+        first = aspect.elements[0]
+        words = aspect.words
+        if first.kernel:
+            initial = ConfinedC({*(one.name for one in aspect.kept), *_bound(first)}, (), self._macros, foreign)
+            for name in _bound(first):
+                initial.bound(name, None)
+            words = tuple(
+                one if one.initial is None else replace(one, initial=_c(one.initial, initial.value(one.initial.text)))
+                for one in aspect.words
+            )
+        return replace(aspect, elements=elements, until=until, words=words)
+
+    def _foreign(self, aspect: CheckedAspect) -> Foreign:
+        if not self._shared:
+            return Foreign()
+        kept = {one.name: one.type for one in aspect.kept}
+        names = frozenset((*kept, *(one.name for one in aspect.words)))
+        texts = frozenset(name for name, type_ in kept.items() if is_text(type_))
+        return Foreign(names, texts, self._loading, self._text_keys)
+
+    def _element(self, aspect: CheckedAspect, one: CheckedElement, foreign: Foreign) -> CheckedElement:
         if not one.kernel:
             return one
-        names = {*words, *kept, *_bound(one)}
-        c = ConfinedC(names, words, macros)
+        words = tuple(each.name for each in aspect.words)
+        names = {*words, *(each.name for each in aspect.kept), *_bound(one)}
+        ways, left = list[CheckedAlternative](), set[str]()
+        for each in one.alternatives:
+            c = ConfinedC(names, words, self._macros, foreign)
+            ways.append(_alternative(each, c))
+            left |= c.foreign.names
+        c = ConfinedC(names, words, self._macros, replace(foreign, names=frozenset(left)))
         advice = None if one.advice is None else _advice(one.advice, c)
-        return replace(one, alternatives=tuple(_alternative(each, c) for each in one.alternatives), advice=advice)
-
-    elements, until = tuple(map(element, aspect.elements)), tuple(map(element, aspect.until))
-    first = aspect.elements[0]
-    initial = ConfinedC({*kept, *_bound(first)}, (), macros)
-    if first.kernel:
-        given = tuple(
-            one if one.initial is None else replace(one, initial=_c(one.initial, initial.value(one.initial.text)))
-            for one in aspect.words
-        )
-        return replace(aspect, elements=elements, until=until, words=given)
-    return replace(aspect, elements=elements, until=until)
+        return replace(one, alternatives=tuple(ways), advice=advice)
 
 
 def _bound(element: CheckedElement) -> Iterator[str]:
@@ -123,12 +156,14 @@ def _step(step: CheckedStep, c: ConfinedC) -> CheckedStep:
         if isinstance(step, CheckedDemand):
             return CheckedDemand(_c(step.condition, f"gilk_holds({c.value(step.condition.text)})"))
         if step.expression is None:
+            c.bound(step.name, None)
             return step
         if not step.type.text and not step.test:
             raise Confined(f"{step.name} has no type")
         if is_array(step.type) and not is_text(step.type):
             raise Confined(f"{step.name} is an array of other things than characters")
         text = c.text(step.expression.text) if is_text(step.type) else c.value(step.expression.text)
+        c.bound(step.name, step.expression.text)
         return replace(step, expression=_c(step.expression, text))
     except Confined as error:
         span = step.condition.span if isinstance(step, CheckedDemand) else step.span

@@ -75,8 +75,8 @@ def unit_text(file: CheckedFile, unit: KernelUnit, tables: dict[str, int]) -> st
     aspects = list({one.aspect.number: one.aspect for one in met.elements}.values())
     parts = [
         *(f"#include <{name}>" for name in kernel.headers),
-        '#include "gilk_woven.h"', *kernel.lines, *_head(file, unit, tables), *typed(aspects),
-        *_arguments(met), *matched(met, aspects), *regions(aspects), OLDEST_FIRST, *commits(aspects),
+        '#include "gilk_woven.h"', *kernel.lines, *_head(file, unit, tables), *typed(aspects, True),
+        *_arguments(met), *matched(met, aspects), *regions(aspects, True), OLDEST_FIRST, *commits(aspects),
         *(match_function(one, file.source) for one in met.elements), *moments(met),
         *advice_functions(met, file.source), runners(met), *_hits(unit),
     ]  # fmt: skip

@@ -31,9 +31,10 @@
 #define GILK_TEXTS 4
 #define GILK_TEXT 160 /* bytes of a text in a report, and of one that is compared */
 #define GILK_TOLD 232
+#define GILK_BUDGET 16384 /* looks at the state: a millisecond or two at the worst */
 
 struct gilk_here { /* a processor's own */
-	gilk_u32 busy, unread, function;
+	gilk_u32 busy, unread, function, left;
 	char texts[GILK_TEXTS][GILK_TEXT];
 	char told[GILK_TOLD];
 	char area[GILK_AREA] __attribute__((aligned(16)));
@@ -54,6 +55,16 @@ static inline struct gilk_here *gilk_here(void)
 	return gilk_all_here + raw_smp_processor_id();
 }
 
+static inline int gilk_afford(void)
+{
+	struct gilk_here *here = gilk_here();
+
+	if (!here->left)
+		return 0;
+	here->left--;
+	return 1;
+}
+
 /* Interrupts are off until gilk_leave(), if it is not 0. */
 static inline int gilk_enter(unsigned long *flags, gilk_u32 function)
 {
@@ -72,6 +83,7 @@ static inline int gilk_enter(unsigned long *flags, gilk_u32 function)
 	}
 	here->busy = 1;
 	here->unread = 0;
+	here->left = GILK_BUDGET;
 	here->function = function;
 	return 1;
 }

@@ -2,7 +2,8 @@
 /*
  * The state of aspects in the kernel, in one unit of their module: it allocates when it is loaded, and frees when it
  * goes, which the client has happen when nothing leads there any more. Parameters tell the client where things lie.
- * Writing `on` switches all aspects at once.
+ * Writing `on` switches all aspects at once, where the state is the module's own. With `shared` it lies there instead,
+ * in memory of the driver's that processes have as well (ILK_SHARE): whoever has made that switches it there.
  */
 gilk_u32 gilk_set;
 void (*gilk_log_pair)(gilk_u32 set, gilk_u32 iid, gilk_u64 value, gilk_u64 extra);
@@ -14,11 +15,12 @@ struct gilk_kept_call *gilk_calls_kept;
 struct gilk_woven *gilk_shared_memory;
 struct gilk_woven_private gilk_private_part;
 
-static unsigned long pair, string, registers, memory, counts;
+static unsigned long pair, string, registers, memory, counts, shared;
 module_param_named(set, gilk_set, uint, 0);
 module_param(pair, ulong, 0);
 module_param(string, ulong, 0);
 module_param(registers, ulong, 0);
+module_param(shared, ulong, 0);
 module_param(memory, ulong, 0400);
 module_param(counts, ulong, 0400);
 
@@ -28,6 +30,8 @@ static int gilk_switch(const char *value, const struct kernel_param *which)
 	int wrong = kstrtoull(value, 0, &on);
 
 	(void)which;
+	if (shared) /* it may be gone by now */
+		return -EPERM;
 	if (!wrong && gilk_shared_memory)
 		__atomic_store_n(&gilk_shared_memory->on, on, __ATOMIC_SEQ_CST);
 	return wrong;
@@ -52,7 +56,8 @@ static void gilk_set_limits(void)
 
 static void gilk_free(void)
 {
-	vfree(gilk_shared_memory);
+	if (!shared)
+		vfree(gilk_shared_memory);
 	vfree(gilk_calls_kept);
 	vfree(gilk_all_here);
 }
@@ -62,7 +67,7 @@ static int __init gilk_aspects_load(void)
 	gilk_log_pair = (void *)pair;
 	gilk_log_string = (void *)string;
 	gilk_log_registers = (void *)registers;
-	gilk_shared_memory = vzalloc(PAGE_ALIGN(GILK_STATE_SIZE));
+	gilk_shared_memory = shared ? (void *)shared : vzalloc(PAGE_ALIGN(GILK_STATE_SIZE));
 	gilk_calls_kept = vzalloc(GILK_ACTIVATIONS * sizeof(struct gilk_kept_call));
 	gilk_all_here = vzalloc(nr_cpu_ids * sizeof(struct gilk_here));
 	if (!gilk_shared_memory || !gilk_calls_kept || !gilk_all_here) {

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Aspects in a process and in the kernel that it runs on at once, by a weaver in the virtual machine; and processes
+that write whatever they like into the memory that both have."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import re
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gilk.api.aspects import read_aspects
+from gilk.engines.aspect.possible import check_possible
+from gilk.engines.aspect.state import WovenLayout, WovenState
+from gilk.engines.aspect.woven_kernel import WovenKernel, confined_file
+from gilk.errors import MachineGone, UsageError
+from gilk.lab import VM, Machine, boot
+from gilk.lang.aspect.code.meeting import numbered
+from gilk.lang.aspect.lower import automata
+from gilk.targets.kernel.channel import RemoteProcess
+from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.target import KernelTarget
+from gilk.toolchain import kept_module, kernel_instrument
+from gilk.toolchain.compilers import NATIVE
+from tests.kernel.conftest import STRICT
+from tests.kernel.driver.driving import Guest
+from tests.programs.build import compile_to
+
+pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(1200)]
+HERE = Path(__file__).parent
+SOURCE = HERE.parents[2] / "src"
+DOCUMENTED = HERE.parents[2] / "docs" / "cli" / "weave.md"
+PATIENCE = 600.0  # seconds for a weaver there, which an emulated machine runs
+ROUNDS = 10
+GETSID = "call(long __x64_sys_getsid(const struct pt_regs *regs))"
+
+#: The example of docs/cli/weave.md: what a server has read for each of its clients.
+SERVED = re.search(r"```aspect\n(/\* How many bytes of files a server .*?)```", DOCUMENTED.read_text(), re.DOTALL)[1]  # type: ignore[index]
+#: The same, with an element in the kernel where the driver lets nobody in, and with advice that does not compile.
+REFUSED = (
+    SERVED + "K: call(void asm_exc_page_fault(void));",
+    SERVED + "A: call(void served(long other)) then { nowhere(); there = 1; };",
+)
+
+
+class Away:
+    """A weaver in the machine."""
+
+    def __init__(self, guest: Guest, words: list[str]) -> None:
+        self._guest, self.said = guest, bytearray()
+        environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+        command = [sys.executable, str(HERE / "guest" / "weaver.py"), *words]
+        self.process: RemoteProcess = guest.link.spawn(
+            command, self.said.extend, self.said.extend, environment=environment
+        )
+
+    def told(self) -> list[dict[str, Any]]:
+        """The objects that it has said."""
+        lines = bytes(self.said).decode().splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+    def until(self, word: str) -> None:
+        def there() -> bool:
+            return any(word in one for one in self.told()) or self.process.status is not None
+
+        self._guest.link.channel.until(there, PATIENCE)
+        assert any(word in one for one in self.told()), self.said.decode()
+
+    def end(self) -> list[dict[str, Any]]:
+        assert self.process.wait(PATIENCE) == 0, self.said.decode()
+        return self.told()
+
+
+@pytest.fixture(scope="module")
+def image(kernel: KernelTarget, exchange: Path) -> Path:
+    """The kernel of the machine, read from here."""
+    path = exchange / "kernel.image"
+    path.write_bytes(pickle.dumps(kernel.kernel, pickle.HIGHEST_PROTOCOL))
+    return path
+
+
+@pytest.fixture(scope="module")
+def server(exchange: Path) -> Path:
+    return compile_to(exchange / "served", [HERE / "served.c"], ("-O1",))
+
+
+@pytest.fixture(scope="module")
+def scribbler(exchange: Path) -> Path:
+    return compile_to(exchange / "scribbles", [HERE / "scribbles.c"], ("-O2", "-static", "-pthread"))
+
+
+def written(place: Path, text: str) -> Path:
+    path = place / f"{abs(hash(text)):x}.aspect"
+    path.write_text(text)
+    return path
+
+
+def compiled(kernel: KernelTarget, path: Path, shared: bool = True) -> WovenKernel:
+    """The kernel's part; its module is kept for a weaver in the machine, which would take minutes for it."""
+    file = confined_file(read_aspects(path), shared)
+    aspects = numbered(file, automata(file))
+    one = WovenKernel(kernel, file, aspects, WovenLayout(aspects, file.tables))
+    _ = one.compiled
+    return one
+
+
+def nothing_is_left(guest: Guest) -> None:
+    """No module, and no client of the driver."""
+    gone = "n=0; while grep -q ^gilk_ /proc/modules && [ $n -lt 600 ]; do sleep 0.1; n=$((n+1)); done"
+    assert "gilk_" not in guest.run("sh", "-c", f"{gone}; cat /proc/modules")
+    driver = Driver(guest.link)
+    status = driver.status()
+    guest.link.close_driver()
+    assert (status.clients, status.units, status.orphans) == (1, 0, 0)
+    assert not guest.complaints()
+
+
+def read_for(client: int) -> int:
+    """In bytes, as the program says."""
+    return sum(500 + 100 * client for each in range(ROUNDS) if each % 3 == client)
+
+
+def test_a_sequence_begins_in_a_process_and_goes_on_in_the_kernel(
+    kernel: KernelTarget, guest: Guest, image: Path, server: Path, exchange: Path
+) -> None:
+    """What is counted for each client is what the program reads of its file for it, and nothing else."""
+    path = written(exchange, SERVED)
+    compiled(kernel, path)
+    with guest.text_untouched():
+        away = Away(guest, [str(image), "-", str(path), str(server), str(ROUNDS)])
+        told = away.end()
+    end = told[-1]
+    sums = {client.to_bytes(64, "little").hex(): read_for(client) for client in range(3)}
+    assert dict(end["tables"]["bytes"]) == sums, away.said.decode()
+    assert end["counts"] == {"#1": [[ROUNDS, sum(sums.values()) // 100, ROUNDS], ROUNDS, ROUNDS, 0]}
+    assert end["restored"] == [True, True]
+    assert away.said.decode().splitlines().count("done") == 1
+    nothing_is_left(guest)
+
+
+@pytest.mark.stress
+def test_a_refusal_of_either_leaves_both_unchanged(
+    kernel: KernelTarget, guest: Guest, image: Path, server: Path, exchange: Path
+) -> None:
+    """Of the kernel when the process has its part already; of the process when the kernel has its memory."""
+    paths = [written(exchange, text) for text in REFUSED]
+    for path in paths:
+        compiled(kernel, path)
+    with guest.text_untouched():
+        told = Away(guest, [str(image), "-", ",".join(map(str, paths)), str(server), str(ROUNDS)]).end()
+        nothing_is_left(guest)
+    assert [one["error"] for one in told] == ["cannot-weave", "does-not-compile"]
+    assert [one["restored"] for one in told] == [[True, True], [True, True]]
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("step", ["shared", "processes", "kernel", "on"])
+def test_a_weaver_that_is_killed_leaves_nothing(
+    kernel: KernelTarget, guest: Guest, image: Path, server: Path, exchange: Path, step: str
+) -> None:
+    """Wherever it is amid its work; the program, which waits to begin, is killed with it."""
+    path = written(exchange, SERVED)
+    compiled(kernel, path)
+    with guest.text_untouched():
+        away = Away(guest, [str(image), step, str(path), str(server), str(ROUNDS)])
+        away.until("waits")
+        away.process.signal(signal.SIGKILL)
+        assert away.process.wait(PATIENCE) == 128 + signal.SIGKILL
+        nothing_is_left(guest)
+
+
+MANY = f"""
+%K{{ #include <linux/sched.h> %}}
+table names key(char[16], long) max;
+aspect all: seq(K: {GETSID} && bind(char name[16], current->comm) && bind(long about, regs->di);
+  K: call(long __x64_sys_getpgid(const struct pt_regs *regs)) && bind(char name[16], current->comm)
+     then {{ add(names, name, about, about); }}) within 10s;
+aspect keyed: unique(who) var(int n = 0) seq(K: {GETSID} && return(r) && bind(pid_t who, pid());
+  K: call(long __x64_sys_getpgid(const struct pt_regs *regs)) && if (pid() == who)
+     then {{ n += 1; if (n % 4000 == 0) report("%s %d", current->comm, n); }} *;
+  K: call(long __x64_sys_getppid(void)) && if (pid() == who) && if (n % 7 == 3)) until K: call(long ksys_sync(void));
+aspect text: perthread seq(K: {GETSID} && bind(char word[200], current->comm);
+  K: call(long __x64_sys_getppid(void)) && if (strcmp(word, current->comm) == 0) then {{ report("%s", word); }});
+"""
+
+
+@contextmanager
+def woven_alone(kernel: KernelTarget, path: Path) -> Iterator[tuple[WovenKernel, int]]:
+    """The kernel's part alone, with its state in memory that processes can have: a descriptor of the relay's."""
+    one = compiled(kernel, path)
+    try:
+        descriptor = one.share()
+        one.weave()
+        yield one, descriptor
+    finally:
+        one.abandon()
+
+
+def matches(one: WovenKernel) -> list[int]:
+    """How often the first element of each aspect has matched, as the state says."""
+    view = bytearray(one._layout.size)
+    one.read_state(view)
+    return [each.matches[0] for each in WovenState(one._layout, one._aspects, memoryview(view)).counts()]
+
+
+def scribbled(vm: VM, program: Path, descriptor: int, amount: int) -> bytes:
+    """The program there writes into the memory that the relay has as ``descriptor``, which is its parent."""
+    script = f"exec {program} /proc/$PPID/fd/{descriptor} {amount}"
+    status, said, errors = vm.run(["sh", "-c", script], timeout=PATIENCE)
+    assert status == 0, (status, said, errors)
+    return said
+
+
+def test_a_process_that_scribbles_over_the_state_does_no_harm(
+    kernel: KernelTarget, guest: Guest, scribbler: Path, exchange: Path
+) -> None:
+    """The kernel of these tests panics at the first warning, and where the memory ends nothing is mapped."""
+    with guest.text_untouched(), woven_alone(kernel, written(exchange, MANY)) as (one, descriptor):
+        assert scribbled(guest.vm, scribbler, descriptor, 0) == b"survived\n"
+        assert matches(one) == [2, 2, 2]
+        assert scribbled(guest.vm, scribbler, descriptor, 8) == b"survived\n"
+    nothing_is_left(guest)
+
+
+#: Of numbers in the state, in native/include/gilk_aspect.h, and what is there without them.
+BOUNDS = {"return high < limit ? high : limit;": "return high + 0 * limit;", "at = at < limit ? at : 0;": ""}
+
+
+@pytest.fixture
+def believing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules are made of headers that believe how many instances there are, and where one is free."""
+    native = tmp_path / "native"
+    shutil.copytree(NATIVE, native)
+    header = native / "include" / "gilk_aspect.h"
+    text = header.read_text()
+    for bounded, believed in BOUNDS.items():
+        assert bounded in text
+        text = text.replace(bounded, believed)
+    header.write_text(text)
+    monkeypatch.setattr(kernel_instrument, "NATIVE", native)
+    monkeypatch.setattr(kept_module, "NATIVE", native)
+
+
+@pytest.mark.stress
+def test_a_kernel_that_believed_the_state_would_be_harmed(
+    believing: None, scribbler: Path, exchange: Path, tmp_path: Path
+) -> None:
+    """The same program, and the same aspects, in a machine that goes down with them."""
+    with boot(Machine(cpus=2, arguments=STRICT, rw=(exchange,))) as machine:
+        guest = Guest(machine, tmp_path)
+        guest.load()
+        kernel = KernelTarget(guest.link)
+        with pytest.raises(MachineGone), woven_alone(kernel, written(exchange, MANY)) as (_, descriptor):
+            scribbled(machine, scribbler, descriptor, 0)
+
+
+LEADING = {
+    "if (m->x)": "where m leads",
+    "if (*(long *)((char *)current + n))": "where n leads",
+    "if (strcmp(m, current->comm) == 0)": "where m leads",
+    "bind(long y, m->x)": "where m leads",
+    "bind(struct thing *p, m) && if (p->x)": "where p leads",
+}
+
+
+@pytest.mark.parametrize("condition", LEADING)
+def test_where_shared_state_leads_is_not_read(exchange: Path, condition: str) -> None:
+    text = f"""
+group A;
+seq(A: call(void serve(struct thing *m, long n));
+  K: {GETSID} && {condition} && if (n && m));
+"""
+    with pytest.raises(UsageError) as error:
+        confined_file(read_aspects(written(exchange, text)))
+    assert error.value.slug == "cannot-weave"
+    assert LEADING[condition] in error.value.message
+
+
+UNKNOWN = {
+    "bind(struct thing x, *m)": "what x is made of",
+    "bind(x, m)": "what x is made of",
+    "bind(long x, 1)": "",
+    "bind(char x[16], (char *)m)": "",
+    "bind(struct in6_addr x, *(struct in6_addr *)m)": "",
+}
+
+
+@pytest.mark.parametrize("bound", UNKNOWN)
+def test_what_both_keep_is_of_types_that_both_know(tmp_path: Path, bound: str) -> None:
+    text = f"group A; seq(A: call(void serve(void *m)) && {bound}; A: call(void served(long other)) && if (sizeof x);"
+    file = read_aspects(written(tmp_path, f"{text} K: {GETSID});"))
+    aspects = numbered(file, automata(file))
+    if not UNKNOWN[bound]:
+        check_possible(file, aspects)
+        return
+    with pytest.raises(UsageError) as error:
+        check_possible(file, aspects)
+    assert (error.value.slug, UNKNOWN[bound] in error.value.message) == ("cannot-weave", True)
