@@ -11,14 +11,16 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import gilk
-from gilk.errors import GilkError
+from gilk.api.aspects import held
+from gilk.engines.aspect.woven_process import WovenProcess
+from gilk.errors import GilkError, TargetError
 from tests.behaviour.advised import aspects, build, rounds
 from tests.behaviour.harness import ENVIRONMENT, differences, leftovers, run_gilk, wait_for
 
@@ -289,6 +291,36 @@ def test_what_cannot_be_woven_is_refused_by_name(
         assert words in f"{raised.value}"
         assert (differences(program.pid), leftovers(program.pid)) == ([], [])
         assert program.ask() == "98 2"
+
+
+def test_a_command_whose_weaving_is_refused_never_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor where all was in already, and has to come out again."""
+    weave = WovenProcess.weave
+
+    def refused(process: WovenProcess) -> None:
+        weave(process)
+        raise TargetError("cannot-weave", "as if another process had refused it")
+
+    monkeypatch.setattr(WovenProcess, "weave", refused)
+    text = 'group A;\nA: call(int libc:rename(const char *a, const char *b)) then { report("renamed"); };'
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.touch()
+    with (
+        pytest.raises(TargetError, match="as if another"),
+        held(aspects(tmp_path, text), [], ["mv", str(here), str(there)]) as (weaving, *_),
+    ):
+        weaving.weave()
+    assert wait_for(lambda: not _runs_with(str(there)))
+    assert here.exists()
+
+
+def _runs_with(word: str) -> list[str]:
+    """The processes that were given this word."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found += [place.parent.name] if word in place.read_bytes().decode(errors="replace").split("\0") else []
+    return found
 
 
 def test_a_dry_run_touches_nothing(parser: Path, tmp_path: Path) -> None:

@@ -112,7 +112,9 @@ def held(
         processes = hold(list(groups), command if elsewhere is None else ())
         try:
             of = {one.pid: groups.get(one.pid, every) for one in processes}
-            yield Weaving(file, of, processes, at_least, persist, kernel), members, elsewhere
+            weaving = Weaving(file, of, processes, at_least, persist, kernel)
+            weaving.kills_unstarted = True
+            yield weaving, members, elsewhere
         finally:
             for one in processes:
                 one.kill_unstarted()

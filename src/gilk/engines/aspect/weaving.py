@@ -59,6 +59,7 @@ class Weaving:
         self._left_over: list[WovenReport] = []
         self._changes: list[GroupChange] = []
         self.refused: dict[int, GilkError] = {}
+        self.kills_unstarted = False  # whether a launched program is not to run where it is refused
         self._at_least, self._persist = at_least, persist
         planned = (self._tried(one, partial(self._planned, one, members[one.pid])) for one in held)
         self.processes: tuple[WovenProcess, ...] = tuple(one for one in planned if one is not None)
@@ -292,6 +293,8 @@ class Weaving:
     def _abandon(self) -> None:
         """Out of all, as far as that is possible; the error that is the reason is the one to be told. A keeper whose
         request was interrupted is asked in vain: it undoes everything by itself."""
+        for one in self.processes if self.kills_unstarted else ():
+            one.process.kill_unstarted()  # first, as it goes on when it is let go
         with suppress(GilkError):
             self.unweave()
 
