@@ -10,7 +10,6 @@ import sys
 import pytest
 
 from gilk.engines.dtrace.enabling import NoSuchProbe
-from gilk.errors import UsageError
 from tests.behaviour.harness import Loop, differences, leftovers
 from tests.programs.build import build
 from tests.providers.sessions import traced
@@ -64,14 +63,6 @@ def test_a_number_behind_a_name_is_a_process_only_if_that_has_the_provider() -> 
     """The reason would be another if the process had been attached to: that it is traced, and has no such probes."""
     with Loop([build("hot8")]) as loop, pytest.raises(NoSuchProbe, match=r"does not match any probes$"):
         traced(f"nosuch{loop.pid}:::go {{ }}")
-
-
-def test_two_processes_are_refused_by_their_numbers() -> None:
-    with Loop([build("hot8")]) as one, Loop([build("hot8")]) as other:
-        with pytest.raises(UsageError) as caught:
-            traced(f"pid{one.pid}:a.out:hot:entry, pid{other.pid}:a.out:hot:entry {{ }}")
-        assert caught.value.slug == "two-processes"
-        assert str(one.pid) in str(caught.value) and str(other.pid) in str(caught.value)
 
 
 def test_gilk_itself_is_refused() -> None:

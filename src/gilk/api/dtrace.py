@@ -27,13 +27,14 @@ __all__ = [
 
 def dtrace(
     program: str | Path,
-    pid: int | None = None,
+    pid: int | Sequence[int] | None = None,
     command: Sequence[str] = (),
     arguments: Sequence[str] = (),
     options: Mapping[str, str | None] = MappingProxyType({}),
     follow: bool = False,
 ) -> DtraceSession:
-    """A D program, its text or the path of a script, in a process that runs or is launched, or in none.
+    """A D program, its text or the path of a script, in a process that runs or is launched, in several that run, as one
+    program, or in none.
 
     ``arguments``: $1, $2... ``options``: those of -x; a flag has None. ``follow``: also in what the process begins.
     Used as
@@ -45,9 +46,13 @@ def dtrace(
     Commands of system() print to standard error; freopen() and ftruncate() are only told of, by events.
     """
     given = ("s", str(program)) if isinstance(program, Path) else ("n", program)
-    if pid is not None and command:
-        raise UsageError("two-processes", "pid and command exclude each other: one process is traced")
-    asked = Asked((given,), tuple(arguments), tuple(options.items()), pid, tuple(command), follow=follow)
+    pids = () if pid is None else (pid,) if isinstance(pid, int) else tuple(dict.fromkeys(pid))
+    if pids and command:
+        raise UsageError("two-processes", "pid and command exclude each other")
+    first, others = (pids[0], pids[1:]) if pids else (None, ())
+    asked = Asked(
+        (given,), tuple(arguments), tuple(options.items()), first, tuple(command), follow=follow, others=others
+    )
     return DtraceSession(asked, Aside(), formatted)
 
 

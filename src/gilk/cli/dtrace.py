@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,7 +21,6 @@ from gilk.version import VERSION
 if TYPE_CHECKING:
     from gilk.api import dtrace as d_programs
 
-T = TypeVar("T")
 _REFUSED = {
     "narrow": ("32", "32-bit processes are not traced"),
     "boot": ("A", "nothing is traced while the machine starts"),
@@ -30,10 +29,10 @@ _REFUSED = {
 _MODES = {"listing": Mode.LIST, "header": Mode.HEADER, "link": Mode.LINK}
 
 
-def _one_process(_ctx: click.Context, _option: click.Parameter, values: tuple[T, ...]) -> T | None:
-    """The callback of -p and -c: to take the last of several would be to drop the others in silence."""
+def _one_command(_ctx: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> str | None:
+    """The callback of -c: to take the last of several would be to drop the others in silence."""
     if len(values) > 1:
-        raise UsageError("two-processes", "-p or -c is given more than once: one process is traced")
+        raise UsageError("two-processes", "-c is given more than once: one command is traced")
     return values[0] if values else None
 
 
@@ -67,11 +66,11 @@ def _program(letter: str, what: str) -> Callable[[Any], Any]:
 @_program("f", "the probes of a function")
 @_program("i", "a probe by its number")
 @click.option(
-    "-p", "pid", type=int, multiple=True, callback=_one_process, metavar="PID",
-    help="Attach to a process; $target is its number.",
+    "-p", "pids", type=int, multiple=True, metavar="PID",
+    help="Attach to a process; $target is its number. Repeated, all are one: $target names them all.",
 )  # fmt: skip
 @click.option(
-    "-c", "command", multiple=True, callback=_one_process, metavar="COMMAND",
+    "-c", "command", multiple=True, callback=_one_command, metavar="COMMAND",
     help="Run a command, and end when it does; $target is its number.",
 )  # fmt: skip
 @click.option(
@@ -128,13 +127,17 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
         click.echo(f"{name}: gilk {VERSION}, D 2.0")
         return 0
     _refuse(given)
-    if given["pid"] is not None and given["command"] is not None:
-        raise UsageError("two-processes", "-p and -c exclude each other: one process is traced")
+    pids = tuple(dict.fromkeys(given["pids"]))
+    given["pid"], given["others"] = (pids[0], pids[1:]) if pids else (None, ())
+    if pids and given["command"] is not None:
+        raise UsageError("two-processes", "-p and -c exclude each other")
     if not ctx.obj and not given["listing"] and not given["compile_only"]:
         raise UsageError("no-d-program", "there is no program", "give one with -n or -s")
     mode = _mode(given)
     if given["words"] is not None:
         return _words(ctx.obj, given, mode)
+    if given["others"] and mode is not Mode.RUN:
+        raise UsageError("two-modes", "-e, -G, -h, -l and --words are about one process: give one -p")
     if given["follow"] and mode is not Mode.RUN:
         raise UsageError("two-modes", "--follow is about programs that run: -e, -G, -h and -l run none")
     if not given["machine"]:
@@ -150,7 +153,7 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
 
 def _words(programs: list[tuple[str, str]], given: dict[str, Any], mode: Mode) -> int:
     """Raises UsageError."""
-    if mode is not Mode.RUN or any(given[name] for name in ("machine", "command", "output", "follow")):
+    if mode is not Mode.RUN or any(given[name] for name in ("machine", "command", "output", "follow", "others")):
         raise UsageError("two-modes", "--words prints words, about a process of -p or none: nothing else goes with it")
     from gilk.cli.dtrace_words import print_words  # here: who runs a program need not wait for it
 
@@ -176,6 +179,7 @@ def _request(programs: list[tuple[str, str]], given: dict[str, Any], mode: Mode)
         objects=given["arguments"] if mode is Mode.LINK else (),
         machine=given["machine"],
         follow=given["follow"],
+        others=given["others"],
     )
 
 

@@ -57,17 +57,17 @@ def sleeper() -> Iterator[int]:
 
 
 def test_a_process_is_named_by_number_argument_and_macro(sleeper: int) -> None:
-    assert meant.process_meant(found(f"pid{sleeper}::malloc:entry {{ }}")) == sleeper
-    assert meant.process_meant(found("pid$1::malloc:entry { }", str(sleeper))) == sleeper
-    assert meant.process_meant(found("pid$$1::malloc:entry { }", str(sleeper))) == sleeper
-    assert meant.process_meant(found("pid$pid::malloc:entry { }")) == os.getpid()
+    assert meant.processes_meant(found(f"pid{sleeper}::malloc:entry {{ }}")) == (sleeper,)
+    assert meant.processes_meant(found("pid$1::malloc:entry { }", str(sleeper))) == (sleeper,)
+    assert meant.processes_meant(found("pid$$1::malloc:entry { }", str(sleeper))) == (sleeper,)
+    assert meant.processes_meant(found("pid$pid::malloc:entry { }")) == (os.getpid(),)
     text = f"pid_t y; BEGIN {{ y = (pid_t)1; }} pid{sleeper}:::entry {{ }}"  # names of types come from libraries
-    assert meant.process_meant(found(text)) == sleeper
+    assert meant.processes_meant(found(text)) == (sleeper,)
 
 
 @pytest.mark.parametrize("text", ["tick-10:::", "nosuch1:::", "pid$target:::entry", "pid999999999:::entry", "pid0:::"])
 def test_other_numbers_name_no_process(text: str) -> None:
-    assert meant.process_meant([described(text.replace("$target", "0"))]) is None
+    assert meant.processes_meant([described(text.replace("$target", "0"))]) == ()
 
 
 @pytest.mark.skipif(is_loaded(), reason="the driver is loaded in this machine's kernel")

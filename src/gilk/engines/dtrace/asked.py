@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,15 +71,19 @@ class Asked:
     objects: tuple[str, ...] = ()
     machine: str = ""  # --on
     follow: bool = False  # --follow
+    others: tuple[int, ...] = ()  # processes besides pid
+    by_number: bool = False  # whether descriptions name all of them, rather than -p
 
 
 def prepare(asked: Asked) -> Consumer:
     """With the process attached or launched; nothing of it is changed yet.
 
-    Raises UsageError `bad-d-option`, `cannot-open-script`, `preprocessor-failed`, TargetError.
+    Raises UsageError `bad-d-option`, `cannot-open-script`, `preprocessor-failed`, `two-processes`, TargetError.
     """
     options, texts = _read(asked)
     asked = _placed(asked, options, texts)
+    if asked.others:
+        return _prepare_several(asked, options, texts)
     if asked.follow:
         return _prepare_tree(asked, options, texts)
     if asked.machine:
@@ -122,6 +126,32 @@ def _prepare_tree(asked: Asked, options: Options, texts: list[ProgramText]) -> C
     process = _process(asked, "preinit" if evaltime == "main" else evaltime)
     assert process is not None
     return TreeConsumer(texts, _macros(asked, options, process.pid), options, process, asked.libraries)
+
+
+def _prepare_several(asked: Asked, options: Options, texts: list[ProgramText]) -> Consumer:
+    """The first is $target; where it has to do with all of them, so is each."""
+    from gilk.engines.dtrace.several_consumer import SeveralConsumer  # here: few programs are about several processes
+    from gilk.session.broker.client import approached
+
+    if asked.follow or asked.machine or asked.pid is None:
+        what = "several processes are traced as they are, in this machine"
+        raise UsageError("two-processes", what, "leave out --follow and --on, or give one -p")
+    with ExitStack() as held:
+        processes = []
+        for pid in (asked.pid, *asked.others):
+            processes.append(approached(pid))
+            held.callback(_abandoned, processes[-1])
+        macros = _macros(asked, options, asked.pid)
+        consumer = SeveralConsumer(texts, macros, options, processes[0], asked.libraries, by_number=asked.by_number)
+        consumer.adopt(processes[1:])
+        held.pop_all()
+    return consumer
+
+
+def _abandoned(process: Process) -> None:
+    with suppress(GilkError):
+        process.close()
+    process.meeting.close()
 
 
 def _prepare_there(asked: Asked, options: Options, texts: list[ProgramText]) -> Consumer:
@@ -214,14 +244,15 @@ def _preprocessed(name: str, content: bytes, how: Preprocess) -> bytes:
 
 def _placed(asked: Asked, options: Options, texts: list[ProgramText]) -> Asked:
     """Where none of -p, -c and --on says what is traced, the program may: a process, or the kernel of this machine if
-    the driver is loaded. Raises UsageError `two-processes`."""
+    the driver is loaded."""
     if asked.machine:
         return asked
     libdir = options.text("libdir")
     directories = (*asked.libraries, *([libdir] if libdir else []))
     found = meant.descriptions(texts, _macros(asked, options, 0), options, directories)
     if asked.pid is None and not asked.command:
-        asked = replace(asked, pid=meant.process_meant(found))
+        pids = meant.processes_meant(found)
+        asked = replace(asked, pid=pids[0], others=pids[1:], by_number=True) if pids else asked
     has_process = asked.pid is not None or bool(asked.command)
     return replace(asked, machine=HERE) if is_loaded() and meant.is_of_kernel(found, has_process) else asked
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where a program is at home, as far as its descriptions tell without -p, -c and --on: in the process that they name by
-its number, as in ``pid4711:libc::entry``, or in the kernel of this machine, as ``fbt::vfs_read:entry``."""
+"""Where a program is at home, as far as its descriptions tell without -p, -c and --on: in processes that they name by
+their numbers, as in ``pid4711:libc::entry``, or in the kernel of this machine, as ``fbt::vfs_read:entry``."""
 
 from __future__ import annotations
 
@@ -52,17 +52,13 @@ def is_of_kernel(found: Iterable[Description], has_process: bool) -> bool:
     )
 
 
-def process_meant(found: Iterable[Description]) -> int | None:
-    """The number of the process; None where none is named.
+def processes_meant(found: Iterable[Description]) -> tuple[int, ...]:
+    """The numbers of the processes that are named, ascending.
 
     A provider whose name just ends in a number means no process, unless the one of that number has such a provider:
-    whether it does is known without touching it. Raises UsageError `two-processes`.
+    whether it does is known without touching it.
     """
-    pids = sorted({pid for provider in {each.provider for each in found} if (pid := _named(provider))})
-    if len(pids) > 1:
-        what = f"the program is about processes {', '.join(map(str, pids))}: one process is traced"
-        raise UsageError("two-processes", what, "trace each by a command of its own")
-    return pids[0] if pids else None
+    return tuple(sorted({pid for provider in {each.provider for each in found} if (pid := _named(provider))}))
 
 
 def _descriptions(

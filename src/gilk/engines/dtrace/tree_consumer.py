@@ -17,8 +17,9 @@ from gilk.engines.dtrace.renamed import Renamed
 from gilk.engines.dtrace.tree_engine import TreeEngine
 from gilk.engines.dtrace.world import SymbolContext
 from gilk.errors import GilkError, UsageError
+from gilk.lang.d import tree
 from gilk.lang.d.options import Options
-from gilk.lang.d.probes import Description
+from gilk.lang.d.probes import Description, DProbe
 from gilk.targets import startup, wire
 from gilk.targets.maps import program_of
 from gilk.targets.process import Process
@@ -73,22 +74,27 @@ class TreeConsumer(Consumer):
         super().compile(listing)
 
     def _enable(self, zero: bool) -> Enabled:
-        first = self._first.pid
-        enabled = enable(self.compiled.program, self.process, zero, renamed=Renamed(first, first))
+        enabled = enable(self.compiled.program, self.process, zero, renamed=self._renamed(self._first))
         self._unmatched = set(enabled.unmatched)
         self._told.probed += bool(enabled.in_process)
         return enabled
+
+    def _renamed(self, process: Process) -> Renamed:
+        return Renamed(self._first.pid, process.pid)
 
     def _watch(self, process: Process) -> None:
         """Programs that are executed are news."""
 
     def _engine(self) -> TreeEngine:
         """They are followed before anything is put in."""
+        self._begin_following()
         first = self._first
-        self._tree = self._tree or TreeClient(first)
         engine = TreeEngine(self.compiled.program, self.enabled, self.options, (first, partial(joined, first)))
         engine.note(0, first)
         return engine
+
+    def _begin_following(self) -> None:
+        self._tree = self._tree or TreeClient(self._first)
 
     # Programs that begin and end.
 
@@ -132,23 +138,32 @@ class TreeConsumer(Consumer):
     def _make_ready(self, number: int, process: Process, path: str) -> bool:
         """Put the probes of a program in that waits before its first instruction; whether it has any. Raises GilkError,
         DoesNotCompile."""
-        if process.own_number != process.pid:
-            raise UsageError("cannot-follow", "it is in a PID namespace of its own, where threads have other numbers")
-        first = self._first.pid
-        world = SymbolContext(process, first)
-        options = deepcopy(self._as_asked)
-        compiled = compile_programs(self.texts, self.macros, options, world, self._libraries(process))
-        named = Renamed(first, process.pid)
-        enabled = enable(compiled.program, process, zero=True, known=self.enabled, renamed=named)
-        self._unmatched.intersection_update(enabled.unmatched)
+        program, enabled = self._compiled_for(process)
         if not enabled.in_process and not self._samples:
             return False
-        self.tracing.note(number, process)
-        refused = self.tracing.add(number, process, partial(joined, process), compiled.program, enabled)
-        for probe, why in refused:
+        for probe, why in self._put_in(number, process, program, enabled):
             self._refuse(path, f"{probe}: {why}")
         self._told.probed += bool(enabled.in_process)
         return True
+
+    def _compiled_for(self, process: Process) -> tuple[tree.Program, Enabled]:
+        """The D program by the types and symbols of another process. Raises GilkError, DoesNotCompile."""
+        if process.own_number != process.pid:
+            raise UsageError("cannot-follow", "it is in a PID namespace of its own, where threads have other numbers")
+        named = self._renamed(process)
+        world = SymbolContext(process, named.first)
+        options = deepcopy(self._as_asked)
+        compiled = compile_programs(self.texts, self.macros, options, world, self._libraries(process))
+        enabled = enable(compiled.program, process, zero=True, known=self.enabled, renamed=named)
+        self._unmatched.intersection_update(enabled.unmatched)
+        return compiled.program, enabled
+
+    def _put_in(
+        self, number: int, process: Process, program: tree.Program, enabled: Enabled
+    ) -> list[tuple[DProbe, str]]:  # fmt: skip
+        """The probes that are refused, with the reasons. Raises GilkError."""
+        self.tracing.note(number, process)
+        return self.tracing.add(number, process, partial(joined, process), program, enabled)
 
     @property
     def _samples(self) -> bool:

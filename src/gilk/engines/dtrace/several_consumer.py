@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A session of a D program over several processes that run already: they are to it what a tree is (tree_consumer.py),
+but for what they begin, which is not followed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import field
+
+from gilk.engines.dtrace.consumer import Consumer
+from gilk.engines.dtrace.enabling import Enabled, NoSuchProbe
+from gilk.engines.dtrace.renamed import Renamed
+from gilk.engines.dtrace.tree_consumer import TreeConsumer
+from gilk.lang.d import tree
+from gilk.lang.d.probes import described
+from gilk.targets.process import Process
+from gilk.trace.d.events import Lowered, Refused
+from gilk.values import dataclass
+
+
+@dataclass
+class SeveralConsumer(TreeConsumer):
+    """``process`` is the first; `adopt` has the others. ``by_number``: descriptions name each process by its own
+    number; if not, ``pid$target`` means all of them."""
+
+    by_number: bool = False
+    _compiled: dict[int, tuple[tree.Program, Enabled]] = field(default_factory=dict)  # by the process's place
+
+    def adopt(self, others: Sequence[Process]) -> None:
+        """Before anything is compiled. They are let go when the session is."""
+        self._processes.update(enumerate(others, 1))
+
+    def _renamed(self, process: Process) -> Renamed:
+        return Renamed() if self.by_number else super()._renamed(process)
+
+    def compile(self, listing: bool = False) -> None:
+        """For each of them. Raises DoesNotCompile, NoSuchProbe where none has a probe, UsageError `cannot-follow`."""
+        super().compile(listing)
+        for number, process in self._processes.items():
+            self._compiled[number] = self._compiled_for(process)
+        if not (listing or self.options.flag("zdefs")):
+            self._check_matched()
+
+    def _check_matched(self) -> None:
+        for clause in self.compiled.program.clauses:
+            for text in clause.probes:
+                if described(text) in self._unmatched:
+                    raise NoSuchProbe(clause, described(text), "none of the processes has one")
+
+    def start(self) -> list[Refused | Lowered]:
+        """As that of one process: in one after the other, and BEGIN before all of them."""
+        told = super().start()
+        for number, (program, enabled) in self._compiled.items():
+            refused = self._put_in(number, self._processes[number], program, enabled)
+            told += [Refused(probe, why) for probe, why in refused]
+        return told
+
+    def _begin_following(self) -> None:
+        """Nothing is followed."""
+
+    def _rest(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def _goes_on(self) -> bool:
+        """Until the last of them has ended."""
+        for number, process in list(self._processes.items()):
+            if not process.alive or not process.keeper.there:
+                self._over_with(number)
+        return Consumer._goes_on(self) or bool(self._processes)
+
+    def _remarks(self) -> list[str]:
+        return Consumer._remarks(self)
