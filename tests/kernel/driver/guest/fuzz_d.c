@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * fuzz_d SEED ROUNDS FILE ADDRESS...: messages about D programs that are wrong in some way, from four threads that share
+ * descriptors, which are exchanged for fresh ones meanwhile.
+ *
+ * FILE is a message that loads a program whose code is sound. What is made of it by changing some bytes has to be refused,
+ * or to be sound as well: clocks and tracepoints run it in interrupts. Prints how many messages were taken, how many
+ * refused, and how many programs were loaded, whole and changed.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+typedef unsigned char u8;
+typedef unsigned int u32;
+typedef unsigned long u64;
+
+#include "ilk_d_abi.h"
+
+#define ROOM 262144
+#define THREADS 4
+#define FILES 3
+#define MEMORY_MOST (16ul << 20) /* of a program: the machine is small */
+
+static u64 seed;
+static int rounds, addresses;
+static u64 address[64], memory;
+static u8 program[ROOM];
+static u32 program_size;
+static atomic_int files[FILES];
+static atomic_ulong taken, refused, whole, changed;
+
+static u64 next(u64 *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+static u64 number(u64 *state)
+{
+	static const u64 edges[] = { 0, 1, 5, 255, 4096, 0x7fffffff, 0xffffffff, 1ul << 32, 1ul << 40,
+				     0x7fffffffffffffff, 0xffffffffffffffff, 0xffffffff81000000 };
+	u64 which = next(state);
+
+	if (which % 4 == 0)
+		return edges[next(state) % (sizeof(edges) / sizeof(*edges))];
+	return which % 4 == 1 ? next(state) : next(state) % 64;
+}
+
+/* In the memory of the program, mostly. */
+static u64 offset(u64 *state)
+{
+	u64 within = next(state) % (memory + 4096);
+
+	return next(state) % 8 ? within & ~7ul : number(state);
+}
+
+static u32 small(u64 *state)
+{
+	return next(state) % 8 ? next(state) % 4 : (u32)number(state);
+}
+
+/* True: it is what was given. */
+static bool changed_program(u8 *message, u64 *state)
+{
+	struct ilk_d_program *made = (void *)message;
+	u64 at, i, count = next(state) % 4;
+
+	memcpy(message, program, program_size);
+	for (i = 0; i < count; i++) {
+		at = sizeof(struct ilk_head) + next(state) % (program_size - sizeof(struct ilk_head));
+		message[at] = next(state) % 2 ? next(state) : message[at] ^ 1ul << next(state) % 8;
+	}
+	if (made->layout.size > MEMORY_MOST)
+		made->layout.size = ((struct ilk_d_program *)program)->layout.size;
+	return !memcmp(message, program, program_size);
+}
+
+static u32 put(struct ilk_d_put *message, u64 *state)
+{
+	u32 i;
+
+	message->count = 1 + next(state) % 4;
+	for (i = 0; i < message->count; i++) {
+		message->word[i] = (struct ilk_d_word){ offset(state), number(state), next(state) % 2 ? 4 : 8, 0 };
+		if (next(state) % 2) /* have it run, or not */
+			message->word[i] = (struct ilk_d_word){
+				offsetof(struct gd_control, state), next(state) % 3, 4, 0 };
+	}
+	if (next(state) % 8 == 0)
+		message->count = number(state);
+	return sizeof(*message) + 4 * sizeof(struct ilk_d_word);
+}
+
+static u32 attach(struct ilk_d_attach *message, u64 *state)
+{
+	u32 i, count = next(state) % 3;
+
+	message->site = small(state) + 1;
+	message->kind = small(state);
+	message->group = small(state);
+	message->probe = small(state);
+	message->count = next(state) % 8 ? count : number(state);
+	message->flags = small(state) % 2;
+	message->start = addresses ? address[0] : 0;
+	message->address = message->start;
+	for (i = 0; i < count; i++)
+		message->choice[i] = (struct ilk_d_choice){ next(state) % 600, small(state), small(state) };
+	return sizeof(*message) + count * sizeof(struct ilk_d_choice);
+}
+
+static u32 point(struct ilk_d_point *message, u64 *state)
+{
+	static const char *const names[] = { "sched_switch", "sys_enter", "sys_exit", "sched_wakeup", "nosuch", "" };
+
+	message->group = small(state);
+	message->probe = small(state);
+	message->flags = small(state) % 2;
+	message->reserved = 0;
+	if (next(state) % 8 == 0)
+		memset(message->name, 'x', sizeof(message->name)); /* it does not end */
+	else
+		snprintf(message->name, sizeof(message->name), "%s", names[next(state) % 6]);
+	return sizeof(*message);
+}
+
+static u32 clock_(struct ilk_d_clock *message, u64 *state)
+{
+	message->period = next(state) % 4 ? 200000 + next(state) % 10000000 : number(state);
+	message->group = small(state);
+	message->probe = small(state);
+	message->flags = small(state);
+	message->reserved = 0;
+	return sizeof(*message);
+}
+
+static u32 fire(struct ilk_d_fire *message, u64 *state)
+{
+	int i;
+
+	message->group = small(state);
+	message->probe = small(state);
+	message->flags = small(state) % 2;
+	message->reserved = 0;
+	for (i = 0; i < 10; i++)
+		message->arg[i] = number(state);
+	return sizeof(*message);
+}
+
+static u32 read_(struct ilk_d_read *message, u64 *state)
+{
+	u32 i, count = next(state) % 4, size = sizeof(*message);
+
+	message->count = next(state) % 8 ? count : number(state);
+	message->reserved = 0;
+	for (i = 0; i < count; i++) {
+		message->range[i] = (struct ilk_d_range){ offset(state), next(state) % 4096 };
+		size += sizeof(*message->range) + message->range[i].size;
+		if (next(state) % 8 == 0)
+			message->range[i].size = number(state);
+	}
+	return size;
+}
+
+static u32 lines(struct ilk_d_lines *message, u64 *state)
+{
+	message->offset = offset(state);
+	message->size = next(state) % 4 ? memory - message->offset : number(state);
+	message->room = next(state) % 8 ? next(state) % 64 : number(state);
+	return sizeof(*message) + 64 * sizeof(struct ilk_d_line);
+}
+
+static u32 other(u32 request, u8 *message, u64 *state)
+{
+	u32 *halves = (u32 *)(message + sizeof(struct ilk_head));
+	u64 *words = (u64 *)halves;
+
+	switch (request) {
+	case ILK_D_SITES:
+		halves[0] = small(state);
+		return sizeof(struct ilk_d_sites);
+	case ILK_D_FIND:
+		words[0] = addresses ? address[next(state) % addresses] : number(state);
+		halves[2] = small(state);
+		return sizeof(struct ilk_d_find);
+	case ILK_D_FORCE:
+		halves[0] = next(state) % 4 ? 1 : number(state);
+		halves[1] = 0;
+		halves[2] = small(state);
+		return sizeof(struct ilk_d_force) + 4;
+	case ILK_D_ORIGINALS:
+		halves[0] = next(state) % 4 ? next(state) % 16 : number(state);
+		return sizeof(struct ilk_d_originals) + 16 * sizeof(struct ilk_d_original);
+	case ILK_D_MAPPED:
+		halves[0] = next(state) % 4 ? next(state) % 16 : number(state);
+		return sizeof(struct ilk_d_mapped) + 16 * sizeof(struct ilk_d_mapping);
+	case ILK_SHARE:
+		words[0] = next(state) % 4 ? next(state) % 65536 : number(state);
+		words[1] = words[2] = 0;
+		return sizeof(struct ilk_share);
+	default: /* STATUS, REAP, SETTLE */
+		words[0] = number(state);
+		return next(state) % 4 ? sizeof(struct ilk_d_status) : 8 + next(state) % 64;
+	}
+}
+
+static u32 body(u32 request, u8 *message, u64 *state)
+{
+	switch (request) {
+	case ILK_D_ATTACH:
+		return attach((void *)message, state);
+	case ILK_D_CLOCK:
+		return clock_((void *)message, state);
+	case ILK_D_FIRE:
+		return fire((void *)message, state);
+	case ILK_D_READ:
+		return read_((void *)message, state);
+	case ILK_D_LINES:
+		return lines((void *)message, state);
+	case ILK_D_PUT:
+		return put((void *)message, state);
+	case ILK_D_POINT:
+		return point((void *)message, state);
+	}
+	return other(request, message, state);
+}
+
+static bool ask(u8 *message, u32 request, u32 size, u64 *state)
+{
+	struct ilk_head *head = (void *)message;
+
+	head->size = next(state) % 32 ? size : number(state);
+	head->version = next(state) % 64 ? ILK_PROTOCOL : next(state);
+	if (ioctl(files[next(state) % FILES], request, message)) {
+		refused++;
+		return false;
+	}
+	taken++;
+	if (request == ILK_SHARE)
+		close(((struct ilk_share *)message)->descriptor);
+	return true;
+}
+
+static void load(u8 *message, u64 *state)
+{
+	bool same = changed_program(message, state);
+
+	if (ask(message, ILK_D_PROGRAM, program_size, state) && !((struct ilk_d_program *)message)->verdict)
+		(*(same ? &whole : &changed))++;
+}
+
+/* Whatever the others are at: the old client goes when the last of them has done with it. */
+static void fresh(u64 *state)
+{
+	int file = open(ILK_DEVICE, O_RDWR | O_CLOEXEC);
+
+	if (file < 0 || dup2(file, files[next(state) % FILES]) < 0)
+		exit(3);
+	close(file);
+}
+
+static void *run(void *argument)
+{
+	static const u8 requests[] = { 13, 14, 15, 16, 16, 16, 17, 18, 19, 19, 20, 21, 22, 23, 24, 25, 26, 28, 32 };
+	u64 state = seed * 7919 + (u64)argument + 1;
+	u8 *message = malloc(ROOM * 2);
+	u32 request;
+	int i;
+
+	for (i = 0; i < rounds; i++) {
+		if (next(&state) % 8 == 0) {
+			load(message, &state);
+			continue;
+		}
+		if (next(&state) % 32 == 0)
+			fresh(&state);
+		memset(message, 0, 4096);
+		request = ILK_REQUEST(requests[next(&state) % sizeof(requests)]);
+		ask(message, request, body(request, message, &state), &state);
+	}
+	free(message);
+	return NULL;
+}
+
+static void begin(const char *path)
+{
+	int i, file = open(path, O_RDONLY);
+	long size = read(file, program, sizeof(program));
+
+	if (file < 0 || size < (long)sizeof(struct ilk_d_program) || size == sizeof(program))
+		exit(4);
+	program_size = size;
+	memory = ((struct ilk_d_program *)program)->layout.size;
+	for (i = 0; i < FILES; i++) {
+		files[i] = open(ILK_DEVICE, O_RDWR | O_CLOEXEC);
+		if (files[i] < 0)
+			exit(3);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t threads[THREADS];
+	long i;
+
+	if (argc < 4)
+		return 2;
+	seed = strtoul(argv[1], NULL, 0);
+	rounds = atoi(argv[2]);
+	begin(argv[3]);
+	for (i = 4; i < argc && addresses < 64; i++)
+		address[addresses++] = strtoul(argv[i], NULL, 0);
+	for (i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, run, (void *)i);
+	for (i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	printf("%lu %lu %lu %lu\n", taken, refused, whole, changed);
+	return 0;
+}
