@@ -34,7 +34,7 @@ class Client:
 
     def __init__(self, process: FakeProcess, size: int) -> None:
         self._session, self._state = SharedSession(process), ClientState(1)
-        words, fd = self._state.have_memory(self._session, {"size": size})
+        words, fd = self._state.have(self._session, {"do": "memory", "size": size}, fd=-1)
         self.memory = mmap(fd, size)
         os.close(fd)
         self.offset = int(words["offset"])

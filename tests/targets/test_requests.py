@@ -50,7 +50,8 @@ def test_the_table_of_a_broker_is_what_its_clients_ask_and_what_it_answers() -> 
     answered = {
         name
         for module in (broker, client_state)
-        for name in re.findall(r'case "(\w+)"', Path(module.__file__ or "").read_text())
+        for case in re.findall(r'case ("\w+"(?: \| "\w+")*)', Path(module.__file__ or "").read_text())
+        for name in re.findall(r"\w+", case)
     }
     assert len(table) > 20
     assert table == answered | set(messages.OF_FOLLOWING)
