@@ -17,7 +17,7 @@ PYTHON = ("/usr/bin/python3", "-c")
 
 
 def test_calls_and_bytes_are_those_that_dd_makes(kernel: KernelTarget, guest: Guest) -> None:
-    """Of dd, which is asked for a hundred blocks more."""
+    """The counts of a dd that is asked for a hundred blocks more."""
     text = """
         sysinfo:::sysread /pid == $target/ { @a = sum(arg0); }
         sysinfo:::syswrite /pid == $target/ { @b = sum(arg0); }

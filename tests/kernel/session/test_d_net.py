@@ -106,7 +106,7 @@ def test_segments_are_those_that_the_kernel_counts(kernel: KernelTarget, guest: 
 
 @VERSIONS
 def test_connections_go_through_their_states(kernel: KernelTarget, version: int) -> None:
-    """Of the end that closes first."""
+    """The states of the end that closes first."""
     text = f"""
         tcp:::state-change /args[3]->tcps_rport == {PORT}/
         {{

@@ -132,7 +132,7 @@ def read_for(client: int) -> int:
 def test_a_sequence_begins_in_a_process_and_goes_on_in_the_kernel(
     kernel: KernelTarget, guest: Guest, image: Path, server: Path, exchange: Path
 ) -> None:
-    """What is counted for each client is what the program reads of its file for it, and nothing else."""
+    """The count of each client is the bytes that the program reads of its file for it, and nothing else."""
     path = written(exchange, SERVED)
     compiled(kernel, path)
     with guest.text_untouched():

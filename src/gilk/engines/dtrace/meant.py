@@ -35,7 +35,7 @@ _NUMBERED = re.compile(r".*?([0-9]{1,9})\Z")
 def descriptions(
     texts: Sequence[ProgramText], macros: Macros, options: Options, directories: Sequence[str]
 ) -> frozenset[Description]:
-    """Those from which something may follow; of a program with a mistake, which is told when it is compiled, none.
+    """The descriptions from which something may follow; of a program with a mistake none, as it will not compile.
     ``directories``: of libraries, as of -L."""
     if not any(_PERHAPS.search(text.source.text) for text in texts):
         return frozenset()

@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fuzz.h"
 #include "ilk_abi.h"
 
 #define ROOM 65536
@@ -28,25 +29,6 @@ static __u64 address[64];
 static atomic_int files[2];
 static _Atomic __u64 arena;
 static atomic_ulong taken, refused;
-
-static unsigned long next(unsigned long *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
-}
-
-static __u64 number(unsigned long *state)
-{
-	static const __u64 edges[] = { 0, 1, 5, 255, 4096, 0x7fffffff, 0xffffffff, 1ul << 32, 1ul << 40,
-				       0x7fffffffffffffff, 0xffffffffffffffff, 0xffffffff81000000 };
-	unsigned long which = next(state);
-
-	if (which % 4 == 0)
-		return edges[next(state) % (sizeof(edges) / sizeof(*edges))];
-	return which % 4 == 1 ? next(state) : next(state) % 64;
-}
 
 static __u64 place(unsigned long *state)
 {

@@ -22,6 +22,7 @@ typedef unsigned char u8;
 typedef unsigned int u32;
 typedef unsigned long u64;
 
+#include "fuzz.h"
 #include "ilk_d_abi.h"
 
 #define ROOM 262144
@@ -36,25 +37,6 @@ static u8 program[ROOM];
 static u32 program_size;
 static atomic_int files[FILES];
 static atomic_ulong taken, refused, whole, changed;
-
-static u64 next(u64 *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
-}
-
-static u64 number(u64 *state)
-{
-	static const u64 edges[] = { 0, 1, 5, 255, 4096, 0x7fffffff, 0xffffffff, 1ul << 32, 1ul << 40,
-				     0x7fffffffffffffff, 0xffffffffffffffff, 0xffffffff81000000 };
-	u64 which = next(state);
-
-	if (which % 4 == 0)
-		return edges[next(state) % (sizeof(edges) / sizeof(*edges))];
-	return which % 4 == 1 ? next(state) : next(state) % 64;
-}
 
 /* In the memory of the program, mostly. */
 static u64 offset(u64 *state)
