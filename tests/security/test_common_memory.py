@@ -94,7 +94,7 @@ def a_directory() -> int:
 
 
 def huge() -> int:
-    """Of the same seals, of another kind of memory."""
+    """It has the same seals, and is another kind of memory."""
     with contextlib.suppress(OSError):
         fd = os.memfd_create("huge", os.MFD_CLOEXEC | os.MFD_HUGETLB | os.MFD_ALLOW_SEALING)
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)

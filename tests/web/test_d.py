@@ -180,7 +180,7 @@ def test_letters_beyond_the_first_plane_count_as_one(page: Page, window: Served)
 
 
 def test_the_command_does_the_same(page: Page, window: Served, loop: Loop) -> None:
-    """What is shown is run, by a shell and by Python."""
+    """The commands that are shown are run, by a shell and by Python."""
     text = 'BEGIN\n{\n\tprintf("it\'s %d", $target);\n\texit(3);\n}\n'
     editor(page, window, text)
     page.get_by_text("As a command").click()

@@ -261,8 +261,9 @@ class Process:
 
     def _end_launched(self, kill: bool) -> None:
         if self._program >= 0:
-            with contextlib.suppress(ProcessLookupError):  # it has ended
-                signal.pidfd_send_signal(self._program, signal.SIGKILL if kill else 0)
+            with contextlib.suppress(OSError):  # it has ended, or has become somebody else's
+                if kill:
+                    signal.pidfd_send_signal(self._program, signal.SIGKILL)
             os.close(self._program)
             self._program = -1
 

@@ -151,7 +151,7 @@ def test_a_sequence_begins_in_a_process_and_goes_on_in_the_kernel(
 def test_a_refusal_of_either_leaves_both_unchanged(
     kernel: KernelTarget, guest: Guest, image: Path, server: Path, exchange: Path
 ) -> None:
-    """Of the kernel when the process has its part already; of the process when the kernel has its memory."""
+    """The kernel refuses when the process has its part already; the process, when the kernel has its memory."""
     paths = [written(exchange, text) for text in REFUSED]
     for path in paths:
         compiled(kernel, path)

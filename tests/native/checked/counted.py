@@ -71,6 +71,6 @@ class Bench:
 
 
 def bound(name: str, *given: int) -> int:
-    """What the checker counts where it knows the sizes."""
+    """The instructions that the checker counts where it knows the sizes."""
     helper = HELPERS[name]
     return helper.cost + helper.per_word * sum(given[which] // 8 + 1 for which in helper.sizes)

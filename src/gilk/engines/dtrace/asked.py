@@ -131,6 +131,7 @@ def _prepare_tree(asked: Asked, options: Options, texts: list[ProgramText]) -> C
 def _prepare_several(asked: Asked, options: Options, texts: list[ProgramText]) -> Consumer:
     """The first is $target; where it has to do with all of them, so is each."""
     from gilk.engines.dtrace.several_consumer import SeveralConsumer  # here: few programs are about several processes
+    from gilk.engines.dtrace.tree_consumer import let_go_of
     from gilk.session.broker.client import approached
 
     if asked.follow or asked.machine or asked.pid is None:
@@ -140,18 +141,12 @@ def _prepare_several(asked: Asked, options: Options, texts: list[ProgramText]) -
         processes = []
         for pid in (asked.pid, *asked.others):
             processes.append(approached(pid))
-            held.callback(_abandoned, processes[-1])
+            held.callback(let_go_of, processes[-1])
         macros = _macros(asked, options, asked.pid)
         consumer = SeveralConsumer(texts, macros, options, processes[0], asked.libraries, by_number=asked.by_number)
         consumer.adopt(processes[1:])
         held.pop_all()
     return consumer
-
-
-def _abandoned(process: Process) -> None:
-    with suppress(GilkError):
-        process.close()
-    process.meeting.close()
 
 
 def _prepare_there(asked: Asked, options: Options, texts: list[ProgramText]) -> Consumer:
@@ -245,16 +240,17 @@ def _preprocessed(name: str, content: bytes, how: Preprocess) -> bytes:
 def _placed(asked: Asked, options: Options, texts: list[ProgramText]) -> Asked:
     """Where none of -p, -c and --on says what is traced, the program may: a process, or the kernel of this machine if
     the driver is loaded."""
-    if asked.machine:
+    named, loaded = asked.pid is not None or bool(asked.command), is_loaded()
+    if asked.machine or (named and not loaded):
         return asked
     libdir = options.text("libdir")
     directories = (*asked.libraries, *([libdir] if libdir else []))
     found = meant.descriptions(texts, _macros(asked, options, 0), options, directories)
-    if asked.pid is None and not asked.command:
+    if not named:
         pids = meant.processes_meant(found)
         asked = replace(asked, pid=pids[0], others=pids[1:], by_number=True) if pids else asked
     has_process = asked.pid is not None or bool(asked.command)
-    return replace(asked, machine=HERE) if is_loaded() and meant.is_of_kernel(found, has_process) else asked
+    return replace(asked, machine=HERE) if loaded and meant.is_of_kernel(found, has_process) else asked
 
 
 def _process(asked: Asked, evaltime: str) -> Process | None:

@@ -133,7 +133,7 @@ class TreeConsumer(Consumer):
             with contextlib.suppress(GilkError):  # it has ended
                 process.release()
             if news.program not in self._processes:
-                _let_go(process)
+                let_go_of(process)
 
     def _make_ready(self, number: int, process: Process, path: str) -> bool:
         """Put the probes of a program in that waits before its first instruction; whether it has any. Raises GilkError,
@@ -179,7 +179,7 @@ class TreeConsumer(Consumer):
         if process is not None:
             with contextlib.suppress(GilkError):  # it has ended
                 self.tracing.forget(number)
-            _let_go(process)
+            let_go_of(process)
 
     def _goes_on(self) -> bool:
         """Until the last of them has ended."""
@@ -198,7 +198,7 @@ class TreeConsumer(Consumer):
     def leave(self) -> None:
         self._stop_following()
         while self._processes:
-            _let_go(self._processes.popitem()[1])
+            let_go_of(self._processes.popitem()[1])
 
     def _remarks(self) -> list[str]:
         lacking = (f"no program that was followed has a probe {one}" for one in self._lacking)
@@ -214,7 +214,8 @@ class TreeConsumer(Consumer):
         return super().exit_status or int(bool(self._lacking))
 
 
-def _let_go(process: Process) -> None:
+def let_go_of(process: Process) -> None:
+    """Undo everything in one of several processes, which may have ended, and let go of it."""
     with contextlib.suppress(GilkError):
         process.close()
     process.meeting.close()
