@@ -19,8 +19,20 @@ _INCLUDES = ("-Iinclude", "-Iuts/common", "-Ilibdtrace", "-DARCH_x86_64")
 _TRIGGERS = Path("test") / "triggers"
 
 
-def trial(case: Case, command: list[str], patience: float) -> Verdict:
-    """``command`` takes the place of dtrace; ``patience``: deadlines are that many times as long."""
+def stand_in(folder: Path, command: list[str]) -> Path:
+    """The program ``dtrace`` in ``folder``, which executes ``command``.
+
+    It is made before threads start processes: a process that another thread forks meanwhile keeps the file open for
+    writing until it executes its own program, and execve(2) of such a file fails with ETXTBSY.
+    """
+    tool = folder / "dtrace"
+    tool.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+    tool.chmod(0o755)
+    return tool
+
+
+def trial(case: Case, tool: Path, patience: float) -> Verdict:
+    """``tool`` takes the place of dtrace; ``patience``: deadlines are that many times as long."""
     marked = case.beside(".x").exists() or "skip" in case.directives
     if "no-xfail" not in case.directives and (marked or "xfail" in case.directives):
         return Verdict("skipped", "the suite says so")
@@ -28,7 +40,7 @@ def trial(case: Case, command: list[str], patience: float) -> Verdict:
     if case.trigger and not trigger.exists():
         return Verdict("skipped", f"{trigger.name} is not built")
     with tempfile.TemporaryDirectory() as folder:
-        return _in(Path(folder), case, command, _deadline(case) * patience)
+        return _in(Path(folder), case, tool, _deadline(case) * patience)
 
 
 def _deadline(case: Case) -> float:
@@ -36,13 +48,10 @@ def _deadline(case: Case) -> float:
     return max(_DEADLINE, float(digits or 0))
 
 
-def _in(folder: Path, case: Case, command: list[str], deadline: float) -> Verdict:
-    tool = folder / "dtrace"
-    tool.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
-    tool.chmod(0o755)
+def _in(folder: Path, case: Case, tool: Path, deadline: float) -> Verdict:
     environment = {
         **os.environ, "LC_ALL": "C", "_DTRACE_TESTING": "t", "tmpdir": str(folder), "timeout": str(int(deadline)),
-        "PATH": f"{folder}:{os.environ['PATH']}", "_test": case.path.stem, "dt_flags": "", "test_cppflags": "",
+        "PATH": f"{tool.parent}:{os.environ['PATH']}", "_test": case.path.stem, "dt_flags": "", "test_cppflags": "",
         "tst": str(Path(case.name).with_suffix("")),
     }  # fmt: skip
     started = None
