@@ -99,7 +99,12 @@ def test_entries_of_a_variant(variant: str) -> None:
 
 
 #: Few enough calls for every record to be kept by a reader that may be late.
-AMOUNT = {"hot8": "2000", "work": "20", "recursion": "1", "fork": "1", "jumptable": "20", "avx": "20", "ifunc": "20"}
+AMOUNT = {
+    "hot8": "2000", "work": "20", "recursion": "1", "fork": "1", "jumptable": "20", "avx": "20", "ifunc": "20", "tailcall": "20",
+}  # fmt: skip
+#: Calls that do not return: of main and of its caller, which exit; tail_maybe of tailcall is left by a conditional jump
+#: for odd numbers (docs/limits.md).
+LEFT_CALLS = {"tailcall": 3 + 20 // 2}
 
 
 def small(name: str) -> list[str | Path]:
@@ -121,9 +126,8 @@ def test_time_on_every_entry(name: str) -> None:
     assert ran.visible == expected.visible
     assert ran.report["restored"] is True
     if name not in LEAVES_CALLS and not ran.report["drops"]:
-        # main, and what called it, exits.
         lost = [note for note in ran.report["notes"] if "not whole" in note]
-        assert not lost or int(lost[0].split()[0]) <= 3, lost
+        assert not lost or int(lost[0].split()[0]) <= LEFT_CALLS.get(name, 3), lost
 
 
 @pytest.mark.parametrize(
