@@ -55,8 +55,8 @@ def test_handlers_see_the_program_while_others_wait(tmp_path: Path) -> None:
 
 
 @contextmanager
-def parked() -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen([build("parked")], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+def parked(name: str = "parked") -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([build(name)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
         try:
             assert heard(program) == b"ready\n"
             yield program
@@ -127,3 +127,19 @@ def test_a_context_that_waits_amid_a_patch_while_an_abandoned_process_is_restore
         gilk.restore(program.pid)
         assert differences(program.pid) == []
         goes_on(program)
+
+
+def test_a_frame_that_is_left_over_amid_a_patch_is_nobody() -> None:
+    """One handler was left by a jump, and nobody knows whether it will go on; another has returned."""
+    with parked("leftover") as program, gilk.attach(program.pid) as target:
+        with target.session() as session:
+            session.insert("leftover:work:blocks-post", "count")
+            signal_amid_a_patch(program.pid)
+            assert heard(program) == b"returns\n"
+            tell(program, b"l")
+            assert heard(program) == b"leaves\n"
+        assert session.restored is True
+        assert differences(program.pid) == []
+        assert wait_for(lambda: leftovers(program.pid) == [])
+        tell(program, b"e")
+        assert program.wait() == 0

@@ -197,9 +197,15 @@ class Movement:
             return {frame.slot: frame for one in threads.values() for frame in self._frames_of(one, places, bounds)}
 
     def _parked(self, found: dict[int, SignalFrame]) -> Iterator[SignalFrame]:
-        """The frames that no stack of a thread leads to, where there may be any."""
-        if self.searches or self._noted() > sum(frame.note is not None for frame in found.values()):
-            yield from self._process.parked(self._restorers, found)
+        """The frames that no stack of a thread leads to, where there may be any.
+
+        In a program that is not known to switch stacks those with a note alone: it is taken away when a handler
+        returns, whose frame stays in memory as it was.
+        """
+        certain = self.searches or self.left_behind
+        if certain or self._noted() > sum(frame.note is not None for frame in found.values()):
+            parked = self._process.parked(self._restorers, found)
+            yield from (frame for frame in parked if certain or frame.note is not None)
 
     def _frames_of(self, thread: Thread, places: dict[int, Place], bounds: Bounds) -> Iterator[SignalFrame]:
         rip, _ = places.get(thread.tid) or (thread.registers.rip, True)
