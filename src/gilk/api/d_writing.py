@@ -20,7 +20,7 @@ from gilk.engines.dtrace.consumer import Consumer
 from gilk.engines.dtrace.previewing import Previewed, RefusedProbe
 from gilk.engines.dtrace.world import SymbolContext
 from gilk.errors import UsageError
-from gilk.lang.d.writing.completion import OfferedWord
+from gilk.lang.d.writing.offered import OfferedWord
 from gilk.targets.base import Loaded
 from gilk.targets.looking import look
 from gilk.targets.process import Process

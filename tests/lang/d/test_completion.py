@@ -16,7 +16,8 @@ from gilk.engines.dtrace.asked import Asked, about
 from gilk.engines.dtrace.completing import words
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.parser import parse
-from gilk.lang.d.writing.completion import OfferedWord, opening, own_words
+from gilk.lang.d.writing.offered import OfferedWord, own_words
+from gilk.lang.d.writing.opening import opening
 from gilk.lang.syntax.source import Source
 from tests.lang.d.test_parse_fuzz import TOKENS
 

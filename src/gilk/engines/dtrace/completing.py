@@ -21,16 +21,8 @@ from gilk.image import demangle
 from gilk.image.lookup import SourceName
 from gilk.lang.d.passes.state import Invocation
 from gilk.lang.d.probes import Description
-from gilk.lang.d.writing.completion import (
-    OfferedWord,
-    Opening,
-    OpeningKind,
-    chosen,
-    is_fit,
-    opening,
-    own_words,
-    takes_aggregations,
-)
+from gilk.lang.d.writing.offered import OfferedWord, chosen, is_fit, own_words, takes_aggregations
+from gilk.lang.d.writing.opening import Opening, OpeningKind, opening
 from gilk.lang.d.writing.outline import ItemPart, OutlineItem, outline
 from gilk.lang.d.writing.partial import PartialProgram
 from gilk.lang.types import Record, Type, text

@@ -1,24 +1,16 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The kind of word that may stand at a place of a D program, by its text alone, and the words that D itself has.
-
-Names that a program declares and those of a process are the engine's to find (engines/dtrace/completing.py).
-"""
+"""The kind of word that may stand at a place of a D program, by its text alone."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from enum import StrEnum, auto
 from typing import Final
 
 from gilk.lang.d.lexer import QUALIFIERS, TAGS, TYPE_WORDS
-from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS
-from gilk.lang.d.meaning.functions import FUNCTIONS, NOT_HERE, Callable_, Role
-from gilk.lang.d.meaning.functions import OF_THE_KERNEL as KERNELS
-from gilk.lang.d.options import ROWS
 from gilk.lang.d.writing.outline import ItemPart, Outline, OutlineItem, Piece, PieceKind, outline
-from gilk.lang.types import ALIASES, Special, text
+from gilk.lang.types import ALIASES
 from gilk.values import dataclass
 
 
@@ -67,16 +59,6 @@ class Opening:
         return self.word in ("(", "sizeof")
 
 
-@dataclass(frozen=True, slots=True)
-class OfferedWord:
-    """``kind`` and ``detail`` are for people. ``goes_on``: with it alone nothing is whole."""
-
-    text: str
-    kind: str
-    detail: str = ""
-    goes_on: bool = False
-
-
 def _words(text_: str) -> frozenset[str]:
     return frozenset(text_.split())
 
@@ -90,13 +72,10 @@ _REST = re.compile(r"\w*", re.ASCII)
 _FIELD_REST = re.compile(r"[-$\w.`?*\\\[\]!]*", re.ASCII)
 #: The colon that ends the name of a function which may have pairs of them in it.
 _LAST_COLON = re.compile(r"(.*?)(?<!:):(?!:)([^:]*)\Z", re.DOTALL)
-_TAKES_AGGREGATIONS = frozenset(name for name, one in FUNCTIONS.items() if "agg" in one.parameters) | {"printa"}
 _PREFIX_SIGNS = _words("( [ , + - * / % & | ^ ~ ! < > = ? : << >> <= >= == != && || ^^") | _words(
     "<<= >>= += -= *= /= %= &= |= ^="
 )
 _TYPES = TYPE_WORDS | QUALIFIERS | TAGS | frozenset(ALIASES)
-_CALLABLE = _words("action subroutine aggregating")
-_WITH_BRACKET = _words("if sizeof stringof offsetof")
 _DECLARES = _words("inline typedef extern self this static const volatile unsigned signed short long")
 
 
@@ -303,110 +282,3 @@ def _is_cast(pieces: tuple[Piece, ...]) -> bool:
         return False
     inner = pieces[opened + 1 : -1]
     return bool(inner) and inner[0].text in _TYPES
-
-
-# D's own words.
-
-
-def own_words(there: Opening) -> Iterator[OfferedWord]:
-    """Those that D has without anything being declared."""
-    match there.kind:
-        case OpeningKind.PROBE if there.first and not there.fields:
-            yield from (OfferedWord(word, "keyword", goes_on=True) for word in _TOP)
-        case OpeningKind.STATEMENT:
-            yield from _STATEMENTS
-            yield from _scopes()
-            yield from _functions(Role.ACTION, Role.DEED)
-            yield from _values()
-        case OpeningKind.EXPRESSION:
-            yield from _values()
-            yield from _scopes()
-            yield from _functions(Role.SUBROUTINE)
-            yield from (OfferedWord(one.name, "action", signature(one)) for one in _of_stacks())
-            yield from (
-                OfferedWord(word, "keyword", goes_on=True) for word in ("sizeof", "stringof", "xlate", "offsetof")
-            )
-            yield from (OfferedWord(name, "constant", str(value)) for name, value in CONSTANTS.items())
-        case OpeningKind.AGGREGATING:
-            yield from _functions(Role.AGGREGATING)
-        case OpeningKind.MACRO:
-            yield from (OfferedWord(f"${name}", "macro", what) for name, what in _MACROS.items())
-        case OpeningKind.TYPE:
-            yield from (OfferedWord(word, "type", goes_on=word in TAGS) for word in sorted(TYPE_WORDS | TAGS))
-            yield from (OfferedWord(name, "type") for name in ALIASES)
-        case OpeningKind.OPTION:
-            yield from (OfferedWord(name, "option", f"{shape.name.lower()}, {value!r} without it")
-                        for name, (shape, value) in ROWS.items())  # fmt: skip
-
-
-def is_fit(there: Opening, word: OfferedWord) -> bool:
-    """Before a bracket stands only what can be called."""
-    return not there.called or word.kind in _CALLABLE or word.text in _WITH_BRACKET
-
-
-def takes_aggregations(there: Opening) -> bool:
-    """Whether an aggregation may be named there."""
-    return there.kind is OpeningKind.STATEMENT or (
-        there.kind is OpeningKind.EXPRESSION and there.word in _TAKES_AGGREGATIONS
-    )
-
-
-def signature(one: Callable_) -> str:
-    """A function, as a reader of the documentation knows it."""
-    given = [f"[{name[:-1]}]" if name.endswith("?") else name.replace("rest", "...") for name in one.parameters]
-    return f"{one.name}({', '.join(given)})"
-
-
-def _functions(*roles: Role) -> Iterator[OfferedWord]:
-    for one in FUNCTIONS.values():
-        if one.role in roles and one.name not in NOT_HERE and one.name not in KERNELS:
-            kind = "subroutine" if one.role is Role.SUBROUTINE else "action"
-            yield OfferedWord(one.name, "aggregating" if one.role is Role.AGGREGATING else kind, signature(one))
-
-
-def _of_stacks() -> Iterator[Callable_]:
-    """Actions that have a value, which can be a key."""
-    found = (one for one in FUNCTIONS.values() if isinstance(one.type, Special))
-    return (one for one in found if one.name not in {*NOT_HERE, *KERNELS})
-
-
-def _values() -> Iterator[OfferedWord]:
-    yield OfferedWord("args", "variable", "arguments of the probe, with their types", goes_on=True)
-    yield from (OfferedWord(name, "variable", text(type_)) for name, type_ in BUILTINS.items())
-
-
-def _scopes() -> Iterator[OfferedWord]:
-    yield OfferedWord("self", "keyword", "a variable of the thread", goes_on=True)
-    yield OfferedWord("this", "keyword", "a variable of the clause", goes_on=True)
-
-
-_STATEMENTS: Final = (OfferedWord("if", "keyword", goes_on=True),)
-_TOP: Final = ("inline", "typedef", "translator", "provider", "struct", "union", "enum", "self", "this", "extern")
-_MACROS: Final = {
-    "target": "the process", "pid": "gilk's own number", "ppid": "its parent's", "uid": "its user's", "euid": "",
-    "gid": "", "egid": "", "pgid": "", "sid": "", "projid": "", "taskid": "",
-}  # fmt: skip
-
-
-def chosen(words: Iterable[OfferedWord], prefix: str, most: int) -> tuple[list[OfferedWord], int]:
-    """Those that go on from the prefix, then those that have it elsewhere; and how many are left out."""
-    known: dict[str, OfferedWord] = {}
-    for word in words:
-        known.setdefault(word.text, word)
-    wanted = prefix.lower()
-    ranked = ((_rank(word.text, prefix, wanted), word) for word in known.values())
-    fit = [(rank, _ORDER.get(word.kind, 0), word.text.lower(), word.text) for rank, word in ranked if rank < _UNFIT]
-    found = [known[name] for *_, name in sorted(fit)]
-    return found[:most], max(0, len(found) - most)
-
-
-#: What is wanted most comes first.
-_ORDER: Final = {"action": 1, "subroutine": 1, "keyword": 2, "inline": 3, "type": 4, "constant": 5}
-_UNFIT: Final = 3
-
-
-def _rank(word: str, prefix: str, wanted: str) -> int:
-    if word.startswith(prefix):
-        return 0
-    lower = word.lower()
-    return 1 if lower.startswith(wanted) else 2 if wanted in lower else _UNFIT
