@@ -13,6 +13,7 @@ from gilk.targets.memory import ProcessMemory
 
 RESTORER, AMID = 0x45EEA0, 0x671497
 RSP, RIP = 8 + 40 + 15 * 8, 8 + 40 + 16 * 8
+SELECTORS, CODE = 8 + 40 + 18 * 8, 0x2B_0000_0000_0033  # ss, fs, gs, cs
 ALTERNATE, ALTERNATE_SIZE = 8 + 16, 8 + 32
 LOW, HIGH, SIZE = 0x1000, 0x8000, 0x10000
 
@@ -25,8 +26,8 @@ class Arena:
         self.base = ctypes.addressof(self._room) + 7 & -8
         self.put(LOW + 0x100, HIGH)
 
-    def put(self, at: int, rsp: int) -> None:
-        for offset, word in ((0, RESTORER), (RSP, self.base + rsp), (RIP, AMID)):
+    def put(self, at: int, rsp: int, selectors: int = CODE) -> None:
+        for offset, word in ((0, RESTORER), (RSP, self.base + rsp), (RIP, AMID), (SELECTORS, selectors)):
             ctypes.c_uint64.from_address(self.base + at + offset).value = word
 
     def put_aside(self, at: int, rsp: int, stack: int, size: int) -> None:
@@ -86,3 +87,11 @@ def test_a_frame_leads_to_one_on_an_alternate_stack() -> None:
     arena.put_aside(ALTERNATE_STACK + 0x400, HIGH, ALTERNATE_STACK, 0x1000)
     arena.put(LOW + 0x100, ALTERNATE_STACK + 0x200)
     assert arena.found(LOW) == {LOW + 0x100, ALTERNATE_STACK + 0x400}
+
+
+@pytest.mark.parametrize("selectors", [0, 0x7FFF_1234_5678, CODE | 1 << 16, CODE + 1])
+def test_a_restorer_that_lies_about_is_no_frame(selectors: int) -> None:
+    """Go's runtime has its address on stacks, where it hands it to sigaction(2)."""
+    arena = Arena()
+    arena.put(HIGH + 0x100, LOW, selectors)
+    assert arena.found(LOW) == {LOW + 0x100}

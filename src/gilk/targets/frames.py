@@ -5,7 +5,8 @@ A thread inside a signal handler will go back, through its signal frame, to
 where it was interrupted: that address counts as a place where it stands. On
 x86-64 the frame is {restorer address, ucontext, siginfo} (struct rt_sigframe,
 arch/x86/include/asm/sigframe.h), and every restorer is
-``mov $15, %rax; syscall`` (glibc, musl).
+``mov $15, %rax; syscall`` (glibc, musl). Its address alone makes no frame: it
+is also what a program hands to sigaction(2), and copies of that lie about.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ NOTE_MAGIC: Final = 0x9D1C5A3B6B6C6967
 FRAME_SIZE: Final = _NOTE + 32  # as far as it is looked at; bytes
 _WORD, _NOTE_WORDS, _STACK = struct.Struct("<Q"), struct.Struct("<4Q"), struct.Struct("<QI4xQ")
 _SYSCALL_IN_RESTORER = 7
+_SELECTORS, _SELECTORS_AT = struct.Struct("<3H"), 8 + 40 + 18 * 8  # cs, gs, fs (struct sigcontext_64)
+#: As the kernel writes them (put_sigcontext, arch/x86/kernel/signal.c): of 64-bit and of 32-bit code.
+_KERNELS = ((0x33, 0, 0), (0x23, 0, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +165,14 @@ def _frames_in(start: int, end: int, restorers: frozenset[int], memory: Memory) 
         return
     for restorer in restorers:
         for at in aligned(content, restorer.to_bytes(8, "little")):
-            if at + _RIP + 8 <= len(content):
+            if is_frame(content, at):
                 yield frame_at(content, start, at)
+
+
+def is_frame(content: bytes, at: int) -> bool:
+    """Whether the kernel has made a frame of what begins at ``at`` with the address of a restorer."""
+    end = _SELECTORS_AT + _SELECTORS.size
+    return at + end <= len(content) and _SELECTORS.unpack_from(content, at + _SELECTORS_AT) in _KERNELS
 
 
 def frame_at(content: bytes, start: int, at: int) -> SignalFrame:

@@ -10,22 +10,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import struct
 from collections.abc import Collection, Iterator
 
 import numpy as np
 
-from gilk.targets.frames import FRAME_SIZE, SignalFrame, aligned, frame_at
+from gilk.targets.frames import FRAME_SIZE, SignalFrame, aligned, frame_at, is_frame
 from gilk.targets.maps import Mapping, read_maps
 from gilk.targets.memory import Memory
 
 _PAGE = 4096
 _PART = 16 << 20  # bytes looked at at a time
 _PRESENT = np.uint64(0b11 << 62)  # in memory or in swap (Documentation/admin-guide/mm/pagemap.rst)
-#: cs and ss of a 64-bit program, where a frame has them (struct sigcontext_64).
-_SELECTOR = struct.Struct("<H")
-_CS_AT, _SS_AT = 8 + 40 + 144, 8 + 40 + 150
-_USER_CS, _USER_SS = 0x33, 0x2B
 
 
 def parked_frames(
@@ -65,10 +60,5 @@ def _stretches(fd: int, mapping: Mapping) -> Iterator[tuple[int, int]]:
 def _frames_of(content: bytes, start: int, words: list[bytes]) -> Iterator[SignalFrame]:
     for word in words:
         for at in aligned(content, word):
-            if at + FRAME_SIZE <= len(content) and _is_frame(content, at):
+            if at + FRAME_SIZE <= len(content) and is_frame(content, at):
                 yield frame_at(content, start, at)
-
-
-def _is_frame(content: bytes, at: int) -> bool:
-    found = (_SELECTOR.unpack_from(content, at + where)[0] for where in (_CS_AT, _SS_AT))
-    return tuple(found) == (_USER_CS, _USER_SS)
