@@ -42,6 +42,9 @@ class Target:
     def __init__(self, held: Process) -> None:
         self.process = held
 
+    def __repr__(self) -> str:
+        return f"<Target {self.process.pid}>"
+
     def __enter__(self) -> Target:
         return self
 

@@ -37,6 +37,10 @@ class Probe:
     tactic: str | None = None
     refusal: Refusal | None = None
 
+    def __repr__(self) -> str:
+        outcome = self.tactic if self.tactic is not None else f"refused: {self.refusal}"
+        return f"<Probe {self.row.point}={self.row.kind} {outcome}>"
+
 
 @dataclass
 class Totals:
@@ -71,6 +75,10 @@ class BaseSession(ABC):
         self.goes_on = False  # at the end: others have probes in the target still
         self.notes: list[str] = []  # once it is closed: what the user is to know besides
         self.closed = False
+
+    def __repr__(self) -> str:
+        state = "under way" if not self.closed else "restored" if self.restored else "ended"
+        return f"<{type(self).__name__} {state}: {len(self._probes)} probes, {self.records} records>"
 
     def __enter__(self) -> Self:
         return self

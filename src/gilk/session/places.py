@@ -53,6 +53,9 @@ class BlockView:
             points.post(owner.loaded.name, owner.process.analysis(owner.loaded), owner.function, self.block)
         )
 
+    def __repr__(self) -> str:
+        return f"<Block {self.pre.point.label} at {self.pre.address:#x}>"
+
 
 @dataclass(frozen=True)
 class FunctionView:

@@ -127,6 +127,9 @@ class Survey:
     seconds: float
     cached: bool
 
+    def __repr__(self) -> str:
+        return f"<Survey of {self.image}: {self.functions} functions, {self.blocks} blocks>"
+
     @property
     def image(self) -> str:
         return ", ".join(part.image for part in self.parts)

@@ -68,3 +68,6 @@ class Graph:
     bias: int
     parts: tuple[tuple[int, int], ...]
     nodes: tuple[GraphNode, ...]
+
+    def __repr__(self) -> str:
+        return f"<Graph of {self.image}:{self.function}: {len(self.nodes)} blocks>"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -35,6 +36,10 @@ class Trace:
     samples: pa.Table
     part_of: Trace | None = None
     threads: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        part = f", of {', '.join(self.threads)} alone" if self.threads else ""
+        return f"<Trace {self.path}: {self.samples.num_rows} records of {shlex.join(self.about.command)!r}{part}>"
 
     @cached_property
     def calls(self) -> CallTable:
