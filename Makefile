@@ -14,7 +14,7 @@ export HYPOTHESIS_STORAGE_DIRECTORY := $(VENV)/hypothesis
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help venv quick test lint format stress zoo peers conformance bench demo man clean
+.PHONY: help venv quick test lint format stress zoo peers conformance bench demo man deb clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -67,6 +67,10 @@ demo: venv ## a busy program, every entry of a library timed; a stock kernel, an
 
 man: venv ## manual pages of all commands, in build/man: man -l build/man/gilk-run.1
 	$(RUN) tools/manual.py $(if $(UNWRITABLE),"$(VENV)/man",build/man)
+
+deb: venv ## a Debian package in build: apt install ./build/gilk_*_amd64.deb
+	@tools/setup deb
+	$(RUN) tools/debian_package.py $(if $(UNWRITABLE),"$(VENV)/deb",build)
 
 clean: ## forget everything that was built here
 	rm -rf "$(VENV)" build dist src/*.egg-info bench/build .mypy_cache .ruff_cache .pytest_cache .hypothesis
