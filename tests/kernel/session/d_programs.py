@@ -48,7 +48,8 @@ def program(
     for name, value in {"quiet": "", **options}.items():
         chosen.set(name, value or None)
     texts = [ProgramText("script", Source("test.d", text))]
-    consumer = Consumer(texts, Macros({"target": target or next(iter(pids), 0)}, ("test.d", *arguments)), chosen, None, (), machine)
+    macros = Macros({"target": target or next(iter(pids), 0)}, ("test.d", *arguments))
+    consumer = Consumer(texts, macros, chosen, None, (), machine)
     consumer.compile()
     return consumer, target
 
