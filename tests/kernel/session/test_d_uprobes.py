@@ -206,22 +206,23 @@ def test_processes_that_are_not_meant_are_left_alone(kernel: KernelTarget, guest
     assert not guest.complaints()
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_client_that_is_killed_leaves_nothing(guest: Guest, users: Path, how: signal.Signals) -> None:
+def test_a_client_that_is_killed_leaves_nothing(kernel: KernelTarget, guest: Guest, users: Path) -> None:
     """The process goes on meanwhile; of two clients the other one's probe stays until it goes, too."""
     with turning(guest, users, 1) as (process,):
         before = process.byte("inner")
         text = f"pid{process.pid}:a.out:inner:entry {{ @ = count(); }} fbt::do_msgsnd:entry {{ }}"
-        first, second = Second(guest, text), Second(guest, text)
+        first = Second(guest, text)
         try:
             assert process.byte("inner") == INT3
-            process.turn(3)
-            first.process.signal(how)
+            consumer, _ = program(kernel, text)
+            assert not consumer.start()
             process.turn(3)
         finally:
             first.kill()
+        process.turn(4)
         assert process.byte("inner") == INT3
-        second.kill()
+        assert list(consumer.tracing.aggregations.snapshot().values()) == [(2 * 7,)]
+        guest.link.close_driver()
         assert process.byte("inner") == before
         process.turn(3)
         process.end()

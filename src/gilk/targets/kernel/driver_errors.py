@@ -46,6 +46,8 @@ def uprobe_refusal(error: OSError) -> str:
     match error.errno:
         case errno.EOPNOTSUPP | errno.ENOEXEC:
             return "the kernel has no uprobe for the instruction"
+        case errno.ENOTTY:
+            return "the loaded driver is an earlier one, which has no uprobes,"
         case errno.EIO:
             return "the kernel has no uprobe for the kind of file,"
         case errno.ESTALE:
