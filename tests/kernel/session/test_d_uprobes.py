@@ -252,3 +252,20 @@ def test_what_cannot_be_had_is_named(kernel: KernelTarget, guest: Guest, users: 
     consumer.machine.close()
     guest.link.close_driver()
     assert not guest.complaints()
+
+
+def test_a_file_that_has_changed_meanwhile_is_left_alone(
+    kernel: KernelTarget, guest: Guest, users: Path, exchange: Path
+) -> None:
+    """Between what gilk has read and what the driver is given."""
+    path, place = exchange / "changed", offset_of(users, "inner")
+    content = bytearray(users.read_bytes())
+    path.write_bytes(content)
+    path.chmod(0o755)
+    consumer, _ = program(kernel, "fbt::do_msgsnd:entry { } pid$target:a.out:inner:entry { }", [str(path), "1"])
+    content[place] ^= 0xFF
+    path.write_bytes(content)
+    told = [str(getattr(each, "reason", each)) for each in consumer.start()]
+    guest.link.close_driver()
+    assert told == [f"the file is another one by now, or was changed, at {place:#x} of the file"]
+    assert not guest.complaints()
