@@ -28,7 +28,7 @@ from gilk.targets.kernel.link import LocalLink, RelayLink, start_relay
 from gilk.targets.kernel.relay import bundle
 
 HEADER = struct.Struct("<IIB")  # as framing.py describes it, written down again
-FILE, CORE, CONTROL, SPAWN, INPUT = 1, 2, 4, 7, 8
+FILE, CORE, CONTROL, SPAWN, INPUT, LEND = 1, 2, 4, 7, 8, 11
 HELLO, PART, DONE, FAIL, EXIT = 64, 65, 66, 67, 71
 LIMIT = 20  # seconds
 
@@ -238,6 +238,9 @@ NONSENSE = [
     (HELLO, b""),
     (CORE, b"15 bytes, short"),
     (CONTROL, b"short"),
+    (LEND, b"15 bytes, short"),
+    (LEND, struct.pack("<QII", 1, 4, 14) + b"/proc/version/" + bytes(7)),
+    (LEND, struct.pack("<QII", 1, 0, 0xFFFFFFFF) + b"/proc/version"),
     (SPAWN, b""),
     (SPAWN, struct.pack("<HHI", 0, 0, 0xFFFFFFFF)),
     (SPAWN, struct.pack("<HH", 0, 0) + STRINGS + struct.pack("<II", 1, 50) + b"x"),

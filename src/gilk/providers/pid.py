@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 
@@ -25,7 +25,7 @@ from gilk.targets import lines
 from gilk.targets.base import Loaded, Target
 
 #: Points, each with the start of the part of the function that it lies in.
-_Where = tuple[tuple[int, Point], ...]
+PlacesIn = tuple[tuple[int, Point], ...]
 _OFFSET = re.compile(r"[0-9a-f]{1,16}\Z")
 
 _ARGUMENTS = tuple(CallArg(number) for number in range(10))
@@ -72,7 +72,7 @@ def _of_address(process: Target, loaded: Loaded, description: Description) -> It
 
 def _places(
     image: Image, analysis: Callable[[], Analysis], description: Description
-) -> Iterator[tuple[FunctionSpan, str, _Where]]:
+) -> Iterator[tuple[FunctionSpan, str, PlacesIn]]:
     """Functions and names of probes, with where they fire. Without a name: entry and return.
 
     Where a function begins is known without looking into it.
@@ -81,6 +81,13 @@ def _places(
     name = description.name
     if not functions and name.isdecimal() and lines.has_line(image.path, description.function, int(name)):
         yield from _of_line(image, analysis(), description.function, int(name))
+    yield from places(image, analysis, functions, name)
+
+
+def places(
+    image: Image, analysis: Callable[[], Analysis], functions: Iterable[FunctionSpan], name: str
+) -> Iterator[tuple[FunctionSpan, str, PlacesIn]]:
+    """The same of these functions, for the name of a probe, a glob."""
     entries, inside = fnmatch.fnmatchcase("entry", name or "*"), name != "entry"
     for span in functions:
         if not image.read(span.start, 1):
@@ -91,7 +98,7 @@ def _places(
             yield from ((span, *found) for found in _inside(image, analysis(), span, name))
 
 
-def _of_line(image: Image, analysis: Analysis, file: str, line: int) -> Iterator[tuple[FunctionSpan, str, _Where]]:
+def _of_line(image: Image, analysis: Analysis, file: str, line: int) -> Iterator[tuple[FunctionSpan, str, PlacesIn]]:
     """``pidN:module:FILE:LINE``: the probes where code of that line begins."""
     with suppress(UsageError):
         for function, point in lines.at_line(image, analysis, file, line):
@@ -100,7 +107,7 @@ def _of_line(image: Image, analysis: Analysis, file: str, line: int) -> Iterator
                 yield span, f"{point.address - span.start:x}", ((span.start, point),)
 
 
-def _inside(image: Image, analysis: Analysis, span: FunctionSpan, name: str) -> Iterator[tuple[str, _Where]]:
+def _inside(image: Image, analysis: Analysis, span: FunctionSpan, name: str) -> Iterator[tuple[str, PlacesIn]]:
     function = analysis.function(span)
     if not function.whole and (not name or fnmatch.fnmatchcase("return", name)):
         found = tuple((part.start, point) for part, point in points.returns(image, analysis, function))

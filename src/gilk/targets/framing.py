@@ -33,6 +33,7 @@ class MessageKind(IntEnum):
     INPUT = 8
     SIGNAL = 9
     WINDOW = 10
+    LEND = 11
     VALUE = 32
     WORDS = 33
     HELLO = 64

@@ -196,6 +196,9 @@ def test_messages_without_a_driver_have_a_name(guest: Guest) -> None:
         def control(self, request: int, payload: bytes) -> bytes:
             raise AssertionError
 
+        def lend(self, request: int, payload: bytes, place: int, path: str) -> bytes:
+            raise AssertionError
+
         def drain(self, most: int) -> bytes:
             raise AssertionError
 

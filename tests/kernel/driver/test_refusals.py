@@ -260,7 +260,7 @@ def test_a_pad_stays_as_long_as_it_is_used(guest: Guest, driver: Driver, bench: 
 
 def test_another_protocol_has_a_name(guest: Guest, driver: Driver) -> None:
     class Other:
-        open_driver, drain = guest.link.open_driver, guest.link.drain
+        open_driver, drain, lend = guest.link.open_driver, guest.link.drain, guest.link.lend
 
         def control(self, request: int, payload: bytes) -> bytes:
             return guest.link.control(request, payload[:4] + b"\x63\0\0\0" + payload[8:])

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gilk.engines.dtrace.compiled import ProgramText
@@ -26,44 +26,51 @@ LIMIT = 60.0  # seconds, of a program that does not end by itself
 
 @dataclass(frozen=True)
 class Ran:
-    """``restored``: the kernel's code is what it was."""
+    """``restored``: the kernel's code is what it was. ``ended``: not for want of time."""
 
     lines: list[str]
     errors: str
     status: int
     restored: bool | None
+    ended: bool = True
 
 
 def program(
-    kernel: KernelTarget, text: str, command: Sequence[str] = (), arguments: Sequence[str] = (), **options: str
+    kernel: KernelTarget, text: str, command: Sequence[str] = (), arguments: Sequence[str] = (),
+    pids: Sequence[int] = (), **options: str,
 ) -> tuple[Consumer, int]:  # fmt: skip
-    """Compiled, and the process of the command, which waits."""
+    """Compiled, and the process of the command, which waits. ``pids``: processes that run already."""
     machine = OtherMachine(Elsewhere(kernel.link, lambda: None), kernel)
     target = machine.start(command) if command else 0
+    if pids:
+        machine.attend(pids, by_number=False)
     chosen = Options()
     for name, value in {"quiet": "", **options}.items():
         chosen.set(name, value or None)
     texts = [ProgramText("script", Source("test.d", text))]
-    consumer = Consumer(texts, Macros({"target": target}, ("test.d", *arguments)), chosen, None, (), machine)
+    macros = Macros({"target": target or next(iter(pids), 0)}, ("test.d", *arguments))
+    consumer = Consumer(texts, macros, chosen, None, (), machine)
     consumer.compile()
     return consumer, target
 
 
 def ran(
-    kernel: KernelTarget, text: str, command: Sequence[str] = (), arguments: Sequence[str] = (), **options: str
+    kernel: KernelTarget, text: str, command: Sequence[str] = (), arguments: Sequence[str] = (),
+    pids: Sequence[int] = (), work: Callable[[], object] = lambda: None, **options: str,
 ) -> Ran:  # fmt: skip
-    """To its end, or that of the command, which does not outlive it."""
-    consumer, target = program(kernel, text, command, arguments, **options)
+    """To its end, or that of the command, which does not outlive it, or of ``pids``. ``work`` is done meanwhile."""
+    consumer, target = program(kernel, text, command, arguments, pids, **options)
     assert consumer.machine is not None
     due = time.monotonic() + LIMIT
     try:
         refused = consumer.start()
         assert not refused, refused
+        work()
         pages, printer = Pages(), Printer(Messages(), Style.of(consumer.options))
         for event in consumer.events(lambda: time.monotonic() > due, pages, formatted):
             pages.take(printer, event)
         lines = [line for line in bytes(pages.output).decode().splitlines() if line]
-        return Ran(lines, pages.errors, consumer.exit_status, consumer.restored)
+        return Ran(lines, pages.errors, consumer.exit_status, consumer.restored, time.monotonic() <= due)
     finally:
         consumer.machine.close()
         if target:

@@ -81,10 +81,11 @@ static u64 ilk_d_image(struct ilk_images *images)
 	return (u64)getpid();
 }
 
-static u32 ilk_d_user_stack(u64 *to, u32 most)
+static u32 ilk_d_user_stack(u64 *to, u32 most, u64 edge)
 {
 	u32 n;
 
+	(void)edge;
 	for (n = 0; n < most && n < 2; n++)
 		if (to)
 			to[n] = 0x401000 + n;
@@ -101,6 +102,7 @@ static bool ilk_d_user_register(u32 place, u64 *to)
 
 #include "ilk/d/check.h"
 #include "ilk/d/layout.h"
+#include "ilk/d/uprobe.h"
 
 #define SHOWN __attribute__((visibility("default"), used))
 
@@ -116,6 +118,16 @@ SHOWN u32 checked(const u8 *code, u32 size, u32 frame, u32 clausetime, u32 group
 SHOWN u32 layout_fits(const struct gd_layout *layout)
 {
 	return ilk_d_layout_fits(layout);
+}
+
+SHOWN u32 uprobe_fits(const struct ilk_d_uprobe *message, u32 size, u32 groups)
+{
+	return ilk_d_uprobe_fits(message, size, groups);
+}
+
+SHOWN u32 uprobe_lies_in(const struct ilk_d_uprobe *message, u64 file)
+{
+	return ilk_d_uprobe_lies_in(message, file);
 }
 
 static u64 here(u32 number)

@@ -82,7 +82,7 @@ def prepare(asked: Asked) -> Consumer:
     """
     options, texts = _read(asked)
     asked = _placed(asked, options, texts)
-    if asked.others:
+    if asked.others and not asked.machine:
         return _prepare_several(asked, options, texts)
     if asked.follow:
         return _prepare_tree(asked, options, texts)
@@ -134,9 +134,9 @@ def _prepare_several(asked: Asked, options: Options, texts: list[ProgramText]) -
     from gilk.engines.dtrace.tree_consumer import let_go_of
     from gilk.session.broker.client import approached
 
-    if asked.follow or asked.machine or asked.pid is None:
-        what = "several processes are traced as they are, in this machine"
-        raise UsageError("two-processes", what, "leave out --follow and --on, or give one -p")
+    if asked.follow or asked.pid is None:
+        what = "several processes are traced as they are"
+        raise UsageError("two-processes", what, "leave out --follow, or give one -p")
     with ExitStack() as held:
         processes = []
         for pid in (asked.pid, *asked.others):
@@ -150,12 +150,14 @@ def _prepare_several(asked: Asked, options: Options, texts: list[ProgramText]) -
 
 
 def _prepare_there(asked: Asked, options: Options, texts: list[ProgramText]) -> Consumer:
-    """All of the program runs in the other machine's kernel; $target is a process there."""
+    """All of the program runs in the machine's kernel; $target is a process there, the first of them."""
     from gilk.engines.dtrace.machine import OtherMachine  # here: few programs are about a kernel
 
     machine = OtherMachine.reached(asked.machine)
     try:
         target = machine.start(asked.command) if asked.command else asked.pid or 0
+        if not asked.command and asked.pid is not None:
+            machine.attend((asked.pid, *asked.others), asked.by_number)
         macros = _macros(asked, options, target)
         return Consumer(texts, macros, options, None, asked.libraries, machine)
     except BaseException:

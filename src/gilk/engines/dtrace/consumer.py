@@ -70,7 +70,8 @@ class Consumer:
         self.enabled = self._enable(listing or self.options.flag("zdefs"))
 
     def _enable(self, zero: bool) -> Enabled:
-        return enable(self.compiled.program, self.process, zero, self._kernel)
+        there = None if self.machine is None else self.machine.traced
+        return enable(self.compiled.program, self.process, zero, there)
 
     @cached_property
     def world(self) -> World:

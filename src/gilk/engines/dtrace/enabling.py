@@ -26,6 +26,7 @@ _LOOKED_AT = 8  # images in which a function that is not there may be inlined
 #: Providers that DTrace has besides.
 _OF_THE_KERNEL = frozenset(("fbt", "rawfbt", "sdt", "rawtp", "io", "sched", "lockstat", "ip", "tcp", "udp", "cpc"))
 _OF_PROCESSES = ("pid", "usdt", "proc")
+_NOT_BESIDE = "in a program that is about a kernel, pid is the only provider of processes"
 
 
 class NoSuchProbe(Exception):
@@ -184,7 +185,7 @@ def _reason(description: Description, process: Target | None, kernel: HasKernel 
     """Why there are no such probes, of those that DTrace has."""
     provider = description.provider
     if kernel is not None and not description.number:
-        return _reason_there(description)
+        return _reason_there(description, kernel)
     if description.number:
         return "only dtrace's own probes have numbers beforehand, others as they are enabled: say their names"
     if provider in _OF_THE_KERNEL:
@@ -202,8 +203,12 @@ def _reason(description: Description, process: Target | None, kernel: HasKernel 
     return next((getattr(each, "NOT_SEEN", {}).get(description.name, "") for each in files), "")
 
 
-def _reason_there(description: Description) -> str:
+def _reason_there(description: Description, kernel: HasKernel) -> str:
     provider = description.provider
+    if provider.startswith("pid"):
+        from gilk.providers.kernel import pid  # here: few programs are about a kernel and processes
+
+        return pid.missing(kernel.users, description)
     files = (_module(file) for file, name in IN_KERNEL.items() if name == provider)
     reason = next((getattr(each, "NOT_SEEN", {}).get(description.name, "") for each in files), "")
     if reason:
@@ -211,8 +216,9 @@ def _reason_there(description: Description) -> str:
     if provider in _OF_THE_KERNEL and provider not in IN_KERNEL.values():
         return "this provider is not there yet"
     if provider.rstrip("0123456789") in _OF_PROCESSES and provider not in IN_KERNEL.values():
-        return "it is about a process, in which no clause of a kernel's program runs yet"
-    return ""
+        return _NOT_BESIDE
+    digits = len(provider) - len(provider.rstrip("0123456789"))
+    return _NOT_BESIDE if digits and provider[:-digits] else ""
 
 
 def _inlined(description: Description, process: Target) -> str:

@@ -33,8 +33,10 @@ from gilk.targets.kernel.d_messages import (
     KernelFire,
     ProcessImage,
     SiteKind,
+    UserFire,
 )
 from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.driver_errors import uprobe_refusal
 from gilk.targets.kernel.target import KernelTarget
 from gilk.trace.clock import Clock
 from gilk.trace.d.copied import CopiedMemory
@@ -168,6 +170,7 @@ class InKernel:
                     refused.update((one, where) for one in place.probes)
             self._program.force([each for each, probe in enumerate(inserted, first) if probe.refusal is None])
         self._insert_points(refused)
+        self._insert_uprobes(refused)
         return list(refused.items())
 
     def _insert_points(self, refused: dict[DProbe, str]) -> None:
@@ -180,6 +183,24 @@ class InKernel:
                 self._program.point(made.point, self._group(probe), probe.number, deep)
             except TargetError as error:
                 refused[probe] = f"the driver cannot reach the tracepoint: {error.message}"
+
+    def _insert_uprobes(self, refused: dict[DProbe, str]) -> None:
+        """Have clauses run where processes come by their own code."""
+        for probe, made in self._enabled.in_kernel:
+            deep = any(number >= _IN_REGISTERS for number in self._used(probe).arguments) if made.user else False
+            for fire in made.user:
+                placed = replace(fire, group=self._group(probe), probe=probe.number, deep=deep)
+                why = self._uprobe_refused(placed)
+                if why:
+                    refused[probe] = why
+
+    def _uprobe_refused(self, fire: UserFire) -> str:
+        """Why it cannot be there; "" if it is."""
+        try:
+            self._program.uprobe(fire)
+            return ""
+        except OSError as error:
+            return f"{uprobe_refusal(error)} at {fire.offset:#x} of the file"
 
     def _join(self, place: _Place) -> bool:
         """Attach to a site that is there already, of another program or of this one: whether there is one."""
@@ -237,7 +258,7 @@ class InKernel:
             if self._lacks_types(probe):
                 refused[probe] = "the kernel has not the types that it is about"
                 continue
-            if made.point:
+            if made.point or made.user:
                 continue
             if made.call is not None:
                 calls[probe.name].append((probe, made))

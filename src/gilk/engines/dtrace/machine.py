@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The machine in whose kernel a program runs, and a command there that waits until the probes are in."""
+"""The machine in whose kernel a program runs, and processes there: a command that waits until the probes are in, or
+some that run already."""
 
 from __future__ import annotations
 
@@ -11,13 +12,34 @@ from collections.abc import Sequence
 from functools import partial
 
 from gilk.errors import MachineGone, TargetError
+from gilk.image.kernel.build import KernelImage
 from gilk.runs.elsewhere import Elsewhere, reach, write_all
 from gilk.targets.kernel.channel import RemoteProcess
+from gilk.targets.kernel.link import Link
 from gilk.targets.kernel.target import KernelTarget
+from gilk.targets.kernel.users import UserCommand, UserProcesses
+from gilk.values import dataclass
 
 #: Says its number, and stops until it may become the command.
 _WAITING = 'echo $$ >&2; kill -STOP $$; exec "$@"'
 _PATIENCE = 60.0  # seconds for it to say so
+_LOOKS = 0.5  # seconds between looks at whether processes have ended
+
+
+@dataclass(frozen=True)
+class TracedMachine:
+    """A kernel and processes there (providers.kernel.probe.HasKernel)."""
+
+    target: KernelTarget
+    users: UserProcesses
+
+    @property
+    def kernel(self) -> KernelImage:
+        return self.target.kernel
+
+    @property
+    def link(self) -> Link:
+        return self.target.link
 
 
 class OtherMachine:
@@ -28,6 +50,13 @@ class OtherMachine:
         self.target = target or KernelTarget(elsewhere.link, shared=True)
         self._command: RemoteProcess | None = None
         self._said = b""
+        self.users = UserProcesses(elsewhere.link)
+        self._begun: dict[int, str] = {}  # when processes began that are traced
+        self._next_look = 0.0
+
+    @property
+    def traced(self) -> TracedMachine:
+        return TracedMachine(self.target, self.users)
 
     @classmethod
     def reached(cls, where: str) -> OtherMachine:
@@ -44,7 +73,20 @@ class OtherMachine:
         except OSError as error:
             raise TargetError("cannot-launch", f"cannot run {command[0]} there: {error.strerror}") from None
         self._command.end_input()
-        return self._number(command[0])
+        target = self._number(command[0])
+        known = UserCommand(target, tuple(command), os.getcwd(), dict(os.environ))
+        self.users = UserProcesses(self._elsewhere.link, command=known)
+        return target
+
+    def attend(self, pids: Sequence[int], by_number: bool) -> None:
+        """Trace processes there, until the last of them has ended. ``by_number``: each goes by its own number, not all
+        by the first's. Raises TargetError `no-such-process`."""
+        for pid in pids:
+            began = self.users.began(pid)
+            if not began:
+                raise TargetError("no-such-process", f"there is no process {pid} there")
+            self._begun[pid] = began
+        self.users = UserProcesses(self._elsewhere.link, pids, by_number=by_number)
 
     def _hear(self, data: bytes) -> None:
         """Its errors; before them, its number."""
@@ -72,7 +114,11 @@ class OtherMachine:
 
     @property
     def goes_on(self) -> bool:
-        """Whether the command has not ended, if there is one."""
+        """Whether the command has not ended, if there is one, and not all of the processes, if there are some."""
+        if self._begun and time.monotonic() >= self._next_look:
+            self._next_look = time.monotonic() + _LOOKS
+            if all(self.users.began(pid) != began for pid, began in self._begun.items()):
+                return False
         return self._command is None or self._command.status is None
 
     def close(self) -> None:

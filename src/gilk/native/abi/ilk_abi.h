@@ -182,7 +182,7 @@ typedef int64_t __s64;
 #define ILK_UNDO ILK_REQUEST(9)
 #define ILK_STATUS ILK_REQUEST(10)
 #define ILK_FILTER ILK_REQUEST(11)
-#define ILK_HOLD ILK_REQUEST(27) /* 12 to 26, and 28: ilk_d_abi.h */
+#define ILK_HOLD ILK_REQUEST(27) /* 12 to 26, 28 and 29: ilk_d_abi.h */
 #define ILK_SHARE ILK_REQUEST(32)
 
 struct ilk_head {

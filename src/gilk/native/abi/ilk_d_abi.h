@@ -34,6 +34,12 @@
  * POINT. A group runs where a tracepoint is come by: of the kernel, or of a module, which then cannot be unloaded. Its
  * arguments are the tracepoint's own: the first five as registers have them, others as the stack has them.
  *
+ * UPROBE. A group runs where a process comes by an instruction of a file: one of `process`, or any where there are none.
+ * The client has the file open, executable for itself; `bytes` are what it has seen there, by which a file that is another
+ * one now is told. Arguments are those of ATTACH for ENTRY and RETURN; with ILK_D_EDGE the return address is all that the
+ * function has on its stack there. ESTALE: other bytes. EOPNOTSUPP, ENOEXEC: the kernel refuses that instruction. EIO: it
+ * keeps no pages of such a file. ESRCH: no process of those is there.
+ *
  * FIRE. A group runs now, as the task that asks; with ILK_D_ALWAYS also while the program is INACTIVE.
  *
  * READ copies ranges of the memory, one behind the other. LINES copies what is not zero in one range, in lines of
@@ -54,7 +60,7 @@
  * A client has to say something, any message will do: a program whose client has said nothing for the seconds of the parameter
  * `deadman` becomes INACTIVE, and STATUS tells so, unless it was loaded with ILK_D_UNWATCHED.
  *
- * Closing the client, however that comes about, takes its sites, clocks, points and its program away.
+ * Closing the client, however that comes about, takes its sites, clocks, points, uprobes and its program away.
  */
 #ifndef ILK_D_ABI_H
 #define ILK_D_ABI_H
@@ -78,6 +84,7 @@
 #define ILK_D_POINT ILK_REQUEST(25)
 #define ILK_D_MAPPED ILK_REQUEST(26)
 #define ILK_D_SETTLE ILK_REQUEST(28)
+#define ILK_D_UPROBE ILK_REQUEST(29)
 
 #define ILK_D_MEMORY_MAX (1ull << 30) /* bytes of a program */
 #define ILK_D_FRAME_MAX 8192u
@@ -201,6 +208,27 @@ struct ilk_d_point {
 	__u32 flags; /* ILK_D_DEEP: arguments from the sixth on are wanted */
 	__u32 reserved;
 	char name[ILK_D_POINT_NAME]; /* zero-ended */
+};
+
+#define ILK_D_EDGE 2u /* beside ILK_D_DEEP */
+#define ILK_D_INSTRUCTION 15u /* bytes, at the most */
+#define ILK_D_UPROBES_MAX 4096u /* of a program */
+#define ILK_D_UPROBE_PROCESSES 1024u /* of a message */
+
+struct ilk_d_uprobe {
+	struct ilk_head head;
+	__s32 descriptor; /* [in] all of it: the file */
+	__u32 kind; /* ENTRY or RETURN */
+	__u32 group;
+	__u32 probe;
+	__u32 flags; /* ILK_D_DEEP, ILK_D_EDGE */
+	__u32 count; /* of processes; 0: whoever maps the file */
+	__u64 offset; /* in the file */
+	__u64 start; /* of the function, the same */
+	__u8 bytes[ILK_D_INSTRUCTION];
+	__u8 length; /* of them that the instruction has */
+	__u64 reserved;
+	__u32 process[]; /* as the client's process sees their numbers */
 };
 
 #define ILK_D_ALWAYS 1u

@@ -91,6 +91,7 @@ static int ilk_release(struct inode *inode, struct file *file)
 {
 	struct ilk_client *client = file->private_data;
 
+	ilk_d_uprobes_stop(client);
 	mutex_lock(&ilk_mutex);
 	ilk_share_off(client);
 	ilk_d_detach_all(client);

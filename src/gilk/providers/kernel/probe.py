@@ -6,9 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from gilk.analysis.analysis import Analysis
 from gilk.image.kernel.build import KernelImage
-from gilk.image.model import FunctionSpan
+from gilk.image.model import FunctionSpan, Image
 from gilk.lang.d.probes import Description, Key
+from gilk.targets.kernel.d_messages import UserFire
+from gilk.targets.kernel.users import UserFile
 from gilk.values import dataclass
 
 
@@ -18,13 +21,25 @@ class ReadsFiles(Protocol):
     def read_file(self, path: str) -> bytes: ...
 
 
+class HasUsers(Protocol):
+    """Processes, and the files that they execute code of."""
+
+    def providers(self) -> Iterator[tuple[str, tuple[int, ...]]]: ...
+    def named(self, provider: str) -> tuple[int, ...]: ...
+    def files(self, pids: tuple[int, ...]) -> tuple[UserFile, ...]: ...
+    def image(self, file: UserFile) -> Image: ...
+    def analysis(self, file: UserFile) -> Analysis: ...
+
+
 class HasKernel(Protocol):
-    """A target that is a kernel."""
+    """A target that is a kernel. ``users``: processes that are traced there."""
 
     @property
     def kernel(self) -> KernelImage: ...
     @property
     def link(self) -> ReadsFiles: ...
+    @property
+    def users(self) -> HasUsers: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +57,8 @@ class ProviderRow:
 @dataclass(frozen=True, slots=True)
 class KernelProbe:
     """``function``: where ``edge``, "entry" or "return", makes it fire. ``call``: it is about the system call of that
-    number, which all go by that function. ``point``: instead of a function, a tracepoint. ``row``: the table's, of a
+    number, which all go by that function. ``point``: instead of a function, a tracepoint. ``user``: instead of either,
+    places in files that processes map. ``row``: the table's, of a
     probe that another one is behind; several of one name differ by ``number``."""
 
     key: Key
@@ -52,6 +68,7 @@ class KernelProbe:
     point: str = ""
     row: ProviderRow | None = None
     number: int = 0
+    user: tuple[UserFire, ...] = ()
 
 
 #: Makes the probes that a description means: none when it is about something else.

@@ -19,12 +19,15 @@ PROGRAM, SITES, ATTACH, CLOCK, FIRE, READ, LINES, PUT, STATUS, REAP, FIND, FORCE
     0xC008E100 | n for n in range(12, 27)
 )
 SETTLE: Final = 0xC008E100 | 28
+UPROBE: Final = 0xC008E100 | 29
 LINE: Final = 64
 SPECULATIONS: Final = 256  # the most that a program may have
 SYSTEM_CALLS: Final = 512
 EVERY_CPU: Final = 1
 ALWAYS: Final = 1
 DEEP: Final = 1
+EDGE: Final = 2
+INSTRUCTION: Final = 15  # bytes, at the most
 PROGRAM_BODY: Final = struct.Struct("<12I")
 AGGREGATION: Final = struct.Struct("<IIIIqqq")
 ATTACH_BODY: Final = struct.Struct("<IIIIIIQQ")
@@ -33,6 +36,7 @@ CLOCK_BODY: Final = struct.Struct("<QIIII")
 UNWATCHED: Final = 1
 POINT_NAME: Final = 64
 POINT_BODY: Final = struct.Struct(f"<IIII{POINT_NAME}s")
+UPROBE_BODY: Final = struct.Struct(f"<iIIIIIQQ{INSTRUCTION}sBQ")
 FIRE_BODY: Final = struct.Struct("<IIII10Q")
 LINES_BODY: Final = struct.Struct("<QQQII")
 LINE_BODY: Final = struct.Struct(f"<Q{LINE}s")
@@ -85,6 +89,24 @@ class KernelFire:
     address: int = 0
     deep: bool = False
     choice: tuple[tuple[int, int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class UserFire:
+    """A probe that fires where processes come by an instruction of a file: ``path`` leads to it, ``offset`` is the
+    instruction's there, ``start`` its function's. ``content``: what is there, as far as an instruction may reach.
+    ``edge``: the return address is all that the function has on its stack. ``processes``: none are all."""
+
+    path: str
+    kind: SiteKind
+    offset: int
+    start: int
+    content: bytes
+    edge: bool
+    processes: tuple[int, ...] = ()
+    group: int = 0
+    probe: int = 0
+    deep: bool = False
 
 
 @dataclass(frozen=True)
@@ -163,6 +185,16 @@ class DriverProgram:
         where there is none of that name."""
         encoded = name.encode("utf-8", "surrogateescape")[: POINT_NAME - 1]
         self._driver.ask(POINT, POINT_BODY.pack(group, probe, DEEP * deep, 0, encoded))
+
+    def uprobe(self, fire: UserFire) -> None:
+        """Raises OSError: the file cannot be opened, or the driver or its kernel refuse the place; TargetError."""
+        content = fire.content[:INSTRUCTION]
+        body = UPROBE_BODY.pack(
+            -1, fire.kind, fire.group, fire.probe, DEEP * fire.deep | EDGE * fire.edge, len(fire.processes),
+            fire.offset, fire.start, content, len(content), 0,
+        )  # fmt: skip
+        numbers = struct.pack(f"<{len(fire.processes)}I", *fire.processes)
+        self._driver.ask_about(fire.path, UPROBE, 0, body + numbers)
 
     def fire(self, group: int, probe: int, arguments: Sequence[int] = (), always: bool = False) -> None:
         given = [value & (1 << 64) - 1 for value in (*arguments, *(0,) * (10 - len(arguments)))]

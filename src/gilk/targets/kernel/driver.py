@@ -36,6 +36,7 @@ class Carrier(Protocol):
 
     def open_driver(self) -> None: ...
     def control(self, request: int, payload: bytes) -> bytes: ...
+    def lend(self, request: int, payload: bytes, place: int, path: str) -> bytes: ...
     def drain(self, most: int) -> bytes: ...
     def map(self, offset: int, size: int, write: bool) -> mmap | None: ...
 
@@ -168,6 +169,11 @@ class Driver:
     def ask(self, request: int, body: bytes) -> bytes:
         """A message and its answer, both without their heads."""
         return _guarded(refused, lambda: self._link.control(request, abi.message(body)))[_HEAD:]
+
+    def ask_about(self, path: str, request: int, place: int, body: bytes) -> bytes:
+        """The same about a file there, a descriptor of which is at that place of the body. Raises OSError where the
+        driver refuses it, or it cannot be opened."""
+        return self._link.lend(request, abi.message(body), _HEAD + place, path)[_HEAD:]
 
 
 def _guarded(meaning: Callable[[OSError], TargetError], action: Callable[[], T]) -> T:

@@ -7,6 +7,8 @@ import errno
 
 from gilk.errors import TargetError
 
+_UPROBES = 4096  # ILK_D_UPROBES_MAX
+
 
 def cannot_open(error: OSError) -> TargetError:
     """/dev/ilk could not be opened."""
@@ -37,3 +39,24 @@ def refused(error: OSError) -> TargetError:
             return TargetError("driver-limit", "this exceeds what the driver allows one session", hint)
         case _:
             return TargetError("driver-refused", f"the driver refuses a message: {error.strerror}")
+
+
+def uprobe_refusal(error: OSError) -> str:
+    """Why there is no uprobe at an instruction of a file."""
+    match error.errno:
+        case errno.EOPNOTSUPP | errno.ENOEXEC:
+            return "the kernel has no uprobe for the instruction"
+        case errno.ENOTTY:
+            return "the loaded driver is an earlier one, which has no uprobes,"
+        case errno.EIO:
+            return "the kernel has no uprobe for the kind of file,"
+        case errno.ESTALE:
+            return "the file is another one by now, or was changed,"
+        case errno.ESRCH:
+            return "the process has ended, which had code"
+        case errno.E2BIG:
+            return f"a program has at most {_UPROBES} uprobes, and no more room for one"
+        case errno.EPERM | errno.EACCES:
+            return "the file may not be executed, with code"
+        case _:
+            return f"no uprobe: {error.strerror}"

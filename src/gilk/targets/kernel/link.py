@@ -47,6 +47,9 @@ class Link(Protocol):
     def control(self, request: int, payload: bytes) -> bytes:
         """One ioctl: the driver gets the address of a buffer that holds `payload`; the buffer's bytes afterwards."""
 
+    def lend(self, request: int, payload: bytes, place: int, path: str) -> bytes:
+        """The same, where a descriptor of a file there, a regular one, is an i32 at that place of the buffer."""
+
     def drain(self, most: int) -> bytes:
         """At most so many bytes of records; none when there are none."""
 
@@ -86,6 +89,9 @@ class LocalLink:
 
     def control(self, request: int, payload: bytes) -> bytes:
         return self._kernel.control(request, payload)
+
+    def lend(self, request: int, payload: bytes, place: int, path: str) -> bytes:
+        return self._kernel.lend(request, payload, place, path)
 
     def drain(self, most: int) -> bytes:
         return self._kernel.drain(most)
@@ -146,6 +152,10 @@ class RelayLink:
     def control(self, request: int, payload: bytes) -> bytes:
         patience = self.patience if request in (APPLY, UNDO) else min(_AT_HAND, self.patience)
         return self.channel.ask(MessageKind.CONTROL, struct.pack("<Q", request) + payload, patience)
+
+    def lend(self, request: int, payload: bytes, place: int, path: str) -> bytes:
+        name = os.fsencode(path)
+        return self._fetch(MessageKind.LEND, struct.pack("<QII", request, place, len(name)) + name + payload)
 
     def drain(self, most: int) -> bytes:
         return self._fetch(MessageKind.DRAIN, struct.pack("<I", most))

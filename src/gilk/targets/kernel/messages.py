@@ -9,6 +9,8 @@ tag of a request. A list of strings is their count, then each one's length and b
       CORE     (address u64, size u64)*             kernel memory, one range after another
       OPEN     -                                    open /dev/ilk
       CONTROL  request u64, buffer                  ioctl on it, given the buffer's address; answer: the buffer
+      LEND     request u64, place u32, bytes of the path u32, path, buffer: the same, where a descriptor of that file,
+               which is a regular one, is an i32 at that place of the buffer
       DRAIN    most u32                             read() of it
       SHUT     -                                    close it: the driver undoes everything
       SPAWN    rows u16, columns u16, directory (a list of one), arguments, environment:

@@ -36,13 +36,7 @@ class OwnKernel:
     def read_file(self, path: str) -> Iterator[bytes]:
         """Pieces of a regular file, whose size need not be known beforehand. Its name may have come from a program, so
         nothing else is opened: that might wait, act, or never end."""
-        looked = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        try:
-            if not stat.S_ISREG(os.fstat(looked).st_mode):
-                raise OSError(errno.EINVAL, "not a regular file", path)
-            descriptor = os.open(f"/proc/self/fd/{looked}", os.O_RDONLY | os.O_CLOEXEC)
-        finally:
-            os.close(looked)
+        descriptor = _regular(path)
         try:
             while piece := os.read(descriptor, PIECE):
                 yield piece
@@ -70,6 +64,15 @@ class OwnKernel:
         buffer = bytearray(payload)
         fcntl.ioctl(self._open_driver(), request, buffer, True)
         return bytes(buffer)
+
+    def lend(self, request: int, payload: bytes, place: int, path: str) -> bytes:
+        """The same, with a descriptor of a regular file at that place of the buffer, an i32."""
+        descriptor = _regular(path)
+        try:
+            lent = payload[:place] + struct.pack("<i", descriptor) + payload[place + 4 :]
+            return self.control(request, lent)
+        finally:
+            os.close(descriptor)
 
     def drain(self, most: int) -> bytes:
         try:
@@ -99,6 +102,17 @@ class OwnKernel:
         if self._driver >= 0:
             os.close(self._driver)
             self._driver = -1
+
+
+def _regular(path: str) -> int:
+    """A descriptor to read a regular file by; nothing else is opened."""
+    looked = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(looked).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", path)
+        return os.open(f"/proc/self/fd/{looked}", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(looked)
 
 
 def core_segments(descriptor: int) -> list[tuple[int, int, int]]:

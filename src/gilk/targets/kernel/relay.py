@@ -100,6 +100,12 @@ class Relay:
             return self.kernel.read_core(zip(numbers[::2], numbers[1::2], strict=True))
         if kind == MessageKind.CONTROL and len(payload) >= 8:
             return (self.kernel.control(int.from_bytes(payload[:8], "little"), payload[8:]),)
+        if kind == MessageKind.LEND and len(payload) >= 16:
+            request, place, size = struct.unpack_from("<QII", payload)
+            path, buffer = payload[16 : 16 + size], payload[16 + size :]
+            if len(buffer) < place + 4:
+                raise RequestRefused("a descriptor would be beyond the message")
+            return (self.kernel.lend(request, buffer, place, os.fsdecode(path)),)
         if kind == MessageKind.DRAIN:
             return (self.kernel.drain(min(*fields("<I", payload), LARGEST)),)
         if kind == MessageKind.SPAWN and tag not in self.children:

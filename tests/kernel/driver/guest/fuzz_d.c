@@ -5,7 +5,7 @@
  *
  * FILE is a message that loads a program whose code is sound. What is made of it by changing some bytes has to be refused,
  * or to be sound as well: clocks and tracepoints run it in interrupts. Prints how many messages were taken, how many
- * refused, and how many programs were loaded, whole and changed.
+ * refused, how many programs were loaded, whole and changed, and how many uprobes there were.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -30,13 +30,15 @@ typedef unsigned long u64;
 #define FILES 3
 #define MEMORY_MOST (16ul << 20) /* of a program: the machine is small */
 
+void probed(u64 n);
+
 static u64 seed;
 static int rounds, addresses;
 static u64 address[64], memory;
-static u8 program[ROOM];
+static u8 program[ROOM], instruction[ILK_D_INSTRUCTION];
 static u32 program_size;
 static atomic_int files[FILES];
-static atomic_ulong taken, refused, whole, changed;
+static atomic_ulong taken, refused, whole, changed, uprobes;
 
 /* In the memory of the program, mostly. */
 static u64 offset(u64 *state)
@@ -113,6 +115,38 @@ static u32 point(struct ilk_d_point *message, u64 *state)
 	else
 		snprintf(message->name, sizeof(message->name), "%s", names[next(state) % 6]);
 	return sizeof(*message);
+}
+
+/* What all of the threads do now and then. */
+__attribute__((noinline, aligned(64))) void probed(u64 n)
+{
+	__asm__ volatile("" : : "r"(n) : "memory");
+}
+
+/* In this very program, whose memory it may touch, in another file, or in none: where there is an instruction, or not. */
+static u32 uprobe(struct ilk_d_uprobe *message, u64 *state)
+{
+	extern const u8 __executable_start[];
+	static const char *const names[] = { "/proc/self/exe", "/proc/self/exe", "/bin/sh", "/proc/self/maps", "/dev/null" };
+	u32 i, count = next(state) % 3;
+
+	message->descriptor = next(state) % 8 ? open(names[next(state) % 5], O_RDONLY | O_CLOEXEC) : small(state);
+	message->kind = small(state) % 3;
+	message->group = small(state);
+	message->probe = small(state);
+	message->flags = small(state);
+	message->offset = (u64)probed - (u64)__executable_start;
+	message->start = number(state);
+	message->length = 1 + next(state) % 15;
+	memcpy(message->bytes, instruction, sizeof(message->bytes));
+	if (next(state) % 4 == 0)
+		message->offset += next(state) % 32;
+	if (next(state) % 16 == 0)
+		message->offset = number(state);
+	message->count = next(state) % 16 ? count : number(state);
+	for (i = 0; i < count; i++)
+		message->process[i] = next(state) % 4 ? (u32)getpid() : number(state);
+	return sizeof(*message) + count * sizeof(u32);
 }
 
 static u32 clock_(struct ilk_d_clock *message, u64 *state)
@@ -212,6 +246,8 @@ static u32 body(u32 request, u8 *message, u64 *state)
 		return put((void *)message, state);
 	case ILK_D_POINT:
 		return point((void *)message, state);
+	case ILK_D_UPROBE:
+		return uprobe((void *)message, state);
 	}
 	return other(request, message, state);
 }
@@ -219,14 +255,20 @@ static u32 body(u32 request, u8 *message, u64 *state)
 static bool ask(u8 *message, u32 request, u32 size, u64 *state)
 {
 	struct ilk_head *head = (void *)message;
+	bool done;
 
 	head->size = next(state) % 32 ? size : number(state);
 	head->version = next(state) % 64 ? ILK_PROTOCOL : next(state);
-	if (ioctl(files[next(state) % FILES], request, message)) {
+	done = !ioctl(files[next(state) % FILES], request, message);
+
+	if (request == ILK_D_UPROBE && ((struct ilk_d_uprobe *)message)->descriptor > 8) /* none of the clients */
+		close(((struct ilk_d_uprobe *)message)->descriptor);
+	if (!done) {
 		refused++;
 		return false;
 	}
 	taken++;
+	uprobes += request == ILK_D_UPROBE;
 	if (request == ILK_SHARE)
 		close(((struct ilk_share *)message)->descriptor);
 	return true;
@@ -252,7 +294,7 @@ static void fresh(u64 *state)
 
 static void *run(void *argument)
 {
-	static const u8 requests[] = { 13, 14, 15, 16, 16, 16, 17, 18, 19, 19, 20, 21, 22, 23, 24, 25, 26, 28, 32 };
+	static const u8 requests[] = { 13, 14, 15, 16, 16, 16, 17, 18, 19, 19, 20, 21, 22, 23, 24, 25, 26, 28, 29, 29, 32 };
 	u64 state = seed * 7919 + (u64)argument + 1;
 	u8 *message = malloc(ROOM * 2);
 	u32 request;
@@ -266,6 +308,7 @@ static void *run(void *argument)
 		if (next(&state) % 32 == 0)
 			fresh(&state);
 		memset(message, 0, 4096);
+		probed(i);
 		request = ILK_REQUEST(requests[next(&state) % sizeof(requests)]);
 		ask(message, request, body(request, message, &state), &state);
 	}
@@ -281,6 +324,7 @@ static void begin(const char *path)
 	if (file < 0 || size < (long)sizeof(struct ilk_d_program) || size == sizeof(program))
 		exit(4);
 	program_size = size;
+	memcpy(instruction, (const void *)probed, sizeof(instruction)); /* before there is any uprobe */
 	memory = ((struct ilk_d_program *)program)->layout.size;
 	for (i = 0; i < FILES; i++) {
 		files[i] = open(ILK_DEVICE, O_RDWR | O_CLOEXEC);
@@ -305,6 +349,6 @@ int main(int argc, char **argv)
 		pthread_create(&threads[i], NULL, run, (void *)i);
 	for (i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
-	printf("%lu %lu %lu %lu\n", taken, refused, whole, changed);
+	printf("%lu %lu %lu %lu %lu\n", taken, refused, whole, changed, uprobes);
 	return 0;
 }

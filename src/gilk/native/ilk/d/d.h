@@ -28,6 +28,8 @@ struct ilk_program {
 	bool aborted; /* its client said nothing */
 	struct list_head clocks;
 	struct list_head points;
+	struct list_head uprobes;
+	u32 nr_uprobes; /* those that are about to be there, too */
 };
 
 /* A program that is attached to a site. */
@@ -61,6 +63,7 @@ struct ilk_firing {
 	u32 probe;
 	bool always;
 	s32 error;
+	u32 edge; /* not 0: of a function in user space, where its stack is the return address */
 	const struct gilk_regs *regs;
 	u64 arg[10];
 };
@@ -129,6 +132,10 @@ void ilk_d_clocks_stop(struct ilk_program *program);
 int ilk_d_point(struct ilk_client *client, struct ilk_d_point *message);
 void ilk_d_points_stop(struct ilk_program *program);
 void ilk_d_point_hit(struct gilk_regs *regs, const u64 *stack);
+
+/* uprobes.c */
+int ilk_d_uprobe(struct ilk_client *client, struct ilk_d_uprobe *message, u32 size);
+void ilk_d_uprobes_stop(struct ilk_client *client);
 
 /* process.c */
 struct ilk_images *ilk_d_images_create(void);

@@ -76,7 +76,7 @@ static void begin(struct ilk_run *run, const struct ilk_firing *firing)
 	run->event.cpu = raw_smp_processor_id();
 	run->event.pid = current->tgid;
 	run->event.tid = current->pid;
-	run->event.edge = 0;
+	run->event.edge = !!firing->edge;
 	run->event.regs = (const gd_u64 *)firing->regs;
 	run->event.error = firing->error;
 	run->event.copied = 0;

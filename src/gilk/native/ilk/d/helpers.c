@@ -378,7 +378,7 @@ HELPER(ustack)
 	if (!to || b < 8 || (a | b) % 8)
 		return 0;
 	to[0] = ilk_d_image(run->clauses->images);
-	count = 1 + ilk_d_user_stack(to + 1, (u32)(b / 8 - 1));
+	count = 1 + ilk_d_user_stack(to + 1, (u32)(b / 8 - 1), run->event.edge);
 	gd_zero(to + count, b - 8 * count);
 	return 1;
 }
@@ -387,12 +387,12 @@ HELPER(ucaller)
 {
 	u64 found[2];
 
-	return ilk_d_user_stack(found, 2) == 2 ? found[1] : 0;
+	return ilk_d_user_stack(found, 2, run_of(frame)->event.edge) == 2 ? found[1] : 0;
 }
 
 HELPER(ustackdepth)
 {
-	return ilk_d_user_stack(0, ILK_D_DEEPEST_USER);
+	return ilk_d_user_stack(0, ILK_D_DEEPEST_USER, run_of(frame)->event.edge);
 }
 
 HELPER(uregister)

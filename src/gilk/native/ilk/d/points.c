@@ -182,6 +182,7 @@ void ilk_d_point_hit(struct gilk_regs *regs, const u64 *stack)
 	firing.probe = point->probe;
 	firing.always = false;
 	firing.error = 0;
+	firing.edge = 0;
 	firing.regs = regs;
 	firing.arg[0] = regs->rsi;
 	firing.arg[1] = regs->rdx;

@@ -159,7 +159,7 @@ static u32 put(u64 *to, u32 at, u64 address)
 }
 
 /* Each frame has the caller's frame pointer, and above that where it returns to. Stacks grow down. */
-u32 ilk_d_user_stack(u64 *to, u32 most)
+u32 ilk_d_user_stack(u64 *to, u32 most, u64 edge)
 {
 	const struct pt_regs *regs = user_registers();
 	u64 frame[2], at;
@@ -170,6 +170,8 @@ u32 ilk_d_user_stack(u64 *to, u32 most)
 	count = put(to, count, regs->ip);
 	if (!user_64bit_mode((struct pt_regs *)regs))
 		return count;
+	if (edge && count < most && host_is_mapped(regs->sp, 8) && host_load_users(&at, regs->sp, 8) && at)
+		count = put(to, count, at);
 	for (at = regs->bp; count < most && at >= regs->sp && at % 8 == 0; at = frame[0]) {
 		if (!host_is_mapped(at, sizeof(frame)) || !host_load_users(frame, at, sizeof(frame)) || !frame[1])
 			break;

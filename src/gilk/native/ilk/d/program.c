@@ -101,6 +101,7 @@ static int allocate(struct ilk_program *p, const struct ilk_d_program *m)
 	p->clauses.layout = m->layout;
 	INIT_LIST_HEAD(&p->clocks);
 	INIT_LIST_HEAD(&p->points);
+	INIT_LIST_HEAD(&p->uprobes);
 	p->clauses.memory = vzalloc(m->layout.size);
 	p->missed = __alloc_percpu(2 * sizeof(u64), sizeof(u64));
 	p->tables = kvmalloc(size_of_tables(m), GFP_KERNEL);

@@ -227,6 +227,7 @@ static void fire(const struct ilk_attached *attached, const struct gilk_regs *re
 	firing.probe = attached->probe;
 	firing.always = false;
 	firing.error = 0;
+	firing.edge = 0;
 	firing.regs = regs;
 	switch (attached->kind) {
 	case ILK_D_ENTRY:

@@ -15,9 +15,10 @@ u32 ilk_d_stack(const void *regs, u64 *to, u32 most);
 
 /*
  * The same on the stack that the task has in user space, the innermost being where it left that: by frame pointers. 0 of a
- * task without one. In process.c, as are the others.
+ * task without one. `edge`: there, the return address is all that the function has on the stack. In process.c, as are the
+ * others.
  */
-u32 ilk_d_user_stack(u64 *to, u32 most);
+u32 ilk_d_user_stack(u64 *to, u32 most, u64 edge);
 
 /* A register that the task had in user space: the place in struct gilk_regs. False: there is none. */
 bool ilk_d_user_register(u32 place, u64 *to);

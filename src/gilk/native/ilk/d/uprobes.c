@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Groups that run where processes come by an instruction of a file: the kernel's uprobes.
+ *
+ * A place is the instruction's in a file that the client has open, whatever it was called. The kernel looks at an
+ * instruction where it first has it in somebody's memory, and tells of one that it refuses only then: so the place is
+ * mapped into the client itself while it is registered. In others it is there while they are meant.
+ *
+ * To register, to let go, and to read a file may take as long as whoever holds a process's memory, or serves the file, likes:
+ * ilk_mutex is not held meanwhile. The client is there, as its file is: in release() nothing else of it runs.
+ *
+ * Need: ilk_mutex where a message is answered; release() without it, for ilk_d_uprobes_stop().
+ */
+#include <linux/dcache.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/list.h>
+#include <linux/mman.h>
+#include <linux/mm.h>
+#include <linux/pid.h>
+#include <linux/rcupdate.h>
+#include <linux/sched/signal.h>
+#include <linux/shmem_fs.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/uprobes.h>
+
+#include "d.h"
+#include "uprobe.h"
+#include "../../host/kernel.h"
+
+struct place {
+	struct list_head list;
+	struct uprobe_consumer consumer;
+	struct file *file;
+	struct inode *inode; /* held: of the file that processes map, beneath an overlay where there is one */
+	struct ilk_program *program;
+	struct mm_struct *trying; /* the client's, while it is registered */
+	u64 offset;
+	u64 start;
+	u32 kind;
+	u32 group;
+	u32 probe;
+	u32 flags;
+	u32 count;
+	struct pid *process[]; /* held */
+};
+
+/* Whether the process of the task that runs is meant. */
+static bool is_meant(const struct place *place)
+{
+	u32 i;
+
+	for (i = 0; i < place->count; i++)
+		if (place->process[i] == task_tgid(current))
+			return true;
+	return !place->count;
+}
+
+/* Its first thread may have ended before others. */
+static bool has_memory(struct pid *process, const struct mm_struct *mm)
+{
+	struct task_struct *first = pid_task(process, PIDTYPE_TGID), *each;
+
+	if (!first)
+		return false;
+	for_each_thread(first, each)
+		if (READ_ONCE(each->mm) == mm)
+			return true;
+	return false;
+}
+
+static bool is_in(const struct place *place, const struct mm_struct *mm)
+{
+	bool found = !place->count || READ_ONCE(place->trying) == mm;
+	u32 i;
+
+	rcu_read_lock();
+	for (i = 0; i < place->count && !found; i++)
+		found = has_memory(place->process[i], mm);
+	rcu_read_unlock();
+	return found;
+}
+
+static bool filter(struct uprobe_consumer *consumer, enum uprobe_filter_ctx why, struct mm_struct *mm)
+{
+	return is_in(container_of(consumer, struct place, consumer), mm);
+}
+
+static void load(struct ilk_firing *firing, const struct place *place, const struct pt_regs *regs)
+{
+	if (place->kind == ILK_D_RETURN) {
+		firing->arg[0] = place->offset - place->start;
+		firing->arg[1] = regs->ax;
+		return ilk_d_no_more(firing, 2);
+	}
+	firing->arg[0] = regs->di;
+	firing->arg[1] = regs->si;
+	firing->arg[2] = regs->dx;
+	firing->arg[3] = regs->cx;
+	firing->arg[4] = regs->r8;
+	firing->arg[5] = regs->r9;
+	if (!(place->flags & ILK_D_DEEP) || host_peek(0, &firing->arg[6], regs->sp + 8, 4 * sizeof(u64)))
+		ilk_d_no_more(firing, 6);
+}
+
+/* The task is about to go back to user space, at the instruction: its registers there are those. */
+static int hit(struct uprobe_consumer *consumer, struct pt_regs *regs)
+{
+	const struct place *place = container_of(consumer, struct place, consumer);
+	struct ilk_firing firing;
+	unsigned long flags;
+
+	if (!is_meant(place)) /* the child of one that is, which may share its memory */
+		return is_in(place, current->mm) ? 0 : UPROBE_HANDLER_REMOVE;
+	firing.program = place->program;
+	firing.group = place->group;
+	firing.probe = place->probe;
+	firing.always = false;
+	firing.error = 0;
+	firing.regs = NULL;
+	firing.edge = place->flags & ILK_D_EDGE;
+	raw_local_irq_save(flags);
+	load(&firing, place, regs);
+	ilk_d_run(&firing);
+	raw_local_irq_restore(flags);
+	return 0;
+}
+
+static void free_place(struct place *place)
+{
+	u32 i;
+
+	for (i = 0; i < place->count; i++)
+		put_pid(place->process[i]);
+	iput(place->inode);
+	if (place->file)
+		fput(place->file);
+	kfree(place);
+}
+
+/* A process that there is not any more is left out, unless none is left. */
+static int hold(struct place *place, const struct ilk_d_uprobe *m)
+{
+	u32 i;
+
+	for (i = 0; i < m->count; i++) {
+		struct pid *process = find_get_pid(m->process[i]);
+
+		if (process)
+			place->process[place->count++] = process;
+	}
+	return m->count && !place->count ? -ESRCH : 0;
+}
+
+static struct place *make(struct ilk_program *program, const struct ilk_d_uprobe *m)
+{
+	struct place *place = kzalloc(struct_size(place, process, m->count), GFP_KERNEL);
+	int error;
+
+	if (!place)
+		return ERR_PTR(-ENOMEM);
+	place->consumer.handler = hit;
+	place->consumer.filter = filter;
+	place->program = program;
+	place->offset = m->offset;
+	place->start = m->start;
+	place->kind = m->kind;
+	place->group = m->group;
+	place->probe = m->probe;
+	place->flags = m->flags;
+	error = hold(place, m);
+	if (!error) {
+		place->file = fget(m->descriptor);
+		error = place->file ? 0 : -EBADF;
+	}
+	if (error) {
+		free_place(place);
+		return ERR_PTR(error);
+	}
+	place->inode = d_real_inode(place->file->f_path.dentry);
+	ihold(place->inode);
+	return place;
+}
+
+/* A file that has pages, and there what the client has seen. */
+static int compare(struct file *file, struct inode *inode, const struct ilk_d_uprobe *m)
+{
+	u8 found[ILK_D_INSTRUCTION];
+	loff_t at = m->offset;
+
+	if (!S_ISREG(inode->i_mode) || (!inode->i_mapping->a_ops->read_folio && !shmem_mapping(inode->i_mapping)))
+		return -EIO;
+	if (!(file->f_mode & FMODE_READ))
+		return -EBADF;
+	if (!ilk_d_uprobe_lies_in(m, i_size_read(inode)))
+		return -ESTALE;
+	if (kernel_read(file, found, m->length, &at) != m->length || memcmp(found, m->bytes, m->length))
+		return -ESTALE;
+	return 0;
+}
+
+/* While the client itself has it mapped: errors are told there. */
+static int enter(struct place *place)
+{
+	unsigned long at = vm_mmap(place->file, 0, PAGE_SIZE, PROT_READ | PROT_EXEC, MAP_PRIVATE, place->offset & PAGE_MASK);
+	int error;
+
+	if (IS_ERR_VALUE(at))
+		return (int)at;
+	WRITE_ONCE(place->trying, current->mm);
+	error = uprobe_register(place->inode, place->offset, &place->consumer);
+	WRITE_ONCE(place->trying, NULL);
+	vm_munmap(at, PAGE_SIZE);
+	return error == -ENOTSUPP ? -EOPNOTSUPP : error; /* which user space has no name for */
+}
+
+static struct place *add(struct ilk_program *program, const struct ilk_d_uprobe *m)
+{
+	struct place *place = make(program, m);
+	int error;
+
+	if (IS_ERR(place))
+		return place;
+	error = compare(place->file, place->inode, m);
+	if (!error)
+		error = enter(place);
+	if (!error)
+		return place;
+	free_place(place);
+	return ERR_PTR(error);
+}
+
+int ilk_d_uprobe(struct ilk_client *client, struct ilk_d_uprobe *m, u32 size)
+{
+	struct ilk_program *p = client->program;
+	struct place *place;
+
+	if (!p)
+		return -ENXIO;
+	if (!ilk_d_uprobe_fits(m, size, p->clauses.sizes.groups))
+		return -EINVAL;
+	if (p->nr_uprobes >= ILK_D_UPROBES_MAX)
+		return -E2BIG;
+	p->nr_uprobes++;
+	mutex_unlock(&ilk_mutex);
+	place = add(p, m);
+	mutex_lock(&ilk_mutex);
+	if (IS_ERR(place)) {
+		p->nr_uprobes--;
+		return PTR_ERR(place);
+	}
+	list_add_tail(&place->list, &p->uprobes);
+	return 0;
+}
+
+/* None of the program's runs any more when this returns: whoever is at one has left it when it is let go. */
+void ilk_d_uprobes_stop(struct ilk_client *client)
+{
+	struct ilk_program *p = client->program;
+	struct place *place, *next;
+
+	if (!p)
+		return;
+	list_for_each_entry_safe(place, next, &p->uprobes, list) {
+		uprobe_unregister(place->inode, place->offset, &place->consumer);
+		list_del(&place->list);
+		free_place(place);
+		cond_resched();
+	}
+}

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The provider ``pidN`` of a program that is about a kernel: functions of processes, by the kernel's uprobes."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator
+
+from gilk.errors import ImageError
+from gilk.image import demangle, lookup
+from gilk.image.model import Image
+from gilk.lang.d.probes import Description
+from gilk.providers.kernel.probe import HasKernel, HasUsers, KernelProbe
+from gilk.providers.pid import PlacesIn, places
+from gilk.targets.kernel.d_messages import INSTRUCTION, SiteKind, UserFire
+from gilk.targets.kernel.users import UserFile
+
+_EDGES = {"entry": SiteKind.ENTRY, "return": SiteKind.RETURN}
+_TOLD = 8  # names of files
+_FILE = 48  # bits of an address in a file: above them, the number of the file
+
+
+def probes(target: HasKernel, description: Description) -> Iterator[KernelProbe]:
+    """Those of the processes that are traced there, and of one that the description names by its number."""
+    if description.number or not description.provider:
+        return
+    for provider, pids in _meant(target.users, description.provider):
+        for number, file in enumerate(target.users.files(pids)):
+            if file.loaded.is_meant(description.module) and description.function != "-":
+                yield from _of_file(target.users, provider, number, file, description)
+
+
+def _meant(users: HasUsers, glob: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+    traced = [(name, pids) for name, pids in users.providers() if fnmatch.fnmatchcase(name, glob)]
+    named = users.named(glob)
+    yield from traced or ([(glob, named)] if named else [])
+
+
+def _of_file(
+    users: HasUsers, provider: str, number: int, file: UserFile, description: Description
+) -> Iterator[KernelProbe]:  # fmt: skip
+    try:
+        image = users.image(file)
+    except ImageError:
+        return
+    module = "a.out" if file.loaded.main else file.loaded.name
+    functions = lookup.matching(image, description.function or "*")
+    for span, name, where in places(image, lambda: users.analysis(file), functions, description.name):
+        start = _offset(image, span.start)
+        user = tuple(_fires(image, file, name, start, where))
+        if user:
+            key = (provider, module, demangle.readable(span.name), name)
+            yield KernelProbe(key, None, user=user, number=number << _FILE | span.start)
+
+
+def _fires(image: Image, file: UserFile, name: str, start: int, where: PlacesIn) -> Iterator[UserFire]:
+    for _, point in where:
+        at, content = _offset(image, point.address), image.read(point.address, INSTRUCTION)
+        if at >= 0 and content:
+            kind, edge = _EDGES.get(name, SiteKind.ENTRY), name in _EDGES and not point.after
+            yield UserFire(file.path, kind, at, max(start, 0), content, edge, file.pids)
+
+
+def _offset(image: Image, address: int) -> int:
+    """The place in the file of code at that address; -1: no code of the file is there."""
+    for segment in image.segments:
+        if segment.executable and 0 <= address - segment.address < len(segment.data):
+            return segment.offset + address - segment.address
+    return -1
+
+
+def missing(users: HasUsers, description: Description) -> str:
+    """Why there are no probes that such a description means; "" where it is not known."""
+    meant = list(_meant(users, description.provider))
+    if not meant:
+        return "no such process is traced: -p or -c says which, or its number"
+    files = [file for _, pids in meant for file in users.files(pids)]
+    if not files:
+        return "what the process executes cannot be read: it may have ended"
+    if not any(file.loaded.is_meant(description.module) for file in files):
+        known = sorted({file.loaded.name for file in files})
+        return f"the process maps no {description.module}, but {', '.join(known[:_TOLD])}"
+    return ""

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Processes of a machine whose kernel is traced: the files that they execute code of, as the kernel there has them."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from gilk.analysis.analysis import Analysis
+from gilk.errors import ImageError, TargetError
+from gilk.image import elf
+from gilk.image.model import Image
+from gilk.targets.base import Loaded
+from gilk.targets.image import analyse
+from gilk.targets.kernel.link import Link
+from gilk.targets.maps import Mapping as Mapped
+from gilk.targets.maps import parse_maps
+from gilk.targets.stat import START_TIME, STATE
+from gilk.values import dataclass
+
+_AT_ENTRY = 9  # of the auxiliary vector: where the program itself begins (elf(5))
+_GONE = " (deleted)"
+_ENDED = (b"Z", b"X")
+_PID = re.compile(r"pid([0-9]{1,10})\Z")
+_SCRIPT = b"#!"
+#: As execvp(3) looks for a file.
+_LOOK = 'IFS=:; set -f; for d in $1; do f="${d:-.}/$2"; [ -f "$f" ] && [ -x "$f" ] && echo "$f" && exit 0; done; exit 1'
+_LISTED = re.compile(r"(?:=> |^\s+)(/.*) \(0x[0-9a-f]+\)$", re.MULTILINE)
+_SCRIPTS = 4  # that name one another: as many as the kernel follows (BINPRM_BUF_SIZE's loop in fs/exec.c)
+
+
+@dataclass(frozen=True)
+class UserFile:
+    """``path``: by which it can be opened there. ``loaded``: its names; addresses in it are link-time. ``pids``: the
+    processes that map it, of those that were looked at."""
+
+    path: str
+    loaded: Loaded
+    pids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class UserCommand:
+    """A command that is yet to be executed, by the process ``pid``."""
+
+    pid: int
+    words: tuple[str, ...]
+    directory: str
+    environment: Mapping[str, str]
+
+
+class UserProcesses:
+    """``pids`` are traced as one, by the name of the first, or with ``by_number`` each by its own. Every file is read
+    once. Methods raise MachineGone."""
+
+    def __init__(
+        self, link: Link, pids: Sequence[int] = (), command: UserCommand | None = None, by_number: bool = False
+    ) -> None:
+        self._link, self._command, self._by_number = link, command, by_number
+        self.pids = tuple(pids) if command is None else (command.pid,)
+        self._images: dict[str, Image] = {}
+        self._analyses: dict[str, Analysis] = {}
+        self._files: dict[tuple[int, ...], tuple[UserFile, ...]] = {}
+
+    def providers(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """The names of the provider ``pid``, each with its processes."""
+        if self._by_number:
+            yield from ((f"pid{pid}", (pid,)) for pid in self.pids)
+        elif self.pids:
+            yield f"pid{self.pids[0]}", self.pids
+
+    def named(self, provider: str) -> tuple[int, ...]:
+        """The process that such a name is about, traced or not: none where it is about no process of that number."""
+        found = _PID.match(provider)
+        return (int(found[1]),) if found and int(found[1]) else ()
+
+    def began(self, pid: int) -> str:
+        """A word that tells this process from another one of that number, "" where there is none or it has ended."""
+        try:
+            fields = self._link.read_file(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        except OSError:
+            return ""
+        return fields[START_TIME].decode() if len(fields) > START_TIME and fields[STATE] not in _ENDED else ""
+
+    def files(self, pids: tuple[int, ...]) -> tuple[UserFile, ...]:
+        """Their files, the first process's first; those of a process that has ended are not there."""
+        if pids not in self._files:
+            self._files[pids] = tuple(self._found(pids))
+        return self._files[pids]
+
+    def _found(self, pids: tuple[int, ...]) -> Iterator[UserFile]:
+        if self._command is not None and pids == (self._command.pid,):
+            yield from self._of_command(self._command)
+            return
+        found: dict[tuple[int, int], UserFile] = {}
+        for pid in pids:
+            for key, file in self._of_process(pid):
+                known = found.get(key)
+                found[key] = file if known is None else replace(known, pids=(*known.pids, pid))
+        yield from found.values()
+
+    def image(self, file: UserFile) -> Image:
+        """Raises ImageError."""
+        if file.path not in self._images:
+            try:
+                data = self._link.read_file(file.path)
+            except OSError as error:
+                raise ImageError("no-such-file", f"{file.loaded.path} cannot be read: {error.strerror}") from None
+            self._images[file.path] = elf.load_bytes(data, file.loaded.path)
+        return self._images[file.path]
+
+    def analysis(self, file: UserFile) -> Analysis:
+        if file.path not in self._analyses:
+            self._analyses[file.path] = analyse(self.image(file))
+        return self._analyses[file.path]
+
+    # Processes that run.
+
+    def _of_process(self, pid: int) -> Iterator[tuple[tuple[int, int], UserFile]]:
+        """By device and inode, the files that it has mapped to execute: each by a link that leads to the very file,
+        whatever it was called, and whatever bears its name now (proc_pid_map_files(5))."""
+        try:
+            maps = parse_maps(self._link.read_file(f"/proc/{pid}/maps"))
+            entry = _entry(self._link.read_file(f"/proc/{pid}/auxv"))
+        except OSError:
+            return
+        seen = set()
+        for at in maps:
+            key = at.device, at.inode
+            if at.executable and at.inode and key not in seen:
+                seen.add(key)
+                main = any(each.start <= entry < each.end for each in maps if (each.device, each.inode) == key)
+                yield key, self._named(f"/proc/{pid}/map_files/{at.start:x}-{at.end:x}", _name(at), main, pid)
+
+    def _named(self, path: str, name: Path, main: bool, pid: int) -> UserFile:
+        file = UserFile(path, Loaded(name, 0, 0, 0, main), (pid,))
+        try:
+            return replace(file, loaded=replace(file.loaded, soname=self.image(file).soname))
+        except ImageError:
+            return file
+
+    # A command.
+
+    def _of_command(self, command: UserCommand) -> Iterator[UserFile]:
+        """The program and what its loader says that it will load. Raises TargetError `cannot-launch`."""
+        program = self._program(command, self._looked_up(command))
+        yield program
+        interpreter = self.image(program).interpreter
+        if interpreter:
+            words = ["env", *(f"{name}={value}" for name, value in _of_loader(command.environment))]
+            _, said, _ = self._link.run([*words, interpreter, "--list", program.path])
+            for path in dict.fromkeys(_LISTED.findall(os.fsdecode(said))):
+                yield self._named(path, Path(path), False, command.pid)
+
+    def _program(self, command: UserCommand, path: str) -> UserFile:
+        """The file that is executed in the end: of a script its interpreter."""
+        for _ in range(_SCRIPTS):
+            try:
+                data = self._link.read_file(path)
+            except OSError as error:
+                raise TargetError("cannot-launch", f"cannot run {path} there: {error.strerror}") from None
+            words = data[:256].partition(b"\n")[0][len(_SCRIPT) :].split()
+            if not data.startswith(_SCRIPT) or not words:
+                break
+            path = os.fsdecode(words[0])
+        return self._named(path, Path(path), True, command.pid)
+
+    def _looked_up(self, command: UserCommand) -> str:
+        name = command.words[0]
+        if "/" in name:
+            return os.path.join(command.directory, name)
+        words = ["sh", "-c", _LOOK, "sh", command.environment.get("PATH", os.defpath), name]
+        status, said, _ = self._link.run(words)
+        if status:
+            raise TargetError("cannot-launch", f"cannot run {name} there: there is no such program")
+        return os.path.join(command.directory, os.fsdecode(said).rstrip("\n"))
+
+
+def _entry(auxiliary: bytes) -> int:
+    """The address at which the program itself begins; 0 if it is not told."""
+    pairs = struct.iter_unpack("<QQ", auxiliary[: len(auxiliary) // 16 * 16])
+    return next((value for kind, value in pairs if kind == _AT_ENTRY), 0)
+
+
+def _name(at: Mapped) -> Path:
+    return Path(at.path.removesuffix(_GONE))
+
+
+def _of_loader(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    return ((name, value) for name, value in environment.items() if name.startswith("LD_"))

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""One D program over the kernel and processes counts what the programs say that they did, and what ftrace counts."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gilk.engines.dtrace.enabling import NoSuchProbe
+from gilk.errors import TargetError, UsageError
+from gilk.targets.kernel.channel import RemoteProcess
+from gilk.targets.kernel.target import KernelTarget
+from tests.kernel.driver.driving import Guest
+from tests.kernel.session.d_programs import program, ran
+from tests.kernel.session.test_d_clients import Second
+from tests.kernel.session.test_d_programs import shell
+from tests.programs.build import compile_to
+
+pytestmark = pytest.mark.xdist_group("lab")
+TIMES = 50
+PATIENCE = 120.0  # seconds
+FRAMES = ("-O0", "-fno-omit-frame-pointer")
+INT3 = b"\xcc"
+BOTH = """
+    pid$target:a.out:inner:entry { self->in = 1; @["entry"] = count(); @s["arg0"] = sum(arg0); }
+    pid$target:a.out:inner:return { self->in = 0; @["return"] = count(); @s["arg1"] = sum(arg1); }
+    syscall::getpgid:entry /pid == $target/ { @["calls"] = count(); }
+    syscall::getpgid:entry /self->in/ { @["in"] = count(); @s["of"] = sum(arg0 - 0x10000); }
+    fbt::__x64_sys_getpgid:entry /self->in/ { @["fbt"] = count(); }
+    END { printa("%s %@d\\n", @); printa("%s %@d\\n", @s); }"""
+EVENTS = """\
+mountpoint -q /sys/kernel/tracing || mount -t tracefs none /sys/kernel/tracing
+cd /sys/kernel/tracing; echo > trace
+echo 'p:gilktest/begins {path}:{offset:#x} given=%di:s64' > uprobe_events
+echo 'r:gilktest/ends {path}:{offset:#x} result=$retval:s64' >> uprobe_events
+echo 1 > events/gilktest/enable"""
+TOLD = """\
+cd /sys/kernel/tracing; cat trace
+echo 0 > events/gilktest/enable; echo > uprobe_events; echo > trace"""
+
+
+@pytest.fixture(scope="module")
+def users(exchange: Path) -> Path:
+    return compile_to(exchange / "users", [Path(__file__).with_name("users.c")], FRAMES)
+
+
+def offset_of(path: Path, name: str) -> int:
+    """The place of a function in the file, by nm and readelf."""
+    symbols = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
+    address = int(re.findall(rf"^(\w+) [tT] {name}$", symbols, re.MULTILINE)[0], 16)
+    rows = subprocess.run(["readelf", "-lW", path], capture_output=True, text=True, check=True).stdout
+    for offset, start, size in re.findall(r"LOAD +0x(\w+) 0x(\w+) 0x\w+ 0x(\w+)", rows):
+        if 0 <= address - int(start, 16) < int(size, 16):
+            return int(offset, 16) + address - int(start, 16)
+    raise AssertionError(f"{name} is in no segment")
+
+
+def counted(lines: list[str]) -> dict[str, int]:
+    return {name: int(count) for name, count in map(str.split, lines)}
+
+
+def expected(times: int) -> dict[str, int]:
+    given = sum(2 * n + 1 for n in range(times))
+    inner = 2 * times
+    return {
+        "entry": inner, "return": inner, "arg0": given, "arg1": 3 * given + inner,
+        "calls": 3 * times, "in": inner, "of": given, "fbt": inner,
+    }  # fmt: skip
+
+
+class Turning:
+    """A process there that makes turns as it is told to."""
+
+    def __init__(self, guest: Guest, path: Path) -> None:
+        self._guest, self._path = guest, path
+        self._said = bytearray()
+        words = ["sh", "-c", 'echo $$; exec "$1"', "sh", str(path)]
+        self.process: RemoteProcess = guest.link.spawn(words, self._said.extend, self._said.extend)
+        assert guest.link.channel.until(lambda: b"\n" in self._said, PATIENCE)
+        self.pid = int(self._said.split()[0])
+        self.turns = 0
+        self.turn(1)  # it executes the program by now
+
+    def turn(self, count: int) -> None:
+        self.turns += count
+        self.process.write(b"." * count)
+        assert self._guest.link.channel.until(lambda: b"turns %d\n" % self.turns in self._said, PATIENCE), self._said
+
+    def end(self) -> None:
+        self.process.end_input()
+        assert self.process.wait(PATIENCE) == 0
+
+    def byte(self, name: str) -> bytes:
+        """What its memory has where the function begins."""
+        place = offset_of(self._path, name)
+        for line in self._guest.link.read_file(f"/proc/{self.pid}/maps").decode().splitlines():
+            span, permissions, offset, *_ = line.split()
+            start, end = (int(each, 16) for each in span.split("-"))
+            if line.endswith(f"/{self._path.name}") and "x" in permissions:
+                at = start + place - int(offset, 16)
+                assert start <= at < end
+                script = "import sys; f = open(sys.argv[1], 'rb', 0); f.seek(int(sys.argv[2])); print(f.read(1).hex())"
+                return bytes.fromhex(self._guest.run(sys.executable, "-c", script, f"/proc/{self.pid}/mem", str(at)))
+        raise AssertionError(f"{self._path} is not mapped")
+
+
+@contextmanager
+def turning(guest: Guest, path: Path, count: int) -> Iterator[list[Turning]]:
+    made: list[Turning] = []
+    try:
+        made += [Turning(guest, path) for _ in range(count)]
+        yield made
+    finally:
+        for each in made:
+            if each.process.status is None:
+                each.process.signal(signal.SIGKILL)
+                each.process.wait(PATIENCE)
+
+
+def test_clauses_of_both_share_variables(kernel: KernelTarget, guest: Guest, users: Path) -> None:
+    """A flag that a function of the process sets is seen at system calls, and only there; a child has none of it."""
+    for command in ([str(users), str(TIMES)], [str(users), str(TIMES), "fork"]):
+        done = ran(kernel, BOTH, command)
+        assert counted(done.lines) == expected(TIMES)
+        assert (done.errors, done.status, done.restored) == ("", 0, True)
+    assert not guest.complaints()
+
+
+def test_counts_and_values_are_those_of_ftrace(kernel: KernelTarget, guest: Guest, users: Path) -> None:
+    """At the same instruction, at the same time."""
+    shell(guest, EVENTS.format(path=users, offset=offset_of(users, "inner")))
+    try:
+        done = ran(kernel, BOTH, [str(users), str(TIMES)])
+    finally:
+        told = shell(guest, TOLD)
+    given = [int(each) for each in re.findall(r"begins: .* given=(-?\d+)", told)]
+    results = [int(each) for each in re.findall(r"ends: .* result=(-?\d+)", told)]
+    found = counted(done.lines)
+    assert (found["entry"], found["arg0"]) == (len(given), sum(given)) and len(given) == 2 * TIMES
+    assert (found["return"], found["arg1"]) == (len(results), sum(results))
+    assert not guest.complaints()
+
+
+def test_a_library_is_traced_with_the_calls_that_it_makes(kernel: KernelTarget, guest: Guest, users: Path) -> None:
+    """Each turn has one mmap() inside malloc(), and one outside."""
+    text = """
+        pid$target:libc:malloc:entry { self->in = 1; } pid$target:libc:malloc:return { self->in = 0; }
+        syscall::mmap:entry /self->in/ { @[ustack(1)] = count(); }
+        syscall::mmap:entry /pid == $target && arg1 == 262144/ { @outside = count(); }
+        END { printa("%k %@d\\n", @); printa("outside %@d\\n", @outside); }"""
+    done = ran(kernel, text, [str(users), str(TIMES)], clausetime="200000")
+    assert [line.split() for line in done.lines][1:] == [[str(TIMES)], ["outside", str(TIMES)]]
+    assert re.match(r"libc\.so\.6`", done.lines[0].strip()) and not done.errors and not guest.complaints()
+
+
+def test_arguments_registers_and_stacks(kernel: KernelTarget, guest: Guest, users: Path) -> None:
+    """All ten arguments, registers, who has called, where a function begins as well as where it returns."""
+    text = """
+        pid$target:a.out:many:entry { @s["given"] = sum(arg0 + 2 * arg1 + 3 * arg2 + 4 * arg3 + 5 * arg4 + 6 * arg5 +
+            7 * arg6 + 8 * arg7 + 9 * arg8 + 10 * arg9); }
+        pid$target:a.out:many:return { @s["returned"] = sum(arg1); @s["uregs"] = sum(uregs[R_RAX]); }
+        pid$target:a.out:inner:entry { @k[ustack(3)] = count(); @c[usym(ucaller)] = count(); }
+        pid$target:a.out:inner:return { @r[usym(ucaller)] = count(); }
+        pid$target:a.out:inner:0 { @["0"] = count(); }
+        pid$target:a.out:inner:entry /uregs[R_RIP] != 0 && stackdepth == 0/ { @[execname] = count(); }
+        fbt::do_msgsnd:entry { }
+        END { printa("%s %@d\\n", @); printa("%s %@d\\n", @s); printa("%A %@d\\n", @c); printa("%A %@d\\n", @r);
+            printa("%k %@d\\n", @k); }"""
+    done = ran(kernel, text, [str(users), str(TIMES)], clausetime="200000")
+    total = sum(n + 2 + 6 + 12 + 20 + 30 + 42 + 56 + 72 + 10 * (n + 9) for n in range(TIMES))
+    assert done.lines[:5] == [f"0 {2 * TIMES}", f"users {2 * TIMES}", *(
+        f"{name} {total}" for name in ("given", "returned", "uregs"))]  # fmt: skip
+    assert [line.split() for line in done.lines[5:7]] == [["users`outer", str(2 * TIMES)]] * 2
+    named = [re.sub(r"\+0x\w+", "", line.strip()) for line in done.lines[7:]]
+    assert named[:3] == ["users`inner", "users`outer", "users`turn"] and not guest.complaints()
+
+
+def test_processes_that_are_not_meant_are_left_alone(kernel: KernelTarget, guest: Guest, users: Path) -> None:
+    """Two of three processes of one program, which ends as they do; the third's memory is never touched."""
+    with turning(guest, users, 3) as (first, second, other):
+        before = other.byte("inner")
+        seen: list[bytes] = []
+
+        def work() -> None:
+            seen.extend(each.byte("inner") for each in (first, second, other))
+            for each, count in ((first, 3), (second, 5), (other, 7)):
+                each.turn(count)
+            first.end()
+            second.end()
+
+        text = """
+            pid$target:a.out:inner:entry { @[pid] = count(); } fbt::do_msgsnd:entry { }
+            END { printa("%d %@d\\n", @); }"""
+        done = ran(kernel, text, pids=(first.pid, second.pid), work=work)
+        assert before != INT3 and seen == [INT3, INT3, before]
+        assert sorted(map(str.split, done.lines)) == sorted([[str(first.pid), "6"], [str(second.pid), "10"]])
+        assert done.ended and not done.errors and other.byte("inner") == before
+        other.turn(1)
+    assert not guest.complaints()
+
+
+def test_a_client_that_is_killed_leaves_nothing(kernel: KernelTarget, guest: Guest, users: Path) -> None:
+    """The process goes on meanwhile; of two clients the other one's probe stays until it goes, too."""
+    with turning(guest, users, 1) as (process,):
+        before = process.byte("inner")
+        text = f"pid{process.pid}:a.out:inner:entry {{ @ = count(); }} fbt::do_msgsnd:entry {{ }}"
+        first = Second(guest, text)
+        try:
+            assert process.byte("inner") == INT3
+            consumer, _ = program(kernel, text, destructive="")  # nobody watches it, and the machine may be slow
+            assert not consumer.start()
+            process.turn(3)
+        finally:
+            first.kill()
+        process.turn(4)
+        assert process.byte("inner") == INT3
+        assert list(consumer.tracing.aggregations.snapshot().values()) == [(2 * 7,)]
+        guest.link.close_driver()
+        assert process.byte("inner") == before
+        process.turn(3)
+        process.end()
+    assert not guest.complaints()
+
+
+def test_what_cannot_be_had_is_named(kernel: KernelTarget, guest: Guest, users: Path) -> None:
+    command = [str(users), "1"]
+    mixed = "fbt::do_msgsnd:entry { } "
+    with pytest.raises(NoSuchProbe, match="maps no libnothing, but"):
+        program(kernel, mixed + "pid$target:libnothing:f:entry { }", command)
+    with pytest.raises(NoSuchProbe, match="pid is the only provider of processes"):
+        program(kernel, mixed + "bash$target:::line { }", command)
+    with pytest.raises(NoSuchProbe, match="no such process is traced"):
+        program(kernel, mixed + "pid$target:::entry { }")
+    with pytest.raises(TargetError, match="there is no process 999999 there"):
+        program(kernel, mixed + "pid$target:::entry { }", pids=(999999,))
+    consumer, _ = program(kernel, mixed + "pid$target:a.out:inner:entry { trace(cwd); }", command)
+    with pytest.raises(UsageError, match="clause 2 cannot run in a kernel: cwd") as caught:
+        consumer.start()
+    assert caught.value.slug == "not-in-kernel"
+    consumer, _ = program(kernel, mixed + "pid$target:a.out:locked:entry, pid$target:a.out:inner:entry { }", command)
+    refused = consumer.start()
+    told = [str(getattr(each, "reason", each)) for each in refused]
+    assert len(told) == 1 and "the kernel has no uprobe for the instruction" in told[0]
+    assert consumer.machine is not None
+    consumer.machine.close()
+    guest.link.close_driver()
+    assert not guest.complaints()
+
+
+def test_a_file_that_has_changed_meanwhile_is_left_alone(
+    kernel: KernelTarget, guest: Guest, users: Path, exchange: Path
+) -> None:
+    """Between what gilk has read and what the driver is given."""
+    path, place = exchange / "changed", offset_of(users, "inner")
+    content = bytearray(users.read_bytes())
+    path.write_bytes(content)
+    path.chmod(0o755)
+    consumer, _ = program(kernel, "fbt::do_msgsnd:entry { } pid$target:a.out:inner:entry { }", [str(path), "1"])
+    content[place] ^= 0xFF
+    path.write_bytes(content)
+    told = [str(getattr(each, "reason", each)) for each in consumer.start()]
+    guest.link.close_driver()
+    assert told == [f"the file is another one by now, or was changed, at {place:#x} of the file"]
+    assert not guest.complaints()

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Calls functions of its own, libc's malloc() and the kernel, as often as it says in the end.
+ *
+ * users N	N turns
+ * users N fork	and then as many in a child
+ * users	a turn for each byte of standard input: it says how many there have been, after each
+ */
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define KEEP __attribute__((noinline))
+#define LARGE (1 << 18)
+
+static long asked(long number)
+{
+	long result;
+
+	__asm__ volatile("syscall" : "=a"(result) : "0"(SYS_getpgid), "D"(number) : "rcx", "r11", "memory");
+	return result;
+}
+
+KEEP long inner(long x)
+{
+	asked(0x10000 + x);
+	return 3 * x + 1;
+}
+
+KEEP long outer(long x)
+{
+	return inner(x) + inner(x + 1);
+}
+
+KEEP long many(long a, long b, long c, long d, long e, long f, long g, long h, long i, long j)
+{
+	return a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f + 7 * g + 8 * h + 9 * i + 10 * j;
+}
+
+/* One that a uprobe cannot be at: its first instruction has a prefix that the kernel does not go over. */
+void locked(long *);
+__asm__(".globl locked\n.type locked, @function\nlocked:\n\tlock incq (%rdi)\n\tret\n.size locked, .-locked\n");
+
+static long sum, counted;
+
+KEEP void turn(long n)
+{
+	void *made;
+
+	asked(0x20000 + n); /* in none of them */
+	sum += outer(n);
+	sum += many(n, 1, 2, 3, 4, 5, 6, 7, 8, n + 9);
+	locked(&counted);
+	made = malloc(LARGE); /* one mmap() */
+	munmap(mmap(0, LARGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), LARGE); /* and one outside */
+	free(made);
+}
+
+int main(int argc, char **argv)
+{
+	long n, count = argc > 1 ? atol(argv[1]) : 0;
+	char byte;
+
+	mallopt(M_MMAP_THRESHOLD, LARGE / 2);
+	setvbuf(stdout, 0, _IOLBF, 0);
+	for (n = 0; n < count; n++)
+		turn(n);
+	if (argc > 2) {
+		if (!fork())
+			for (n = 0; n < count; n++)
+				turn(n);
+		while (wait(0) > 0)
+			;
+	}
+	for (n = 0; argc < 2 && read(0, &byte, 1) == 1; n++) {
+		turn(n);
+		dprintf(1, "turns %ld\n", n + 1);
+	}
+	dprintf(1, "sum %ld, counted %ld\n", sum, counted);
+	return 0;
+}
