@@ -253,6 +253,32 @@ class Weaving:
                 return
             time.sleep(_TICK)
 
+    def check_idle(self) -> None:
+        """Raises UsageError `usage` where nobody can tell which calls are under way."""
+        if self.kernel is not None:
+            why = "--when-idle is for processes: nobody looks into the stacks of a kernel"
+            raise UsageError("usage", why, "leave it out")
+
+    def off_when_idle(self) -> list[str]:
+        """The functions of which calls with advice are under way, each with its process. Where there are none, all
+        aspects are off, and stay so; of several processes, those but the last may have begun a call since.
+
+        Raises UsageError `usage`, TargetError.
+        """
+        self.check_idle()
+        there = [one for one in self.processes if not one.over]
+        for one in there:
+            if names := one.under_way(one is there[-1]):
+                return [f"{name} (process {one.process.pid})" for name in names]
+        return []
+
+    def idle(self, seconds: float, stop: Callable[[], bool]) -> list[str]:
+        """Wait so long for off_when_idle(): what is under way at last. Raises as that does."""
+        until = time.monotonic() + seconds
+        while (found := self.off_when_idle()) and time.monotonic() < until and not stop():
+            time.sleep(_TICK)
+        return found
+
     @property
     def _of_kernel_alone(self) -> bool:
         return self.kernel is not None and not self._on_both
