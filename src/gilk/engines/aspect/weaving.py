@@ -90,9 +90,12 @@ class Weaving:
             return None
 
     def _check_enough(self) -> None:
-        """Raises the first refusal where the processes that are left are too few."""
-        if self.refused and len(self.processes) < (self._at_least or 0):
-            raise next(iter(self.refused.values()))
+        """Where the processes that are left are too few, raises the first refusal, or UsageError `usage`."""
+        there, least = len(self.processes), self._at_least or 0
+        if there < least:
+            why = f"--at-least {least}: there {'is' if there == 1 else 'are'} {there}"
+            too_few = UsageError("usage", why, "give more processes, or a smaller number")
+            raise next(iter(self.refused.values()), too_few)
 
     def __enter__(self) -> Self:
         return self
