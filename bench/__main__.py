@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bench import (
+    aspect,
     d,
     follow,
     gilk_side,
@@ -31,8 +32,8 @@ from bench.measure import Programs, Row, build
 
 COUNTS = (1000, 5000, 11_000)  # functions activated at once
 SIDES = {
-    "gilk": gilk_side, "d": d, "follow": follow, "frida": peer_frida, "uftrace": peer_uftrace, "uprobe": peer_uprobe,
-    "lab": lab_uprobe, "lab-d": lab_d, "lab-start": lab_start, "kernel": lab_costs,
+    "gilk": gilk_side, "d": d, "aspect": aspect, "follow": follow, "frida": peer_frida, "uftrace": peer_uftrace,
+    "uprobe": peer_uprobe, "lab": lab_uprobe, "lab-d": lab_d, "lab-start": lab_start, "kernel": lab_costs,
 }  # fmt: skip
 
 

@@ -21,8 +21,11 @@ GOALS = {
     "D: 10000 probes, from the command to its end, once more": 1000.0,
     "kernel: count at entry": 3.0, "kernel: C instrument at entry": 10.0, "kernel: entry, recorded": 35.0,
     "begin to follow all functions": 1.0, "empty function in a loop, slower": 100.0,
+    "aspect: to weave one pointcut": 400.0,
     "video, warm-up": 11.0, "video, steady": 15.0, "video, activation": 1.0,
 }  # fmt: skip
+#: The beginnings of rows that have a table of their own.
+_KINDS = ("D: ", "aspect: ", "kernel: ", "video")
 
 
 def processor() -> str:
@@ -44,9 +47,9 @@ def markdown(rows: Sequence[Row], limits: dict[str, float]) -> Iterator[str]:
 
 
 def _parts(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    """A kernel has peers of its own, and so has a video."""
-    for kind in ("", "D: ", "kernel: ", "video"):
-        others = tuple({"D: ", "kernel: ", "video"} - {kind})
+    """A kernel has peers of its own, and so have a video and aspects."""
+    for kind in ("", *_KINDS):
+        others = tuple({*_KINDS} - {kind})
         part = [row for row in rows if row.what.startswith(kind) and not row.what.startswith(others)]
         if part:
             yield part
@@ -63,8 +66,15 @@ def _table(rows: Sequence[Row], limits: dict[str, float]) -> Iterator[str]:
 
 def _line(what: str, found: dict[str, Row], tools: Sequence[str], limits: dict[str, float]) -> str:
     least = floor(what, limits)
-    ours = found["gilk"].value if "gilk" in found else None
-    cells = [_cell(found.get(tool), ours if tool != "gilk" else least) for tool in tools]
+    ours = found.get("gilk")
+
+    def against(tool: str) -> float | None:
+        """What is in another unit is a figure of its own."""
+        if tool == "gilk":
+            return least
+        return ours.value if ours is not None and tool in found and found[tool].unit == ours.unit else None
+
+    cells = [_cell(found.get(tool), against(tool)) for tool in tools]
     return f"| {what} | {f'{least:.1f} ns' if least else ''} | {_goal(what, found.get('gilk'))} | {' | '.join(cells)} |"
 
 
@@ -84,12 +94,12 @@ def _cell(row: Row | None, against: float | None) -> str:
     if row.value is None:
         return "failed"
     ratio = f" ({row.value / against:.1f}x)" if against and against > 0 and row.unit != "%" else ""
-    return f"{_number(row.value)} {row.unit}{ratio}"
+    return f"{_number(row.value)} {row.unit}".rstrip() + ratio
 
 
 def _number(value: float) -> str:
-    """Three significant figures, without an exponent."""
-    if abs(value) >= 100:
+    """Three significant figures, without an exponent; all of a number that was counted."""
+    if isinstance(value, int) or abs(value) >= 100:
         return f"{value:.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 

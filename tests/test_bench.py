@@ -110,6 +110,12 @@ def test_the_table_sets_gilk_against_the_limit_and_others_against_gilk() -> None
     assert lines[-1] == "- frida, activate 9 functions: it crashed"
 
 
+def test_figures_in_another_unit_are_set_against_nothing() -> None:
+    """What was counted is told to the last digit."""
+    rows = [Row("aspect: call", "gilk", 8.0), Row("aspect: call", "x", 2.0, "x"), Row("aspect: call", "y", 34184, "")]
+    assert "| aspect: call |  |  | 8.00 ns | 2.00 x | 34184 |" in list(report.markdown(rows, LIMITS))
+
+
 def test_uprobes_are_measured_only_when_asked_for() -> None:
     assert "uprobe" not in chosen(None, kernel_peers=False)
     assert "uprobe" not in chosen(["uprobe"], kernel_peers=False)

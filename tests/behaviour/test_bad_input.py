@@ -137,6 +137,26 @@ def test_a_process_killed_while_we_are_in_it() -> None:
         assert sum(session.counts().values()) > 0
 
 
+def test_another_program_is_executed_meanwhile() -> None:
+    """Between the look at a process and the first change of it: the new program is let alone."""
+    words = ["sh", "-c", "read -r line; exec sleep 1000"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, text=True) as child:
+        try:
+            with gilk.attach(child.pid) as target:
+                assert target.functions("read", image="libc")
+                assert child.stdin
+                child.stdin.write("\n")
+                child.stdin.flush()
+                assert wait_for(lambda: Path(f"/proc/{child.pid}/comm").read_text() == "sleep\n")
+                with pytest.raises(gilk.GilkError, match="executes another program") as refused:
+                    target.session()
+                assert refused.value.slug == "no-such-process"
+            assert (differences(child.pid), leftovers(child.pid)) == ([], [])
+            assert child.poll() is None
+        finally:
+            child.kill()
+
+
 def test_the_gs_base_is_in_use(tmp_path: Path) -> None:
     text = (
         "#include <asm/prctl.h>\n#include <stdio.h>\n#include <sys/syscall.h>\n#include <unistd.h>\n"

@@ -276,6 +276,9 @@ REFUSED = [
     ("call(long twice(long a)) then { ", "bad-aspects", "line 1"),
     ("call(long twice(long a)) then { nothing_there(a; };", "bad-aspects", "A_C"),
     ("call(long twice(long a)) && if (nothing->b) then { report(\"x\"); };", "does-not-compile", "nothing"),
+    ("call(long twice(long a)) then { int b = \"a number\"; report(\"%d\", b); };", "does-not-compile", "int-conversion"),
+    ("call(long twice(long a)) then { return 5; };", "does-not-compile", "return-type"),
+    ("", "cannot-weave", "no aspect"),
 ]  # fmt: skip
 
 

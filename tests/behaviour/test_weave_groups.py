@@ -177,6 +177,8 @@ def test_one_that_refuses_is_enough_for_none(program: Path, tmp_path: Path) -> N
             assert (differences(good.pid), leftovers(good.pid)) == ([], [])
             done = run_gilk("weave", aspects(tmp_path, COUNTED), *members, "--at-least", "2", "--for", "1")
             assert (done.returncode, "(no-such-function)" in done.stderr) == (2, True)
+            done = run_gilk("weave", aspects(tmp_path, COUNTED), *members[:2], "--at-least", "2", "--for", "1")
+            assert (done.returncode, "--at-least 2: there is 1" in done.stderr) == (2, True)
             weaver = Weaver(aspects(tmp_path, COUNTED), *members, "--at-least", "1")
             assert weaver.begun == {str(good.pid): 1}
             good.ask()

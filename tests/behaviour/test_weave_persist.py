@@ -98,3 +98,16 @@ def test_a_weaver_that_is_told_to_end_leaves_nothing(program: Path, tmp_path: Pa
         assert wait_for(lambda: not listed(number))
         assert wait_for(lambda: (differences(one.pid), leftovers(one.pid)) == ([], []))
         assert one.ask() == "4 6"
+
+
+def test_who_comes_to_a_weaving_is_told_how_it_ends(program: Path, tmp_path: Path) -> None:
+    """Both while its weaver is there and when that has gone: nobody takes a fix out without knowing."""
+    with rounds(program) as one, woven(tmp_path, one) as number:
+        refused = run_gilk("run", "-i", "program:two:entry=count", "-p", str(one.pid), "--for", "1")
+        assert (refused.returncode, "(gs-in-use)" in refused.stderr) == (4, True), refused.stderr
+        assert f"`gilk aspect remove {number}`" in refused.stderr
+        kill(number)
+        refused = run_gilk("run", "-i", "program:two:entry=count", "-p", str(one.pid), "--for", "1")
+        assert (refused.returncode, "(gs-in-use)" in refused.stderr) == (4, True), refused.stderr
+        assert "`gilk aspect list`" in refused.stderr and f"`gilk restore {one.pid}`" in refused.stderr
+        assert one.ask() == "102 -1"

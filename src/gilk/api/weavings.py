@@ -50,16 +50,31 @@ def _abandoned(number: int, error: UsageError) -> AbandonedWeaving:
     return found[0]
 
 
-def remove(pid: int) -> None:
-    """Raises UsageError `no-such-weaving`, TargetError `busy`."""
+def remove(pid: int, when_idle: float | None = None) -> None:
+    """``when_idle``: only when no call with advice is under way, for which to wait so many seconds; then nothing has
+    changed. Raises UsageError `no-such-weaving`, `usage`, TargetError `busy`."""
     try:
-        control.ask(pid, {"ask": "remove"})
+        _ask_out(pid, when_idle)
     except UsageError as error:
-        _abandoned(pid, error).remove()
+        gone = _abandoned(pid, error)
+        if when_idle is not None:
+            why = f"the weaver {pid} has gone, and nobody knows which calls are under way"
+            raise UsageError("usage", why, "leave out --when-idle") from None
+        gone.remove()
         return
     until = time.monotonic() + _OUT
     while any(one.pid == pid for one in weavings()):
         if time.monotonic() > until:
             message = f"the weaver {pid} has not taken everything out within {_OUT:.0f} s"
             raise TargetError("busy", message, "it goes on trying")
+        time.sleep(_TICK)
+
+
+def _ask_out(pid: int, when_idle: float | None) -> None:
+    until = time.monotonic() + (when_idle or 0.0)
+    while busy := control.ask(pid, {"ask": "remove", "idle": when_idle is not None}).get("busy"):
+        if time.monotonic() >= until:
+            names = ", ".join(map(str, busy))
+            hint = "without --when-idle, calls that are under way go on without advice"
+            raise TargetError("busy", f"calls with advice are under way: {names}", hint)
         time.sleep(_TICK)

@@ -111,6 +111,12 @@ lasting_option = click.option(
     "--for", "lasting", type=Duration("2, 1.5s or 500ms"), metavar="TIME", help="Take everything out after so long."
 )
 
+#: The option --when-idle.
+when_idle_option = click.option(
+    "--when-idle", type=Duration("2, 1.5s or 500ms"), metavar="TIME",
+    help="Take it out at a moment at which no call with advice is under way, for which to wait so long.",
+)  # fmt: skip
+
 
 def split_command(line: str | None, command: tuple[str, ...]) -> tuple[str, ...]:
     """The command to launch, from -c or from behind --. Raises UsageError `two-commands`, `bad-command`."""

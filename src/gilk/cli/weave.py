@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gilk.cli.progress import working
-from gilk.cli.running import Stop, command_option, lasting_option, split_command, status_of
+from gilk.cli.running import Stop, command_option, lasting_option, split_command, status_of, when_idle_option
 from gilk.cli.weave_told import WeavingTold
 from gilk.errors import UsageError
 from gilk.values import dataclass
@@ -41,6 +41,7 @@ time, or the end of the processes takes everything out. docs/aspect/language.md 
 )  # fmt: skip
 @command_option("; it is a member of all groups")
 @lasting_option
+@when_idle_option
 @click.option(
     "--on", "machine", default="", metavar="MACHINE",
     help="Whose kernel the elements placed in K are about, and where COMMAND runs: lab (a fresh virtual machine) or "
@@ -67,8 +68,8 @@ time, or the end of the processes takes everything out. docs/aspect/language.md 
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def weave(
     file: Path, pids: tuple[int, ...], groups: tuple[str, ...], at_least: int | None, line: str | None,
-    lasting: int | None, machine: str, dry_run: bool, as_json: bool, detach: bool, persist: bool, output: Path | None,
-    defines: tuple[str, ...], quiet: bool, command: tuple[str, ...],
+    lasting: int | None, when_idle: int | None, machine: str, dry_run: bool, as_json: bool, detach: bool,
+    persist: bool, output: Path | None, defines: tuple[str, ...], quiet: bool, command: tuple[str, ...],
 ) -> int:  # fmt: skip
     words = split_command(line, command)
     from gilk.api import aspects  # here: --help need not wait for it
@@ -80,8 +81,8 @@ def weave(
         raise UsageError("usage", "-d is for processes that run already", "leave out -c, --on and --dry-run")
     if persist and machine:
         raise UsageError("usage", "--persist is for processes: the kernel's part goes with gilk", "leave one out")
-    seconds = None if lasting is None else lasting / 1e9
-    asked = _Asked(file, chosen, at_least, tuple(words), seconds, defines, persist, machine)
+    seconds, idle = (None if one is None else one / 1e9 for one in (lasting, when_idle))
+    asked = _Asked(file, chosen, at_least, tuple(words), seconds, defines, persist, machine, idle)
     if machine == "lab" and words and not chosen and aspects.is_of_both(aspects.read_aspects(file, defines)):
         return _in_lab(asked, {"--dry-run": dry_run, "--json": as_json, "--quiet": quiet}, output)
     if dry_run:
@@ -93,7 +94,8 @@ def weave(
 
 @dataclass(frozen=True)
 class _Asked:
-    """A file, the processes to weave it into, and how long: in seconds, or None until somebody ends it."""
+    """A file, the processes to weave it into, and how long: in seconds, or None until somebody ends it. ``idle``: the
+    seconds to wait then until no call is under way; None: not at all."""
 
     file: Path
     chosen: Sequence[MemberChoice]
@@ -103,6 +105,7 @@ class _Asked:
     defines: tuple[str, ...] = ()
     persist: bool = False
     machine: str = ""
+    idle: float | None = None
 
 
 def _weave(asked: _Asked, told: WeavingTold, begun: Callable[[], None]) -> int:
@@ -115,6 +118,8 @@ def _weave(asked: _Asked, told: WeavingTold, begun: Callable[[], None]) -> int:
         asked.file, asked.chosen, words, asked.at_least, asked.defines, asked.persist, asked.machine
     )
     with told, holding as (weaving, members, elsewhere):
+        if asked.idle is not None:
+            weaving.check_idle()
         stop.install()
         launched = weaving.processes[-1].process if words and elsewhere is None else None
         with working("analysing and planning", told.shows_progress), stop.at_once():
@@ -124,7 +129,7 @@ def _weave(asked: _Asked, told: WeavingTold, begun: Callable[[], None]) -> int:
         if elsewhere is not None and words:
             elsewhere.start(words)
         with aspects.tended(weaving, members, told.refused) as tend, aspects.answering(weaving, asked.file) as answers:
-            _carry_out(weaving, asked.seconds, stop, told, tend, answers, elsewhere)
+            _carry_out(weaving, asked, stop, told, tend, answers, elsewhere)
         if elsewhere is not None:
             return elsewhere.status or 0
         return status_of(launched.wait, stop) if launched is not None else 0
@@ -134,6 +139,8 @@ def _in_lab(asked: _Asked, flags: dict[str, bool], output: Path | None) -> int:
     """All of gilk runs there: the machine has our files, and no changes of them come back."""
     from gilk.api import aspects
 
+    if asked.idle is not None:
+        raise UsageError("usage", "--when-idle is for processes, and FILE has elements in the kernel", "leave it out")
     if output is not None:
         raise UsageError("usage", "files that are written in the lab go with it", "use --json, and > FILE")
     lasting = [] if asked.seconds is None else ["--for", f"{asked.seconds:.9f}s"]
@@ -169,7 +176,7 @@ def _dry(asked: _Asked, as_json: bool) -> int:
 
 
 def _carry_out(
-    weaving: Weaving, seconds: float | None, stop: Stop, told: WeavingTold, tend: Callable[[], bool],
+    weaving: Weaving, asked: _Asked, stop: Stop, told: WeavingTold, tend: Callable[[], bool],
     answers: AnswersOfWeaving, elsewhere: Elsewhere | None,
 ) -> None:  # fmt: skip
     def over() -> bool:
@@ -185,7 +192,9 @@ def _carry_out(
 
     for one in weaving.processes:
         one.process.release()
-    weaving.wait(seconds, over, tell, look)
+    weaving.wait(asked.seconds, over, tell, look)
+    if asked.idle is not None:
+        told.under_way(weaving.idle(asked.idle, lambda: stop.count > 1))
     weaving.unweave()
     for report in weaving.reports(final=True):
         tell(report)

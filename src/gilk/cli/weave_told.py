@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -57,6 +58,13 @@ class WeavingTold:
         self._say(self._woven.refused_json(pid, error))
         if not self._json:
             click.echo(self._woven.refused_text(pid, error), err=True)
+
+    def under_way(self, names: Sequence[str]) -> None:
+        """Calls that go on without advice."""
+        if names:
+            self._say(self._woven.under_way_json(names))
+        if names and not self._json:
+            click.echo(self._woven.under_way_text(names), err=True)
 
     def end(self, weaving: Weaving) -> None:
         summary = weaving.summaries(), weaving.counts(), weaving.tables()

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from gilk.cli.running import when_idle_option
+
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 _NUMBER = click.argument("number", type=int, metavar="ID")
 
@@ -60,11 +62,12 @@ def _turning(on: bool) -> click.Command:
 
 @click.command()
 @_NUMBER
-def remove(number: int) -> int:
+@when_idle_option
+def remove(number: int, when_idle: int | None) -> int:
     """Take a weaving out of all its processes, and wait until it is out."""
     from gilk.api import weavings
 
-    weavings.remove(number)
+    weavings.remove(number, None if when_idle is None else when_idle / 1e9)
     return 0
 
 

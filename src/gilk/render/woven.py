@@ -42,6 +42,14 @@ def refused_json(pid: int, error: GilkError) -> str:
     return json.dumps({"refused": {"pid": pid, "slug": error.slug, "message": error.message}})
 
 
+def under_way_text(names: Sequence[str]) -> str:
+    return f"calls that were under way go on without advice: {', '.join(map(cell, names))}"
+
+
+def under_way_json(names: Sequence[str]) -> str:
+    return json.dumps({"under_way": list(names)})
+
+
 def dry_text(found: Sequence[DryShadow]) -> str:
     """A line for each function."""
     return "".join(f"{_dry(one)}\n" for one in found)

@@ -14,6 +14,7 @@ _STATE = struct.Struct("<5Q")  # struct gilk_advising: shown, next, newest, runn
 _AT = 200  # of it in struct gilk_block
 _ACTIVATION = struct.Struct("<4Q")  # struct gilk_activation: previous, rsp, advice, resume
 _RESUME = 24
+_NAME, _LONGEST = 32, 64  # of the function's name in struct gilk_advice; bytes of it that are told
 _MOST = 1 << 14  # activations of one thread; the stack has room for no more
 
 
@@ -23,6 +24,16 @@ class Resumption:
 
     slot: int
     address: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Activation:
+    """At an address of a stack of advice; the other fields are those of struct gilk_activation."""
+
+    at: int
+    rsp: int
+    advice: int
+    resume: int
 
 
 def is_on_stack(held: Held, rsp: int) -> bool:
@@ -37,17 +48,38 @@ def left(held: Held, memory: Memory, base: int) -> int:
     return state[4] if state[3] else 0
 
 
+def under_way(held: Held, memory: Memory, base: int, rsp: int) -> set[str]:
+    """The functions of which a thread has calls with advice under way, by name. ``rsp``: its stack pointer. A call that
+    was left by another way, as by longjmp(), has its stack pointer below that, and is none."""
+    state = _state(held, memory, base)
+    rsp = (state[4] or rsp) if is_on_stack(held, rsp) else rsp
+    calls = list(_activations(held, memory, state[2]))
+    return {_named(held, memory, one.advice) for n, one in enumerate(calls) if one.rsp >= rsp or (state[3] and not n)}
+
+
+def _named(held: Held, memory: Memory, advice: int) -> str:
+    """As far as it can be printed; "?" where the process has written something else there."""
+    at = int.from_bytes(memory.some(advice + _NAME, 8), "little") if held.in_arena(advice) else 0
+    name = memory.some(at, _LONGEST).split(b"\0")[0].decode("utf-8", "replace")
+    return "".join(one if one.isprintable() else "?" for one in name) or "?"
+
+
 def resumptions(held: Held, memory: Memory, base: int) -> Iterator[Resumption]:
     """Those of all calls of a thread that have advice, the newest first."""
-    at = _state(held, memory, base)[2]
+    for one in _activations(held, memory, _state(held, memory, base)[2]):
+        yield Resumption(one.at + _RESUME, one.resume)
+
+
+def _activations(held: Held, memory: Memory, at: int) -> Iterator[_Activation]:
+    """From the one at an address on, the newest first."""
     for _ in range(_MOST):
         if not is_on_stack(held, at):
             return
         content = memory.some(at, _ACTIVATION.size)
         if len(content) < _ACTIVATION.size:
             return
-        previous, _, _, address = _ACTIVATION.unpack(content)
-        yield Resumption(at + _RESUME, address)
+        previous, *others = _ACTIVATION.unpack(content)
+        yield _Activation(at, *others)
         at = previous
 
 

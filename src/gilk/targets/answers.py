@@ -124,6 +124,9 @@ class Answers:
     def sample(self, stack: int) -> list[Sample]:
         return self.keeper.sample(stack)
 
+    def under_way(self, word: int) -> list[str]:
+        return self.keeper.under_way(word)
+
     def stage(self, number: int, batch: Batch) -> None:
         self.keeper.stage(number, batch)
 

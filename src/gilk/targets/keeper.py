@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from gilk.errors import TargetError
-from gilk.targets import caches
+from gilk.targets import advised, caches
 from gilk.targets import copies as code_copies
 from gilk.targets import gates as held_threads
 from gilk.targets.batch import Batch
@@ -97,6 +97,22 @@ class Keeper:
     def sample(self, stack: int) -> list[Sample]:
         """Where the threads are that run just now, and so many bytes of the stack of each: fewer when many run."""
         return self.process.sample(self.held, self._batches.everywhere(), stack) if self.present() else []
+
+    def under_way(self, word: int) -> list[str]:
+        """The functions of which calls with advice are under way, in children that inherited it too, by name.
+
+        Where there are none, and ``word`` is not 0, the eight bytes at that address become 0 while all threads stand
+        still: the process goes on with its advice switched off.
+        """
+        found = {name for one in self._heirs.keepers() for name in one.under_way(0)}
+        if not self.present():
+            return sorted(found)
+        with self.process.threads.stopped() as threads:
+            for one in threads.values():
+                found |= advised.under_way(self.held, self.memory, one.registers.gs_base, one.registers.rsp)
+            if word and not found:
+                self.memory.write(word, bytes(8))
+        return sorted(found)
 
     # Changing code.
 

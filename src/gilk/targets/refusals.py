@@ -38,12 +38,14 @@ def _in_session(pid: int, owner: str) -> TargetError:
         return TargetError(
             "gs-in-use",
             f"process {pid} still has the memory of a gilk session that has ended",
-            f"a thread may come back to it; after `gilk restore {pid}` another session leaves it alone",
+            f"`gilk aspect list` says whether it is a weaving that stays; "
+            f"`gilk restore {pid}` takes out what there is of it, and lets others in",
         )
     return TargetError(
         "gs-in-use",
         f"process {pid} is in a gilk session already, that of process {owner}",
-        "end that session first; sessions share a process with others of the same user only",
+        f"end that session first, with `gilk aspect remove {owner}` if it weaves; "
+        "sessions share a process with others of the same user only, and weavings with nobody",
     )
 
 

@@ -37,12 +37,19 @@ def find_syscall(maps: tuple[Mapping, ...], memory: Memory) -> int:
 
     Code that another process can write comes last: that process could exchange the instruction for others, and the
     thread would execute them. The thread's registers show that the right call was made (Remote.call).
+
+    Raises TargetError `no-syscall`; `no-such-process` where no code can be read: the memory was opened before the
+    process began another program.
     """
+    read = False
     code = sorted((m for m in maps if m.executable and m.path != "[vsyscall]"), key=_exchangeable)
     for start, content in stretches(code, memory, len(_SYSCALL)):
-        at = content.find(_SYSCALL)
+        read, at = True, content.find(_SYSCALL)
         if at >= 0:
             return start + at
+    if not read:
+        why = "the process has ended, or executes another program by now"
+        raise TargetError("no-such-process", why, "if it is there, try again")
     raise TargetError("no-syscall", "the process has no system call instruction to use")
 
 

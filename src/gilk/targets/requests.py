@@ -118,6 +118,11 @@ class Requests(ABC):
         """Where the threads are that run just now, and ``stack`` bytes of the stack of each."""
         return cast("list[Sample]", self.ask("sample", stack))
 
+    def under_way(self, word: int) -> list[str]:
+        """The functions of which calls with advice are under way. Where there are none, the word at this address of the
+        target becomes 0 before a thread goes on; 0: no word."""
+        return cast("list[str]", self.ask("under_way", word))
+
     def put_back(self, copies: tuple[Copy, ...]) -> None:
         """Exchange these copies for the code that they are of."""
         self.ask("put_back", copies)

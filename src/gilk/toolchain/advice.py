@@ -32,6 +32,9 @@ from gilk.values import dataclass
 
 _NO_VECTORS = "-fno-tree-vectorize"  # to keep those of the program costs more than they would gain
 _SSE2 = "-msse2"  # behind -mgeneral-regs-only, which it takes back
+#: Mistakes that C permits, and that a program whose calls are replaced would pay for: a result that is forgotten, a
+#: number in the place of a pointer. gcc 14 takes the latter for errors by itself.
+_ERRORS = ("-Werror=return-type", "-Werror=int-conversion", "-Werror=incompatible-pointer-types")
 _MORE = 64  # bytes of a variadic function's stack that advice may look at
 _RETURN_ADDRESS = 8
 _ARGUMENTS = (Register.RDI, Register.RSI, Register.RDX, Register.RCX, Register.R8, Register.R9)
@@ -97,7 +100,7 @@ def _compile(place: Path, source: Path, text: str) -> tuple[bytes, tuple[str, ..
     include = ["-I", str(NATIVE / "include"), "-I", str(source.resolve().parent)]
     names: tuple[str, ...] = ()
     for more in ([], ["-DGILK_KEEP_ERRNO"]):
-        compile_object(whole_source, whole, [*include, "-fPIC", "-fno-plt", _SSE2, _NO_VECTORS, *more])
+        compile_object(whole_source, whole, [*include, "-fPIC", "-fno-plt", _SSE2, _NO_VECTORS, *_ERRORS, *more])
         prune(whole, output, ENTRY, PLAIN, FORM)
         names = undefined(output)
         if not set(names) - _OURS:

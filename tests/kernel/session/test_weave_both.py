@@ -38,6 +38,7 @@ from tests.programs.build import compile_to
 pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(1200)]
 HERE = Path(__file__).parent
 SOURCE = HERE.parents[2] / "src"
+RACE = HERE.parents[2] / "examples" / "aspects" / "race.aspect"
 DOCUMENTED = HERE.parents[2] / "docs" / "cli" / "weave.md"
 PATIENCE = 600.0  # seconds for a weaver there, which an emulated machine runs
 ROUNDS = 10
@@ -98,6 +99,11 @@ def scribbler(exchange: Path) -> Path:
     return compile_to(exchange / "scribbles", [HERE / "scribbles.c"], ("-O2", "-static", "-pthread"))
 
 
+@pytest.fixture(scope="module")
+def racer(exchange: Path) -> Path:
+    return compile_to(exchange / "raced", [HERE / "raced.c"], ("-O1",))
+
+
 def written(place: Path, text: str) -> Path:
     path = place / f"{abs(hash(text)):x}.aspect"
     path.write_text(text)
@@ -144,6 +150,39 @@ def test_a_sequence_begins_in_a_process_and_goes_on_in_the_kernel(
     assert end["counts"] == {"#1": [[ROUNDS, sum(sums.values()) // 100, ROUNDS], ROUNDS, ROUNDS, 0]}
     assert end["restored"] == [True, True]
     assert away.said.decode().splitlines().count("done") == 1
+    nothing_is_left(guest)
+
+
+def said_by(racer: bytes) -> tuple[dict[str, str], list[int], int]:
+    """By step, what the open gave; how often the race gave its own file, the secret and none; the attacker's number."""
+    rows = [line.split() for line in racer.decode().splitlines() if not line.startswith("{")]
+    (attacker,) = (int(row[1]) for row in rows if row[0] == "attacker")
+    (race,) = ([int(one) for one in row[1:]] for row in rows if row[0] == "raced")
+    return {row[0]: row[1] for row in rows if len(row[0]) == 1}, race, attacker
+
+
+def test_a_race_is_stopped_and_the_kernel_knows_whose_it_was(
+    kernel: KernelTarget, guest: Guest, image: Path, racer: Path
+) -> None:
+    """A program whose file an attacker exchanges: without the aspect it reads the secret at each step that changes the
+    file, and at last in the race. With it it never does; the attacker is named, and neither for what happens to other
+    files, nor for what the program itself has done."""
+    opened = {"n": "own", "e": "secret", "m": "secret", "u": "secret", "o": "own", "r": "own", "s": "secret"}
+    status, said, errors = guest.vm.run([str(racer), "/run/raced.alone", "1"], timeout=PATIENCE)
+    assert (status, said_by(said)[0], said_by(said)[1][1:]) == (0, opened, [1, 0]), errors
+    compiled(kernel, RACE)
+    with guest.text_untouched():
+        away = Away(guest, [str(image), "-", str(RACE), str(racer), "/run/raced", str(ROUNDS)])
+        told = away.end()
+    steps, (fine, stolen, denied), attacker = said_by(bytes(away.said))
+    assert steps == {one: what if what == "own" else "EACCES" for one, what in opened.items()}
+    assert (fine > 0, stolen, denied) == (True, 0, ROUNDS)
+    by = f"race on name, by {attacker}"
+    reports = [one["report"] for one in told if "report" in one]
+    assert reports[:5] == [by, by, by, f"name is the same file, and {attacker} was at it", "race on name, by 0"]
+    raced = [one for one in reports[5:] if not one.startswith("name is")]
+    assert len(raced) == ROUNDS and set(raced) <= {by, "race on name, by 0"}
+    assert told[-1]["restored"] == [True, True]
     nothing_is_left(guest)
 
 

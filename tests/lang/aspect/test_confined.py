@@ -14,6 +14,7 @@ from gilk.engines.aspect.checked import check
 from gilk.engines.aspect.woven_kernel import confined_file
 from gilk.errors import UsageError
 from gilk.lang.aspect.kernel.confined import Confined, ConfinedC
+from gilk.lang.aspect.kernel.foreign import Foreign
 
 REFUSED = """
 f->private_data = 0                         | writes words of its instance
@@ -114,6 +115,7 @@ static void *gilk_loaded(void *to, const volatile void *from, unsigned long size
     return memcpy(to, (const void *)from, size);
 }}
 {macros}
+{declared}
 struct inner {{ long n; char name[16]; int many[4]; struct inner *next; }};
 struct outer {{ struct inner in; struct inner *to; unsigned u; int i; short s; unsigned char c; }};
 int main(void)
@@ -140,9 +142,10 @@ def macros() -> str:
     return fetch + divide
 
 
-def compared(tmp_path: Path, plain: str, made: str, k: int = 3, v: int = 5) -> str:
+def compared(tmp_path: Path, plain: str, made: str, k: int = 3, v: int = 5, declared: str = "") -> str:
     source, program = tmp_path / "x.c", tmp_path / "x"
-    source.write_text(HARNESS.format(macros=macros(), plain=plain, made=made, k=k, v=v))
+    text = HARNESS.format(macros=macros(), declared=declared, plain=plain, made=made, k=k, v=v)
+    source.write_text(text)
     subprocess.run(["cc", "-O1", "-w", "-fwrapv", "-o", program, source], check=True, capture_output=True)
     return subprocess.run([program], check=True, capture_output=True, text=True).stdout.strip()
 
@@ -191,6 +194,52 @@ def test_what_would_stop_the_processor_is_noted(tmp_path: Path, text: str, value
     if unread:
         with pytest.raises(subprocess.CalledProcessError):
             compared(tmp_path, text, value)
+
+
+#: What functions that read members stand for, in the structs of the harness.
+READING = """
+struct inode { long i_size; };
+struct dentry { unsigned d_flags; struct inode *d_inode; };
+struct file { struct inode *f_inode; };
+struct task { int pid, tgid; };
+enum { DCACHE_ENTRY_TYPE = 0x700000, DCACHE_MISS_TYPE = 0 };
+enum { DCACHE_REGULAR_TYPE = 0x400000, DCACHE_SYMLINK_TYPE = 0x600000 };
+static struct inode inode = { 77 };
+static struct dentry none, link_ = { 0x600001, &inode }, *d = &link_, *n = &none;
+static struct file file = { &inode }, *f = &file, *nowhere = (struct file *)8;
+static struct task task = { 5, 6 }, *t = &task;
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "unread"),
+    [("d_inode(d)->i_size", 77, 0), ("i_size_read(d_inode(d))", 77, 0), ("i_size_read(d_inode(n))", 0, 1),
+     ("i_size_read(file_inode(f))", 77, 0), ("file_inode(nowhere) != 0", 0, 1), ("d_is_positive(d)", 1, 0),
+     ("d_is_negative(d)", 0, 0), ("d_is_positive(n) ? d_inode(n)->i_size : 3", 3, 0), ("d_is_symlink(d)", 1, 0),
+     ("d_is_reg(d) + d_is_reg(n)", 0, 0), ("100 * task_pid_nr(t) + task_tgid_nr(t)", 506, 0)],
+)  # fmt: skip
+def test_functions_that_read_members_are_checked_loads(tmp_path: Path, text: str, value: int, unread: int) -> None:
+    """The program has no such functions: they are not called."""
+    made = ConfinedC(["d", "n", "f", "nowhere", "t"]).value(text)
+    assert compared(tmp_path, str(value), made, declared=READING) == f"1 {unread}"
+
+
+@pytest.mark.parametrize("text", ["d_inode()", "d_inode(d, d)", "d_name(d)"])
+def test_other_functions_are_still_refused(text: str) -> None:
+    with pytest.raises(Confined, match="is called"):
+        ConfinedC(["d"]).value(text)
+
+
+def test_where_a_process_says_members_are_is_not_read() -> None:
+    c = ConfinedC(["kept"], foreign=Foreign(frozenset(["kept"])))
+    with pytest.raises(Confined, match="where kept leads"):
+        c.value("d_is_positive(kept)")
+    assert c.value("new_encode_dev(kept)") == "new_encode_dev(kept)"
+
+
+def test_a_macro_of_the_file_comes_before_a_function_of_the_kernel() -> None:
+    c = ConfinedC(["d"], macros={"d_inode": 1})
+    assert c.value("d_inode(d)") == "d_inode(d)"
 
 
 PAGE = Path(__file__).parents[3] / "docs/aspect/kernel.md"

@@ -100,3 +100,13 @@ def test_what_is_asked_for_costs() -> None:
     assert plain < moved(element(calling("b", "k"), "return r"))
     wide = sequence(element(calling("a", "p"), "char q[256] = p"), element(calling("b", "p"), "char q[256] = p"))
     assert plain < hit_costs(wide)[1].moved
+
+
+def test_functions_of_the_kernel_that_read_members_cost_what_that_does() -> None:
+    """In a process such a name is a function of the file's own."""
+
+    def passed(text: str, place: str) -> float:
+        return hit_costs(sequence(element(calling("b", "d"), f"{text} == 5", places=(place,))))[0].passed
+
+    assert passed("d_inode(d)", "K") == passed("d->d_inode", "K") == passed("d->d_inode", "A")
+    assert passed("d_inode(d)", "A") == passed("other(d)", "A") == passed("other(d)", "K") > passed("d_inode(d)", "K")

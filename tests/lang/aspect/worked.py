@@ -50,18 +50,24 @@ ACCOUNTING = sequence(
 RACE = sequence(
     element(
         calling("libc:stat", "const char *p", "struct stat *st"),
-        "return int r", "r == 0", "pid_t tid = tid()", "char path[256] = p", "dev_t dev = st->st_dev",
+        "return int r", "r == 0", "pid_t tid = tid()", "char path[256] = p", "unsigned long dev = st->st_dev",
         "ino_t ino = st->st_ino",
         places=("A",),
     ),
     either(
-        (calling("vfs_rename", "struct renamedata *rd"), "ino_t gone = INO(rd->new_dentry)"),
+        *(
+            (
+                calling("vfs_rename", "struct renamedata *rd"),
+                f"ino_t gone = INO(rd->{which})", f"unsigned on = DEV(rd->{which})",
+            )
+            for which in ("new_dentry", "old_dentry")
+        ),
         (
             calling("vfs_unlink", "struct user_namespace *ns", "struct inode *dir", "struct dentry *d",
                 "struct inode **del"),
-            "ino_t gone = INO(d)",
+            "ino_t gone = INO(d)", "unsigned on = DEV(d)",
         ),
-        common=("gone == ino && tid() != tid",),
+        common=("gone == ino && on == dev && tid() != tid",),
         before="{ by = pid(); }", places=("K",), star=True,
     ),
     element(
@@ -70,6 +76,7 @@ RACE = sequence(
         struct stat now; int fd = proceed();
         if (fd >= 0 && (fstat(fd, &now) || now.st_ino != ino || now.st_dev != dev)) {
             close(fd); report("race on %s, by %d", path, by); deny(EACCES); }
+        if (by) report("%s is the same file, and %d was at it", path, by);
         return fd; }""",
         places=("A",),
     ),

@@ -9,10 +9,11 @@ from dataclasses import asdict
 from typing import Any
 
 from gilk.engines.aspect.weaving import Weaving
-from gilk.errors import UsageError
+from gilk.errors import GilkError, UsageError
 from gilk.lang.aspect.woven import WovenReport
 
 _KEPT = 100  # reports
+_BUSY = 16  # functions that are named
 
 
 class WeavingAnswers:
@@ -39,9 +40,19 @@ class WeavingAnswers:
             case "turn":
                 return self._turned(words.get("aspect"), bool(words.get("on")))
             case "remove":
-                self.removed = True
-                return {}
+                return self._removed(bool(words.get("idle")))
         raise UsageError("bad-request", "this weaver knows list, show, turn and remove")
+
+    def _removed(self, idle: bool) -> dict[str, Any]:
+        """Where it is ``idle`` that is asked for and calls are under way, nothing is changed, and ``busy`` has them."""
+        if idle:
+            try:
+                if busy := self._weaving.off_when_idle():
+                    return {"busy": busy[:_BUSY]}
+            except GilkError as error:
+                raise UsageError("bad-request", error.message) from None
+        self.removed = True
+        return {}
 
     def _listed(self) -> dict[str, Any]:
         weaving = self._weaving

@@ -25,6 +25,8 @@ def check_possible(file: CheckedFile, aspects: Sequence[NumberedAspect]) -> None
 
 def _reasons(file: CheckedFile, aspects: Sequence[NumberedAspect]) -> Iterator[tuple[Span, str, str]]:
     nowhere = Span(0, 0)
+    if not aspects:
+        yield nowhere, "there is no aspect in it", "docs/aspect/language.md has some"
     if len(aspects) >= ASPECTS:
         yield nowhere, f"there are more than {ASPECTS - 1} aspects", "make two files of it"
     for table in file.tables:

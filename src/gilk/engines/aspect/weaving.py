@@ -90,9 +90,12 @@ class Weaving:
             return None
 
     def _check_enough(self) -> None:
-        """Raises the first refusal where the processes that are left are too few."""
-        if self.refused and len(self.processes) < (self._at_least or 0):
-            raise next(iter(self.refused.values()))
+        """Where the processes that are left are too few, raises the first refusal, or UsageError `usage`."""
+        there, least = len(self.processes), self._at_least or 0
+        if there < least:
+            why = f"--at-least {least}: there {'is' if there == 1 else 'are'} {there}"
+            too_few = UsageError("usage", why, "give more processes, or a smaller number")
+            raise next(iter(self.refused.values()), too_few)
 
     def __enter__(self) -> Self:
         return self
@@ -252,6 +255,32 @@ class Weaving:
             if until is not None and time.monotonic() >= until:
                 return
             time.sleep(_TICK)
+
+    def check_idle(self) -> None:
+        """Raises UsageError `usage` where nobody can tell which calls are under way."""
+        if self.kernel is not None:
+            why = "--when-idle is for processes: nobody looks into the stacks of a kernel"
+            raise UsageError("usage", why, "leave it out")
+
+    def off_when_idle(self) -> list[str]:
+        """The functions of which calls with advice are under way, each with its process. Where there are none, all
+        aspects are off, and stay so; of several processes, those but the last may have begun a call since.
+
+        Raises UsageError `usage`, TargetError.
+        """
+        self.check_idle()
+        there = [one for one in self.processes if not one.over]
+        for one in there:
+            if names := one.under_way(one is there[-1]):
+                return [f"{name} (process {one.process.pid})" for name in names]
+        return []
+
+    def idle(self, seconds: float, stop: Callable[[], bool]) -> list[str]:
+        """Wait so long for off_when_idle(): what is under way at last. Raises as that does."""
+        until = time.monotonic() + seconds
+        while (found := self.off_when_idle()) and time.monotonic() < until and not stop():
+            time.sleep(_TICK)
+        return found
 
     @property
     def _of_kernel_alone(self) -> bool:

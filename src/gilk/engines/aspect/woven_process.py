@@ -148,6 +148,13 @@ class WovenProcess:
         """Have everything stay when we are killed, for as long as the common state says so. Raises TargetError."""
         self.process.keeper.stay(self._bounds - BOUNDS + STAYS)
 
+    def under_way(self, off: bool) -> list[str]:
+        """The functions of which calls with advice are under way, by name. ``off``: where there are none, all aspects
+        are off, in all processes, before a thread of this one goes on. Raises TargetError."""
+        if self._session is None or self.over:
+            return []
+        return self.process.keeper.under_way((self._bounds - BOUNDS) * off)
+
     def reports(self, final: bool = False) -> list[WovenReport]:
         """The reports since the last call."""
         if self._session is None:

@@ -23,6 +23,7 @@ from gilk.lang.aspect.automaton import (
 )
 from gilk.lang.aspect.derived import elements, keys, record
 from gilk.lang.aspect.fragments import ctype, expression
+from gilk.lang.aspect.kernel_accessors import accessed
 from gilk.lang.d import ast
 from gilk.lang.d.depth import children
 from gilk.lang.types import size_of
@@ -58,7 +59,7 @@ def hit_costs(automaton: Automaton) -> tuple[HitCost, ...]:
 
 def _cost(automaton: Automaton, number: int, element: Element) -> HitCost:
     reach = JUMPS + max(_reach(element, one) for one in element.alternatives)
-    test = sum(map(_tests, element.alternatives))
+    test = sum(_tests(one, element.places == ("K",)) for one in element.alternatives)
     if automaton.after(0) is None:
         return HitCost(reach, reach + test, reach + test + _advice(element), 0)
     copied = record(automaton).size / 8 * _WORD
@@ -100,21 +101,24 @@ def _advice(element: Element) -> float:
     return CALL + (_SIDE_STACK if proceeds else 0)
 
 
-def _tests(alternative: Alternative) -> float:
-    """Conditions and binds: a step for each operator, a call for each function that they call."""
+def _tests(alternative: Alternative, kernel: bool) -> float:
+    """Conditions and binds: a step for each operator, a call for each function that they call. In the kernel, functions
+    that read members are those reads."""
     found = 0.0
     for one in alternative.qualifiers:
         if isinstance(one, Take):
             continue
         tree = expression(one.expression)
-        found += CALL if tree is None else _computed(tree)
+        found += CALL if tree is None else _computed(tree, kernel)
         found += 0 if isinstance(one, Demand) else _size(one.name) / 8 * _WORD
     return found
 
 
-def _computed(tree: ast.Node) -> float:
+def _computed(tree: ast.Node, kernel: bool) -> float:
+    if kernel and isinstance(tree, ast.Call) and (value := accessed(tree)) is not None:
+        return _computed(value, kernel)
     own = CALL if isinstance(tree, ast.Call) else 0 if isinstance(tree, ast.Name | ast.Number) else _STEP
-    return own + sum(map(_computed, children(tree)))
+    return own + sum(_computed(one, kernel) for one in children(tree))
 
 
 def _size(name: BoundName) -> int:

@@ -25,15 +25,17 @@ from gilk.lang.aspect.fragments import (
     expression,
 )
 from gilk.lang.aspect.kernel.foreign import Foreign, ForeignNames
+from gilk.lang.aspect.kernel_accessors import accessed
 from gilk.lang.d import ast
 from gilk.lang.d.unparse import type_name
 from gilk.lang.types import Integer
 
-#: Functions that have no effect, and macros of the kernel's headers that are arithmetic.
+#: Functions that have no effect; macros and inline functions of the kernel's headers that are arithmetic.
 _PURE = {"pid": 0, "tid": 0, "now": 0}
 _MACROS = frozenset(
-    ["S_ISREG", "S_ISDIR", "S_ISLNK", "S_ISCHR", "S_ISBLK", "S_ISFIFO", "S_ISSOCK", "MAJOR", "MINOR", "MKDEV"]
-)
+    ["S_ISREG", "S_ISDIR", "S_ISLNK", "S_ISCHR", "S_ISBLK", "S_ISFIFO", "S_ISSOCK", "MAJOR", "MINOR", "MKDEV",
+     "new_encode_dev", "IS_ERR", "IS_ERR_OR_NULL", "PTR_ERR", "ntohs", "ntohl", "htons", "htonl"]
+)  # fmt: skip
 _TEXTS = {"strcmp": 2, "strncmp": 3, "strlen": 1}
 _SWITCHES = frozenset(["aspect_on", "aspect_off"])
 _NEVER = {
@@ -305,7 +307,10 @@ class ConfinedC:
         if name in _TEXTS and len(given) == _TEXTS[name]:
             parts = [self._characters(one) if n < 2 else self._of(one) for n, one in enumerate(given)]
             return f"gilk_{name}({', '.join(parts)})"
-        if name in _MACROS or self._macros.get(name) == len(given):
+        own = name in self._macros
+        if not own and (value := accessed(node)) is not None:
+            return f"({self._of(value)})"
+        if name in _MACROS or (own and self._macros[name] == len(given)):
             for one in given if name in self.foreign.foreign.loading else ():
                 self._check_leads(one)
             return f"{name}({', '.join(map(self._of, given))})"

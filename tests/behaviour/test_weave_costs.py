@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The cost of each construct of the language, as bench/aspect.py measures it: in instructions, which a processor that
+steps counts, not in time."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+from collections.abc import Callable
+
+import pytest
+
+from bench.aspect import CONSTRUCTS, Rounds
+
+pytestmark = pytest.mark.skipif(not shutil.which("gcc"), reason="needs a C compiler")
+
+#: Instructions that a round takes more than without the aspect, at the most: what was counted, and a fifth for compilers.
+MOST = {
+    "call before, a condition that is false": 165,
+    "call before": 165,
+    "call in place, without the call": 155,
+    "call in place, a condition that is false": 165,
+    "call in place, one proceed()": 280,
+    "call after, an argument kept": 280,
+    "sequence of two, perthread": 1200,
+    "sequence of three, perthread": 1900,
+    "sequence of six, perthread": 4100,
+    "sequence of three, keyed": 2600,
+    "the same, 100 others open": 1900,
+    "the same, 4000 others open": 1900,
+    "the same, 4000 others open, one key the same": 2500,
+    "a call that moves one instance": 720,
+    "a call that moves 10 instances": 4100,
+    "a call that moves 100 instances": 42000,
+    "control flow of two, inside": 480,
+    "control flow of two, not inside": 175,
+    "control flow of two, not strict, inside": 470,
+    "global read, a condition that is false": 185,
+    "global read, in place": 245,
+    "global read, in place, proceed()": 280,
+    "global write, old and value, before": 200,
+    "global write, in place": 360,
+    "read by address, of other memory": 60,
+    "read by address, of a watched block": 780,
+    "write by address, of other memory": 30,
+    "write by address, of a watched block": 760,
+}
+
+
+@pytest.fixture(scope="module")
+def rounds(tmp_path_factory: pytest.TempPathFactory) -> Rounds:
+    return Rounds(tmp_path_factory.mktemp("rounds"))
+
+
+@pytest.fixture(scope="module")
+def more(rounds: Rounds) -> Callable[[str], int]:
+    """What a construct takes more. Each is counted once."""
+    return functools.cache(rounds.more)
+
+
+def test_what_is_counted_is_instructions(rounds: Rounds) -> None:
+    """The paper's check of its figures is the same: a nop is one."""
+    assert rounds.nops() == 100
+
+
+@pytest.mark.parametrize("name", CONSTRUCTS)
+def test_a_construct_takes_no_more_instructions_than_it_did(more: Callable[[str], int], name: str) -> None:
+    assert 0 < more(name) <= MOST[name]
+
+
+def test_another_process_takes_as_many(rounds: Rounds, more: Callable[[str], int]) -> None:
+    for name in ("call before", "sequence of three, keyed", "global read, in place"):
+        assert rounds.more(name) == more(name)
+
+
+def test_cost_grows_linearly_with_elements(more: Callable[[str], int]) -> None:
+    """The paper's figure says so; within a twentieth."""
+    two, three, six = (more(f"sequence of {n}, perthread") for n in ("two", "three", "six"))
+    assert six - three == pytest.approx(3 * (three - two), rel=0.05)
+
+
+def test_cost_grows_linearly_with_instances_that_match(more: Callable[[str], int]) -> None:
+    """And no faster: what is more for each of a hundred is within a quarter of what it is for each of ten."""
+    one, ten, hundred = (more(f"a call that moves {n}") for n in ("one instance", "10 instances", "100 instances"))
+    assert (hundred - ten) / 90 == pytest.approx((ten - one) / 9, rel=0.25)
+
+
+def test_instances_that_do_not_match_cost_nothing(more: Callable[[str], int]) -> None:
+    assert more("the same, 4000 others open") == more("the same, 100 others open")

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Weavings that are taken out at a moment at which no call with advice is under way. The program tells: a call that
+returns with its advice has 100 added, another one nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.behaviour.advised import Rounds, build, rounds, waiting
+from tests.behaviour.harness import ENVIRONMENT, differences, leftovers, run_gilk, wait_for
+from tests.behaviour.test_weave_persist import kill
+
+PATIENCE = 250.0
+AFTER = "call(long held(long n)) then inplace { return proceed() + 100; };"
+#: ``left`` is a call that longjmp() leaves, from far below where the thread waits then.
+HELD = """
+#include <setjmp.h>
+static jmp_buf back;
+NOINLINE long left(long n) { if (n) longjmp(back, 1); __asm__ volatile(""); return n; }
+NOINLINE long deep(long n) { char room[8192]; __asm__ volatile("" : : "r"(room) : "memory"); return left(n) + room[0]; }
+NOINLINE long held(long n) { if (!setjmp(back)) deep(n); return waiter(n) + 1; }
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("idle"), waiting(HELD, "held", 5))
+
+
+@contextmanager
+def woven(target: Rounds, place: Path, text: str = AFTER, *more: str) -> Iterator[int]:
+    path = place / "some.aspect"
+    path.write_text(text)
+    done = run_gilk("weave", path, "-p", str(target.pid), "-d", *more)
+    assert done.returncode == 0, done.stderr
+    try:
+        yield int(done.stdout)
+    finally:
+        run_gilk("aspect", "remove", done.stdout.strip())
+
+
+def remove(number: int, *more: str) -> tuple[int, str]:
+    done = run_gilk("aspect", "remove", str(number), *more)
+    return done.returncode, done.stderr
+
+
+def test_a_call_under_way_is_waited_for(program: Path, tmp_path: Path) -> None:
+    with rounds(program) as target, woven(target, tmp_path) as number:
+        assert target.ask() == "waits"
+        status, said = remove(number, "--when-idle", "0")
+        assert (status != 0, f"held (process {target.pid})" in said, "(busy)" in said) == (True, True, True), said
+        assert differences(target.pid), "it is as it was"
+        remover = subprocess.Popen(
+            [sys.executable, "-m", "gilk", "aspect", "remove", str(number), "--when-idle", f"{PATIENCE:.0f}s"],
+            env={**os.environ, **ENVIRONMENT}, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert target.ask() == "107"
+        assert (remover.communicate(timeout=PATIENCE)[1], remover.returncode) == ("", 0)
+        assert (differences(target.pid), leftovers(target.pid)) == ([], [])
+        assert [target.ask(), target.ask()] == ["waits", "7"]
+
+
+def test_without_that_a_call_goes_on_without_advice(program: Path, tmp_path: Path) -> None:
+    """The negative control."""
+    with rounds(program) as target, woven(target, tmp_path) as number:
+        assert target.ask() == "waits"
+        assert remove(number) == (0, "")
+        assert target.ask() == "7"
+
+
+def test_calls_that_were_left_are_not_under_way(program: Path, tmp_path: Path) -> None:
+    text = "call(long left(long n)) then inplace { return proceed(); };"
+    with rounds(program) as target, woven(target, tmp_path, text) as number:
+        assert target.ask() == "waits"
+        assert remove(number, "--when-idle", "0") == (0, "")
+        assert target.ask() == "7"
+
+
+def test_advice_before_a_call_is_over_when_that_begins(program: Path, tmp_path: Path) -> None:
+    with rounds(program) as target, woven(target, tmp_path, "call(long held(long n)) then { };") as number:
+        assert target.ask() == "waits"
+        assert remove(number, "--when-idle", "0") == (0, "")
+        assert target.ask() == "7"
+
+
+@pytest.mark.parametrize("waits", ["0", f"{PATIENCE:.0f}s"])
+def test_a_weaver_that_ends_waits_and_says_what_it_has_not_waited_for(program: Path, tmp_path: Path, waits: str) -> None:
+    path = tmp_path / "some.aspect"
+    path.write_text(AFTER)
+    with rounds(program) as target:
+        words = ["weave", path, "-p", str(target.pid), "--when-idle", waits]
+        weaver = subprocess.Popen(
+            [sys.executable, "-m", "gilk", *words], env={**os.environ, **ENVIRONMENT}, stderr=subprocess.PIPE, text=True
+        )
+        assert weaver.stderr
+        for line in weaver.stderr:
+            if line.startswith("woven"):
+                break
+        else:
+            pytest.fail("nothing was woven")
+        assert target.ask() == "waits"
+        weaver.send_signal(signal.SIGINT)
+        if waits == "0":
+            assert f"go on without advice: held (process {target.pid})" in weaver.communicate(timeout=PATIENCE)[1]
+            assert target.ask() == "7"
+        else:
+            assert target.ask() == "107"
+            assert "without advice" not in weaver.communicate(timeout=PATIENCE)[1]
+        assert weaver.returncode == 0
+        assert wait_for(lambda: (differences(target.pid), leftovers(target.pid)) == ([], []))
+
+
+def test_of_several_processes_one_is_enough_to_wait_for(program: Path, tmp_path: Path) -> None:
+    with rounds(program) as one, rounds(program) as other, woven(one, tmp_path, AFTER, "-p", str(other.pid)) as number:
+        assert one.ask() == "waits"
+        status, said = remove(number, "--when-idle", "100ms")
+        assert (status != 0, str(one.pid) in said, str(other.pid) in said) == (True, True, False)
+        assert [other.ask(), other.ask()] == ["waits", "107"]
+        assert one.ask() == "107"
+        assert remove(number, "--when-idle", "0") == (0, "")
+        assert [differences(each.pid) for each in (one, other)] == [[], []]
+
+
+def test_where_the_weaver_has_gone_nobody_knows(program: Path, tmp_path: Path) -> None:
+    with rounds(program) as target, woven(target, tmp_path, AFTER, "--persist") as number:
+        kill(number)
+        status, said = remove(number, "--when-idle", "1s")
+        assert (status, "(usage)" in said) == (2, True)
+        assert differences(target.pid)
+        assert remove(number) == (0, "")
+
+
+def test_a_kernel_is_refused_before_anything_is_done(tmp_path: Path) -> None:
+    path = tmp_path / "k.aspect"
+    path.write_text("group A; A: call(void f(void)); K: call(int ksys_sync(void));")
+    done = run_gilk("weave", path, "--on", "lab", "--when-idle", "1s", "-c", "true")
+    assert (done.returncode, "(usage)" in done.stderr) == (2, True), done.stderr
