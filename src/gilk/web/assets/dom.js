@@ -67,6 +67,21 @@ export function hex(address) {
   return `0x${BigInt(address).toString(16)}`;
 }
 
+// A file's name in an address.
+export function fileId(path) {
+  const bytes = new TextEncoder().encode(path);
+  return `file-${btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "")}`;
+}
+
+// So many ms after the last call, `act` is called.
+export function later(act, wait) {
+  let waiting = 0;
+  return () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(act, wait);
+  };
+}
+
 export function plural(count, noun) {
   return `${number(count)} ${count === 1 ? noun : noun + (noun.endsWith("s") ? "es" : "s")}`;
 }

@@ -10,6 +10,7 @@ import { func } from "./function.js";
 import { session } from "./session.js";
 import { about, doctor, help } from "./papers.js";
 import { program } from "./d.js";
+import { experiment } from "./experiment.js";
 import { pane } from "./pane.js";
 
 const PAGES = [
@@ -22,6 +23,7 @@ const PAGES = [
   [/^\/target\/([^/]+)\/function$/, func],
   [/^\/target\/([^/]+)\/d$/, program],
   [/^\/session\/(\d+)$/, session],
+  [/^\/experiment\/([^/]+)$/, experiment],
 ];
 
 let leave = null;
