@@ -8,14 +8,21 @@ The server kills it when it has not answered in time (timed.py).
 
 from __future__ import annotations
 
+import os
 import resource
 import shlex
+import stat
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from gilk.api import experiments
-from gilk.errors import GilkError, UsageError
+from gilk.api.traces import TimelineParts, timeline_parts
+from gilk.errors import GilkError, StoreError, UsageError
+from gilk.render.comparison import differences
+from gilk.render.comparison import to_json as comparison_json
+from gilk.render.comparison import to_text as comparison_text
 from gilk.web.worker import main, told
 
 Json = dict[str, Any]
@@ -82,8 +89,59 @@ def changed(path: str, text: str, change: Json) -> Json:
     return {"text": new, **experiment(path, new)}
 
 
+@lru_cache(maxsize=2)
+def _parts(path: str, _stamp: tuple[int, ...]) -> TimelineParts:
+    return timeline_parts(path)
+
+
+def _trace(path: str) -> TimelineParts:
+    """The file as it is now."""
+    try:
+        about = os.stat(path)
+    except OSError as error:
+        raise StoreError("no-such-file", f"{path}: {error.strerror}") from None
+    if not stat.S_ISREG(about.st_mode):
+        raise StoreError("bad-trace", f"{path} is not a regular file")
+    return _parts(path, (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns))
+
+
+def timeline(path: str) -> Json:
+    """All that a time line has besides its calls."""
+    return _trace(path).head
+
+
+def tile(path: str, zoom: int, number: int, chunk: int, query: str) -> Json:
+    return _trace(path).tile(zoom, number, chunk, query)
+
+
+def call(path: str, number: int) -> Json:
+    return _trace(path).call(number)
+
+
+def view(path: str, begin: int, end: int) -> Json:
+    return _trace(path).view(begin, end)
+
+
+def find(path: str, query: str, after: int, back: bool) -> Json:
+    return _trace(path).find(query, after, back)
+
+
+def compared(a: str, b: str, factor: float, limit: int) -> Json:
+    """The differences of two traces: values, and the text that `gilk diff` prints."""
+    for path in (a, b):
+        if not os.path.isfile(path):
+            raise StoreError("no-such-file", f"there is no file {path}")
+    found = differences(Path(a), Path(b), (), readable=True)
+    words = ["gilk", "diff", a, b, *(("--slower", f"{factor:g}") if factor else ())]
+    told = {"text": comparison_text(found, limit, factor), "command": shlex.join(words)}
+    return {**comparison_json(found, limit, factor), **told}
+
+
 #: All that it does.
-ANSWERS: Final[Mapping[str, Callable[..., Json]]] = {"ready": ready, "experiment": experiment, "changed": changed}
+ANSWERS: Final[Mapping[str, Callable[..., Json]]] = {
+    "ready": ready, "experiment": experiment, "changed": changed, "timeline": timeline, "tile": tile, "call": call,
+    "view": view, "find": find, "compared": compared,
+}  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -34,12 +34,14 @@ from gilk.web.keys import Keys
 from gilk.web.live import live
 from gilk.web.sessions import Sessions, WebSession, d_commands
 from gilk.web.timed import TimedWorkers
+from gilk.web.traces import TracePages
 
 Json = dict[str, Any]
 #: Pages; each is a frame, and the scripts know by its address what is to be shown.
 PAGES: Final = (
     "/", "/doctor", "/help", "/help/{page:path}", "/about", "/target/{target}", "/target/{target}/symbols",
-    "/target/{target}/function", "/target/{target}/d", "/session/{number}", "/experiment/{file}",
+    "/target/{target}/function", "/target/{target}/d", "/session/{number}", "/experiment/{file}", "/traces",
+    "/file/{file}/timeline", "/diff",
 )  # fmt: skip
 _SEARCH_WITHIN: Final = 5.0  # seconds; an expression of the user's may take for ever
 _DOCTOR_WITHIN: Final = 120.0
@@ -54,6 +56,7 @@ class Window:
         self.sessions = Sessions()
         self.d = DPages(grants)
         self._files = TimedWorkers("gilk.web.file_worker", _TOO_SLOW)
+        self.traces = TracePages(grants, self._files)
         self.experiments = ExperimentPages(grants, self.sessions, audit, self._files)
         self._workers: dict[str, ServerChild] = {}
         self.surveys: dict[str, str] = {}  # by target and image: how it stands
@@ -289,7 +292,10 @@ def routes(window: Window) -> list[BaseRoute]:
         "/about.json": window.about, "/target/{target}.json": window.target,
         "/target/{target}/symbols.json": window.symbols, "/target/{target}/function.json": window.function,
         "/target/{target}/d.json": window.d.page, "/session/{number}.json": window.session,
-        "/experiment/{file}.json": window.experiments.page,
+        "/experiment/{file}.json": window.experiments.page, "/traces.json": window.traces.index,
+        "/file/{file}/timeline.json": window.traces.timeline, "/file/{file}/timeline/tile.json": window.traces.tile,
+        "/file/{file}/timeline/call.json": window.traces.call, "/file/{file}/timeline/view.json": window.traces.view,
+        "/file/{file}/timeline/find.json": window.traces.find, "/diff.json": window.traces.diff,
     }  # fmt: skip
     asked = {
         "/target/{target}/d/check.json": window.d.check, "/target/{target}/d/words.json": window.d.words,

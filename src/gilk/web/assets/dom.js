@@ -63,6 +63,12 @@ export function duration(ns) {
   return `${ns} ns`;
 }
 
+// A moment, to be told from another one so many ns away.
+export function moment(ns, apart) {
+  const [size, unit] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]].find(([each]) => ns >= each) ?? [1, "ns"];
+  return `${(ns / size).toFixed(Math.max(0, Math.min(9, Math.ceil(Math.log10(size / apart) - 1e-9))))} ${unit}`;
+}
+
 export function hex(address) {
   return `0x${BigInt(address).toString(16)}`;
 }

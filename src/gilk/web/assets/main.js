@@ -11,6 +11,8 @@ import { session } from "./session.js";
 import { about, doctor, help } from "./papers.js";
 import { program } from "./d.js";
 import { experiment } from "./experiment.js";
+import { timeline } from "./timeline.js";
+import { diff, traces } from "./traces.js";
 import { pane } from "./pane.js";
 
 const PAGES = [
@@ -24,6 +26,9 @@ const PAGES = [
   [/^\/target\/([^/]+)\/d$/, program],
   [/^\/session\/(\d+)$/, session],
   [/^\/experiment\/([^/]+)$/, experiment],
+  [/^\/traces$/, traces],
+  [/^\/file\/([^/]+)\/timeline$/, timeline],
+  [/^\/diff$/, diff],
 ];
 
 let leave = null;
