@@ -192,6 +192,7 @@ def test_the_canary_can_sing(context: BrowserContext, window: Served, policy: bo
 PAGES = [
     "/",
     "/about",
+    "/traces",
     "/help",
     "/help/cli/run",
     "/target/ID",

@@ -33,6 +33,7 @@ from gilk.web.guard import KEY_PATH, LIVE_PATH, Gate, Guard
 from gilk.web.keys import Keys
 from gilk.web.live import live
 from gilk.web.sessions import Sessions, WebSession, d_commands
+from gilk.web.sources import source
 from gilk.web.timed import TimedWorkers
 from gilk.web.traces import TracePages
 
@@ -183,6 +184,13 @@ class Window:
         where = f"{image}:{address}" if image else address
         return {**found, "pattern": image, "command": shlex.join(["gilk", "cfg", name, where])}
 
+    async def source(self, request: Request) -> Json:
+        """The source lines of a function, each with the blocks that have code of it."""
+        name, asked = self.grants.target(request.path_params["target"]), request.query_params
+        image, address = asked.get("image", ""), asked.get("at", "")
+        found = await self._asked("function", target=name, image=image, address=address)
+        return await asyncio.to_thread(source, self.grants, found, asked.get("file", ""))
+
     async def session(self, request: Request) -> Json:
         return self.sessions.get(whole_number(request.path_params["number"])).shown()
 
@@ -291,7 +299,8 @@ def routes(window: Window) -> list[BaseRoute]:
         "/index.json": window.index, "/doctor.json": window.doctor, "/help.json": window.help,
         "/about.json": window.about, "/target/{target}.json": window.target,
         "/target/{target}/symbols.json": window.symbols, "/target/{target}/function.json": window.function,
-        "/target/{target}/d.json": window.d.page, "/session/{number}.json": window.session,
+        "/target/{target}/source.json": window.source, "/target/{target}/d.json": window.d.page,
+        "/session/{number}.json": window.session,
         "/experiment/{file}.json": window.experiments.page, "/traces.json": window.traces.index,
         "/file/{file}/timeline.json": window.traces.timeline, "/file/{file}/timeline/tile.json": window.traces.tile,
         "/file/{file}/timeline/call.json": window.traces.call, "/file/{file}/timeline/view.json": window.traces.view,
