@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.behaviour.harness import Loop, differences
+from tests.behaviour.harness import Loop, differences, leftovers, wait_for
 from tests.programs.build import build
 from tests.web.served import PATIENCE, Asking, Served, served
 from tests.web.windows import browser, context, narrow, opened, page, reach, ready, suits
@@ -218,6 +218,55 @@ def test_a_process_is_left_as_it_was(page: Page, window: Served, folder: Path, l
     over(page)
     expect(page.get_by_role("table", name="Hits of each point")).to_contain_text("dispatch:entry")
     assert not differences(loop.pid)
+
+
+def test_picked_instruments_are_staggered(page: Page, window: Served, folder: Path, loop: Loop, asking: Asking) -> None:
+    """From the graph of a function to a time line of what was recorded, by mouse."""
+    opened(page, window, f"/target/{asking.target(loop.pid)}/function?at=dispatch")
+    page.get_by_role("button", name="Time calls").click()
+    page.get_by_role("button", name="@1:pre", exact=False).first.click()
+    page.get_by_role("button", name="As an experiment").click()
+    expect(page.get_by_role("slider")).to_have_count(4)
+    page.get_by_label("It lasts, s").fill("1")
+    page.get_by_label("Samples to").fill("staggered.parquet")
+    page.get_by_label("Samples to").blur()
+    stop = page.get_by_role("spinbutton", name="Stop of dispatch:@1:pre=count in seconds")
+    stop.fill("0.5")
+    stop.blur()
+    expect(page.get_by_label("The file", exact=True)).to_have_value(re.compile("stop = 0.5\n"))
+    expect(page.get_by_label("The file", exact=True)).to_have_value(re.compile("staggered.parquet"))
+    page.get_by_role("button", name="Begin").click()
+    over(page)
+    report = told(asking, page)["report"]
+    assert isinstance(report, dict)
+    first, second = report["runs"][0]["instruments"]
+    assert first["out"] is not None and second["out"][0] < first["out"][0] and not differences(loop.pid)
+    page.get_by_role("link", name="staggered.parquet").click()
+    expect(page.locator("#line[data-settled=yes]")).to_be_visible()
+    expect(page.get_by_role("table", name="Functions in view")).to_contain_text("dispatch")
+    assert [path.name for path in folder.glob("experiment-*.toml")] == ["experiment-1.toml"]
+
+
+def test_a_window_that_is_killed_leaves_nothing(loop: Loop, folder: Path, tmp_path: Path) -> None:
+    """Neither in a process nor of a workload."""
+    text = f'targets = ["pid:{loop.pid}"]\n[workload]\ncommand = "sleep 1234567"\n'
+    file = folder / "killed.toml"
+    file.write_text(text + '[[instrument]]\npoints = "dispatch:entry"\ninstrument = "count"\n')
+    with served(tmp_path, "--pid", str(loop.pid), "--experiments", folder) as window:
+        asking = Asking(window)
+        digest = asking.get(f"/experiment/{identity(file)}.json")["digest"]
+        host = asking.post("/session/experiment", file=identity(file), digest=digest)["host"]
+        assert wait_for(lambda: bool(differences(loop.pid)))
+        workload = [pid for pid in children_of(host) if b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        window.process.kill()
+        window.process.wait(PATIENCE)
+    assert workload and wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workload))
+    assert wait_for(lambda: not differences(loop.pid) and not leftovers(loop.pid))
+
+
+def children_of(pid: int) -> list[int]:
+    found = [int(each) for path in Path(f"/proc/{pid}/task").glob("*/children") for each in path.read_text().split()]
+    return [each for child in found for each in (child, *children_of(child))]
 
 
 CODE = '[workload]\ncommand = "true"\n[[instrument]]\n'

@@ -23,6 +23,7 @@ from gilk.web.timed import TimedWorkers
 
 Json = dict[str, Any]
 _MOST: Final = 64 << 10  # bytes of an experiment
+_MOST_REQUESTS: Final = 100  # instruments of an address
 _WITHIN: Final = 10.0  # seconds for a look at an experiment
 NEW: Final = """\
 # An experiment: instruments that come and go, and what runs meanwhile.
@@ -44,16 +45,29 @@ class ExperimentPages:
 
     async def page(self, request: Request) -> Json:
         """The file: its text, its values or what is wrong with it, and its sessions. One that is not there yet has a
-        text to begin with."""
+        text to begin with, of the instruments `i` in the process `for` if the address has such."""
         identity = request.path_params["file"]
         path, text = self._grants.experiment(identity), await self._read(identity)
-        shown = NEW if text is None else text
+        shown = await self._new(path, request) if text is None else text
         return {
             "id": identity, "file": str(path), "name": path.name, "exists": text is not None, "text": shown,
             "digest": digest_of(text), "acts": self._grants.acts,
             "sessions": [each.shown() for each in self._sessions.all() if each.target == identity_of_file(path)],
             **await self._look(path, shown),
         }  # fmt: skip
+
+    async def _new(self, path: Path, request: Request) -> str:
+        requests, target = request.query_params.getlist("i"), request.query_params.get("for", "")
+        if not requests:
+            return NEW
+        name = self._grants.target(target)
+        if not target.startswith("pid-") or len(requests) > _MOST_REQUESTS:
+            raise ToldError("bad-request", f"one begins with 1 to {_MOST_REQUESTS} instruments in a process")
+        pid = int(name.removeprefix("pid:"))
+        found = await self._workers.answer(
+            "experiment", _WITHIN, "started", path=str(path), pid=pid, requests=requests
+        )
+        return _bounded(str(found["text"]))
 
     async def check(self, request: Request) -> Json:
         """The values of a text that is not in the file yet."""

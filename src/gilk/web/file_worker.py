@@ -72,6 +72,15 @@ def _values(found: experiments.Experiment) -> Json:
     }
 
 
+def started(path: str, pid: int, requests: list[str]) -> Json:
+    """The text of a new experiment: these instruments in a process, all of the time."""
+    text = f'# Instruments come and go while the process runs.\ntargets = ["pid:{pid}"]\nduration = "10s"\n'
+    for request in requests:
+        values = experiments.edit.values_of(request)
+        text = experiments.edit.with_instrument(text, Path(path), values)
+    return {"text": text}
+
+
 def changed(path: str, text: str, change: Json) -> Json:
     """The text of an experiment with one change, which is one of: ``{"table", "key", "value"}``, None taking the key
     out; ``{"add", "start"}`` an instrument, as for `gilk run -i`; ``{"remove"}`` an instrument, counted from 1."""
@@ -139,8 +148,8 @@ def compared(a: str, b: str, factor: float, limit: int) -> Json:
 
 #: All that it does.
 ANSWERS: Final[Mapping[str, Callable[..., Json]]] = {
-    "ready": ready, "experiment": experiment, "changed": changed, "timeline": timeline, "tile": tile, "call": call,
-    "view": view, "find": find, "compared": compared,
+    "ready": ready, "experiment": experiment, "started": started, "changed": changed, "timeline": timeline,
+    "tile": tile, "call": call, "view": view, "find": find, "compared": compared,
 }  # fmt: skip
 
 

@@ -122,7 +122,7 @@ class Sessions:
             self._last + 1, identity, file.name, names, found["command"], found["python"], time.time(),
             over="it has run to its end",
         )  # fmt: skip
-        made.state = {"printed": "", "bytes": 0, "planned": found["values"]}
+        made.state = {"printed": "", "bytes": 0, "planned": found["values"], "folder": str(file.parent)}
         given = {"text": text, "file": file.name, "directory": str(file.parent)}
         return await self._begun(made, "gilk.web.experiment_host", **given, processes=dict(processes))
 

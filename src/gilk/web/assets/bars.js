@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The times of an experiment's instruments, a bar for each: as they are planned, and as they were.
 
-import { h, number, s, table } from "./dom.js";
+import { fileId, h, number, s, table } from "./dom.js";
 
 const HEIGHT = 30; // pixels of a row
 const LABELS = 0.3; // share of the width that names have
@@ -53,6 +53,14 @@ export function picture(label, rows, whole) {
 
 export function bar(y, from, to, kind) {
   return s("rect", { class: kind, x: from, y: y + 5, width: Math.max(2, to - from), height: HEIGHT - 12, rx: 3 });
+}
+
+// The files of samples that a session has written.
+export function written(state) {
+  const names = (state.report?.runs ?? []).map((run) => run.file).filter(Boolean);
+  if (!names.length) return null;
+  return h("p", null, "Samples: ", names.map((one, index) => [index ? ", " : "",
+    h("a", { href: `/file/${fileId(one.startsWith("/") ? one : `${state.folder}/${one}`)}/timeline` }, one)]));
 }
 
 // A session of an experiment: planned times as bars, and over each when it really was in.

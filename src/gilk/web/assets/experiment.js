@@ -11,7 +11,7 @@ import { sessionRows } from "./session.js";
 const REST = 250; // ms without a key before a text is looked at
 
 export async function experiment(place, id) {
-  const found = await get(`/experiment/${id}.json`);
+  const found = await get(`/experiment/${id}.json${location.search}`);
   const draft = `experiment ${id}`;
   const kept = sessionStorage.getItem(draft);
   let digest = found.digest;

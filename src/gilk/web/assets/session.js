@@ -4,7 +4,7 @@
 import { duration, h, lines, number, plural, s, short, show, table } from "./dom.js";
 import { command, notice } from "./frame.js";
 import { renew } from "./growing.js";
-import { happened } from "./bars.js";
+import { happened, written } from "./bars.js";
 import { follow, get, post } from "./talk.js";
 
 export function sessionRows(sessions) {
@@ -42,7 +42,7 @@ export async function session(place, text) {
       before = { seconds: state.seconds, counts: { ...state.counts } };
     }
     renew(grown, state.aggregations);
-    show(above, facts(state), state.planned ? happened(state) : null);
+    show(above, facts(state), state.planned ? happened(state) : null, written(state));
     show(figures, printed(state), counts(state, state.end ? {} : rates), latencies(state.latency ?? {}), refusedPoints(state));
   }
   show(place,
