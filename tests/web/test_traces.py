@@ -140,8 +140,38 @@ def numbers(tile: dict[str, Any]) -> list[tuple[float, float, int, int, int, int
     return list(zip(*columns, strict=True))
 
 
+COLOURS = """symbols => import(document.querySelector("script").src.replace("main.js", "tiles.js"))
+    .then(({ palette }) => palette(symbols, false))"""
+PIXELS = """places => {
+    const line = document.getElementById("line");
+    const copy = new OffscreenCanvas(line.width, line.height).getContext("2d", { willReadFrequently: true });
+    copy.drawImage(line, 0, 0);
+    return places.map(([x, y]) => [...copy.getImageData(x, y, 1, 1).data].slice(0, 3));
+}"""
+
+
+def test_the_canvas_has_the_calls(page: Page, window: Served, folder: Path, asking: Asking) -> None:
+    """The middle of each call that is wide enough to be seen has its function's colour, and the ground has none."""
+    line(page, window, folder, "small.parquet")
+    base = f"/file/{identity(folder / 'small.parquet')}/timeline"
+    head = asking.get(base + ".json")
+    colours = dict(zip((name for name, _, _ in head["symbols"]), page.evaluate(COLOURS, head["symbols"]), strict=True))
+    for part, seen in [(1, {"a", "b", "c"}), (10, {"a", "b", "c", "sys"}), (100, {"b", "d"})]:
+        line(page, window, folder, "small.parquet", f"?t=0-{head['span'] // part}")
+        width = page.locator("#line").evaluate("element => element.clientWidth")
+        calls = [asking.get(f"{base}/call.json?call={number}") for number in range(head["calls"])]
+        scale = width / (head["span"] // part)
+        ends = {one["call"]: (one["start"] + one["duration"]) * scale for one in calls}
+        wide = [one for one in calls if one["duration"] * scale >= 4 and ends[one["call"]] < width]
+        assert {one["function"] for one in wide} == seen
+        places = [[int(ends[one["call"]] - one["duration"] * scale / 2),
+                   24 + 20 + 18 * one["row"] + 3 + 20 * (one["row"] > 2)] for one in wide]  # fmt: skip
+        found = page.evaluate(PIXELS, places)
+        assert found == [colours[one["function"]] for one in wide]
+    assert page.evaluate(PIXELS, [[3, 24 + 20 + 18 + 9]]) == [[255, 255, 255]], "before the first call of b"
+
+
 def test_a_page_says_what_its_twin_says(page: Page, window: Served, folder: Path, asking: Asking) -> None:
-    """The canvas has what the tiles say: the pixels in the middle of every call are of its function's colour."""
     line(page, window, folder, "small.parquet")
     base = f"/file/{identity(folder / 'small.parquet')}/timeline"
     head = asking.get(base + ".json")

@@ -42,6 +42,7 @@ class TimelineParts:
         self._parent = self._flow.column("parent")
         self._pyramid = pyramid(self._flow)
         self._searches: dict[str, TimePyramid] = {}
+        self._known: dict[int, Json] = {}  # figures of functions
 
     @cached_property
     def head(self) -> Json:
@@ -63,6 +64,15 @@ class TimelineParts:
     @cached_property
     def _self_times(self) -> Ints:
         return self._flow.self_times
+
+    @cached_property
+    def _drawn(self) -> tuple[NDArray[np.int32], Ints]:
+        """The symbol and the time in itself of each call, in the pyramid's order."""
+        return self._symbol[self._pyramid.call].astype(np.int32), self._self_times[self._pyramid.call]
+
+    @cached_property
+    def _gap_times(self) -> Ints:
+        return np.unique(np.array([at for _, _, at in self._flow.gaps], np.int64))
 
     def tile(self, zoom: int, number: int, chunk: int, query: str) -> Json:
         """Tile `number` of those whose pixels are 2 ** zoom ns wide, of rows ROWS * chunk and on; ``query``: only calls
@@ -89,9 +99,11 @@ class TimelineParts:
 
     def _gaps(self, begin: int, length: int, width: int) -> list[int]:
         """The times at which records were dropped, one for each pixel."""
-        times = [at for _, _, at in self._flow.gaps if begin <= at < begin + length]
-        of_pixel = {(at - begin) // width: at - self._flow.start_ns for at in times}
-        return list(of_pixel.values())
+        first, last = np.searchsorted(self._gap_times, [begin, begin + length])
+        times = self._gap_times[first:last]
+        chosen = np.unique((times - begin) // width, return_index=True)[1]
+        found: list[int] = (times[chosen] - self._flow.start_ns).tolist()
+        return found
 
     def _of(self, query: str) -> TimePyramid:
         if not query:
@@ -115,8 +127,6 @@ class TimelineParts:
         before, after = self._pyramid.neighbours(number)
         children = np.flatnonzero(self._parent == number)
         longest = children[np.argsort(-self._duration[children], kind="stable")]
-        same = np.flatnonzero(self._symbol == self._symbol[number])
-        times = self._duration[same]
         row = int(np.searchsorted(self._pyramid.first, self._pyramid.place[number], side="right")) - 1
         return {
             **self._named(number),
@@ -126,13 +136,23 @@ class TimelineParts:
             "callers": [self._named(each) for each in self._callers(number)],
             "children": [self._named(int(each)) for each in longest[:_MOST_CHILDREN]],
             "made": len(children),
-            "function_calls": len(same),
-            "function_total": int(times.sum()),
-            "function_self": int(self._self_times[same].sum()),
-            "function_least": int(times.min()),
-            "function_most": int(times.max()),
-            "function_median": int(np.median(times)),
+            **self._figures(int(self._symbol[number])),
         }
+
+    def _figures(self, symbol: int) -> Json:
+        """Those of all calls of a function."""
+        if symbol not in self._known:
+            same = np.flatnonzero(self._symbol == symbol)
+            times = self._duration[same]
+            self._known[symbol] = {
+                "function_calls": len(same),
+                "function_total": int(times.sum()),
+                "function_self": int(self._self_times[same].sum()),
+                "function_least": int(times.min()),
+                "function_most": int(times.max()),
+                "function_median": int(np.median(times)),
+            }
+        return self._known[symbol]
 
     def _callers(self, number: int) -> list[int]:
         """From the one that made the call outwards."""
@@ -150,17 +170,20 @@ class TimelineParts:
 
     def view(self, begin: int, end: int) -> Json:
         """The functions whose calls begin within a stretch of time, those with most time in themselves first."""
-        within = (self._start >= begin) & (self._start < end)
-        symbol, own = self._symbol[within], self._self_times[within]
-        count = np.bincount(symbol, minlength=len(self.symbols))
-        total = np.bincount(symbol, weights=own, minlength=len(self.symbols)).astype(np.int64)
+        begin, end = (max(-1, min(time, self._flow.stop_ns - self._flow.start_ns + 1)) for time in (begin, end))
+        count, total = (np.zeros(len(self.symbols), np.int64) for _ in range(2))
+        symbol, own = self._drawn
+        for part in self._pyramid.within(begin + self._flow.start_ns, max(begin, end) + self._flow.start_ns):
+            if part.start < part.stop:
+                count += np.bincount(symbol[part], minlength=len(count))
+                total += np.bincount(symbol[part], weights=own[part], minlength=len(total)).astype(np.int64)
         order = [int(each) for each in np.lexsort((-count, -total)) if count[each]]
         rows = [
             {"function": self.symbols[n][0], "image": self.symbols[n][1], "calls": int(count[n]), "self": int(total[n])}
             for n in order[:_MOST_FUNCTIONS]
         ]
         left_out = max(0, len(order) - _MOST_FUNCTIONS)
-        return {"calls": int(within.sum()), "functions": rows, "left_out": left_out}
+        return {"calls": int(count.sum()), "functions": rows, "left_out": left_out}
 
     def find(self, query: str, after: int, back: bool) -> Json:
         """The next call, in order of time, of a function that is searched for; -1 for none. ``after`` is a call, or -1

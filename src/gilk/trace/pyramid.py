@@ -60,7 +60,7 @@ class TimePyramid:
         found = np.array(places)
         low, high = found[:, :-1].ravel(), found[:, 1:].ravel()
         used = np.flatnonzero(high > low)
-        best = self._longest(low[used], high[used])
+        best = self._longest(low[used], high[used])  # copies, which it changes
         row = np.asarray(rows)[used // pixels]
         before, its_row = self._from_before(found[:, 0], rows, begin)
         at = np.concatenate([before, best])
@@ -72,6 +72,11 @@ class TimePyramid:
         first, last = int(self.first[row]), int(self.first[row + 1])
         return np.searchsorted(self.start[first:last], edges) + first
 
+    def within(self, begin: int, end: int) -> list[slice]:
+        """The places in each row of the calls that begin within that time."""
+        edges = np.array([begin, end], np.int64)
+        return [slice(*self._edges(row, edges).tolist()) for row in range(self.rows)]
+
     def _from_before(self, places: Ints, rows: range, begin: int) -> tuple[Ints, Ints]:
         """The calls that begin before that time and last beyond it, and their rows."""
         row = np.asarray(rows)[: len(places)]
@@ -82,27 +87,30 @@ class TimePyramid:
 
     def _longest(self, low: Ints, high: Ints) -> Ints:
         """The place of the longest call in each of the ranges, none of which is empty; of several the first one."""
-        best = np.full(len(low), -1, np.int64)
-        low, high = low.copy(), high.copy()
+        best = low.copy()
+        most = self.duration[low]
+        mine = np.arange(len(low))  # the ranges of which something is left
         for level in (None, *self.levels):
             for _ in range(_STEP - 1):
                 step = np.flatnonzero((low % _STEP != 0) & (low < high))
-                self._better(best, step, low[step] if level is None else level[low[step]])
+                self._better(best, most, mine[step], low[step] if level is None else level[low[step]])
                 low[step] += 1
             for _ in range(_STEP - 1):
                 step = np.flatnonzero((high % _STEP != 0) & (low < high))
                 high[step] -= 1
-                self._better(best, step, high[step] if level is None else level[high[step]])
+                self._better(best, most, mine[step], high[step] if level is None else level[high[step]])
             low, high = low // _STEP, high // _STEP
-            if not (low < high).any():
+            left = np.flatnonzero(low < high)
+            if not len(left):
                 break
+            low, high, mine = low[left], high[left], mine[left]
         return best
 
-    def _better(self, best: Ints, where: Ints, other: Ints) -> None:
-        known = best[where]
-        mine, theirs = self.duration[known], self.duration[other]
-        take = (known < 0) | (theirs > mine) | ((theirs == mine) & (other < known))
-        best[where[take]] = other[take]
+    def _better(self, best: Ints, most: Ints, where: Ints, other: Ints) -> None:
+        """Take the longer ones; of calls that last as long, the first."""
+        theirs, known = self.duration[other], most[where]
+        take = np.flatnonzero((theirs > known) | ((theirs == known) & (other < best[where])))
+        best[where[take]], most[where[take]] = other[take], theirs[take]
 
     def only(self, wanted: Bools) -> TimePyramid:
         """That of some calls, by a mask of the flow's; rows stay what they are."""
