@@ -16,7 +16,7 @@ from gilk.runs.experiment.run import Staged
 
 __all__ = [
     "Experiment", "Staged", "edit", "load_experiment", "outcome", "parse_experiment", "prepare_experiment",
-    "save_experiment",
+    "running_targets", "save_experiment",
 ]  # fmt: skip
 
 
@@ -29,6 +29,11 @@ def prepare_experiment(experiment: Experiment, number: int = 1) -> Staged:
     """Repetition ``number``: attached and launched, with nothing put in yet. Raises GilkError."""
     wanted = [item.wanted for item in experiment.items]
     return targets.prepare(experiment, number, *kernel_of(wanted, False, experiment.machine))
+
+
+def running_targets(experiment: Experiment) -> list[int]:
+    """The pids of the running processes among its targets, as of now. Raises TargetError `no-such-process`."""
+    return list(targets.pids(experiment))
 
 
 def parse_experiment(text: str, path: Path) -> Experiment:

@@ -61,6 +61,8 @@ class ExperimentHost:
 
     def prepared(self, number: int, held: Mapping[int, int]) -> experiments.Staged:
         """A repetition with everything of the beginning in. Raises GilkError; then nothing has changed."""
+        for pid in experiments.running_targets(self._plan):
+            _check_held(pid, held)  # before it is touched, and again when its number cannot be another's
         running = experiments.prepare_experiment(self._plan, number)
         try:
             for process in running.processes:

@@ -216,12 +216,22 @@ export class TimelineView {
       const chunk = Math.floor(each.row / ROWS);
       chunks.set(chunk, [...(chunks.get(chunk) ?? []), each]);
     }
+    this.labels = new Map();
     for (const [chunk, rows] of chunks) {
       for (let n = Math.floor(this.from / wide); n * wide < this.to; n++) {
         const tile = this.tiles.get(zoom, n, chunk, query);
         if (tile) this.tile(paint, tile, rows, n * wide, (n + 1) * wide, ink);
         else this.instead(paint, zoom, n, chunk, query, rows, ink);
       }
+    }
+    this.named(paint, ink);
+  }
+
+  // Names come last, so that a call which several tiles have is named once.
+  named(paint, ink) {
+    paint.font = "11px ui-monospace, monospace";
+    for (const [calls, n, y] of this.labels.values()) {
+      this.label(paint, calls, n, this.x(calls.start[n]), this.x(calls.start[n] + calls.duration[n]), y, ink);
     }
   }
 
@@ -244,7 +254,6 @@ export class TimelineView {
       paint.drawImage(tile.image, (from - begin) / width, row, (to - from) / width, 1, left, y, right - left, ROW - 2);
     }
     const { calls } = tile;
-    paint.font = "11px ui-monospace, monospace";
     for (const n of tile.wide) {
       const y = at.get(calls.row[n]);
       if (y === undefined) continue;
@@ -255,7 +264,7 @@ export class TimelineView {
       paint.fillStyle = `rgb(${red} ${green} ${blue})`;
       paint.fillRect(x, y, Math.max(1, end - x - (this.x(calls.start[n] + calls.duration[n]) <= right ? 0.7 : 0)), ROW - 2);
       if (calls.state[n]) this.unsure(paint, x, y, end - x, ink);
-      this.label(paint, calls, n, x, end, y, ink);
+      this.labels.set(calls.call[n], [calls, n, y]);
     }
     this.hits.push({ tile, from, to });
   }

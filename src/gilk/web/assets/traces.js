@@ -52,7 +52,7 @@ const FINDINGS = [
 const TIMES = [["Call", "name", (one) => path(one.path)], ["Calls in A", "number", (one) => number(one.calls_a)],
   ["in B", "number", (one) => number(one.calls_b)], ["Time in A", "number", (one) => duration(one.total_a)],
   ["in B", "number", (one) => duration(one.total_b)],
-  ["A call changed by", "number", (one) => `${one.change_ns > 0 ? "+" : "−"}${duration(Math.abs(one.change_ns))}`]];
+  ["Changed by", "number", (one) => `${one.change_ns > 0 ? "+" : "−"}${duration(Math.abs(one.change_ns))}`]];
 
 export async function diff(place) {
   const asked = new URLSearchParams(location.search);
@@ -60,6 +60,7 @@ export async function diff(place) {
   const found = await get(`/diff.json?${asked}`);
   const slower = h("input", { id: "slower", type: "number", min: 0, step: "any", value: asked.get("slower") ?? "" });
   const sections = FINDINGS.filter(([key]) => found[key].length);
+  const changed = found.times.filter((one) => one.change_ns);
   const threads = [["A", found.threads_only_a], ["B", found.threads_only_b]].filter(([, names]) => names.length);
   show(place, h("h1", null, `${found.a.name} and ${found.b.name}`),
     h("p", null, h("a", { href: `/file/${found.a.id}/timeline` }, "Time line of A"), ", ", h("a", { href: `/file/${found.b.id}/timeline` }, "of B"), ". ",
@@ -74,7 +75,7 @@ export async function diff(place) {
     sections.map(([key, heading, columns]) => h("section", null, h("h2", null, heading),
       wide(heading, columns.map(([name, cell]) => [name, "", cell]), found[key]))),
     found.slower.length ? h("section", null, h("h2", null, "Slower in B"), wide("Slower in B", TIMES, found.slower)) : null,
-    found.times.length ? h("section", null, h("h2", null, "Most changed in time"), wide("Most changed in time", TIMES, found.times)) : null,
+    changed.length ? h("section", null, h("h2", null, "Most changed in time"), wide("Most changed in time", TIMES, changed)) : null,
     found.not_compared.length ? h("p", null, `Not compared, for they were not followed all the time: ${found.not_compared.join(", ")}`) : null,
     h("section", null, h("h2", null, "As gilk diff prints it"), h("pre", { tabindex: 0, role: "region", "aria-label": "Text" }, lines(found.text))),
     command(found.command));
