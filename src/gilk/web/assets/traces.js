@@ -38,6 +38,14 @@ function path(functions) {
   return functions.join(" › ");
 }
 
+// To the time lines, where the last function of a path is found.
+function both(found) {
+  return ["Show", "", (one) => [["A", found.a], ["B", found.b]].map(([side, file]) => {
+    const name = (one.path.at(-1) ?? "").replace(/_\[k\]$/, "");
+    return [h("a", { href: `/file/${file.id}/timeline?${new URLSearchParams({ q: name.slice(0, 200) })}`, "aria-label": `${name} in ${side}` }, `in ${side}`), " "];
+  })];
+}
+
 // The sorts of findings: the key of the twin, the heading, the columns.
 const FINDINGS = [
   ["unfinished", "Never returned", [["In", (one) => one.in], ["Call", (one) => path(one.path)], ["Ran for", (one) => duration(one.duration_ns)],
@@ -73,9 +81,9 @@ export async function diff(place) {
     } }, h("p", { class: "field" }, h("label", { for: "slower" }, "Calls also differ that take so many times as long"), slower, h("button", null, "Compare"))),
     threads.map(([side, names]) => h("p", null, `Threads only in ${side}: ${names.join(", ")}`)),
     sections.map(([key, heading, columns]) => h("section", null, h("h2", null, heading),
-      wide(heading, columns.map(([name, cell]) => [name, "", cell]), found[key]))),
-    found.slower.length ? h("section", null, h("h2", null, "Slower in B"), wide("Slower in B", TIMES, found.slower)) : null,
-    changed.length ? h("section", null, h("h2", null, "Most changed in time"), wide("Most changed in time", TIMES, changed)) : null,
+      wide(heading, [...columns.map(([name, cell]) => [name, "", cell]), both(found)], found[key]))),
+    found.slower.length ? h("section", null, h("h2", null, "Slower in B"), wide("Slower in B", [...TIMES, both(found)], found.slower)) : null,
+    changed.length ? h("section", null, h("h2", null, "Most changed in time"), wide("Most changed in time", [...TIMES, both(found)], changed)) : null,
     found.not_compared.length ? h("p", null, `Not compared, for they were not followed all the time: ${found.not_compared.join(", ")}`) : null,
     h("section", null, h("h2", null, "As gilk diff prints it"), h("pre", { tabindex: 0, role: "region", "aria-label": "Text" }, lines(found.text))),
     command(found.command));
