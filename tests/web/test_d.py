@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.behaviour.harness import Loop, differences, leftovers, run_gilk, wait_for
 from tests.programs.build import build
 from tests.web.served import Asking, Served, served
-from tests.web.windows import browser, ready
+from tests.web.windows import browser, context, page, ready, suits
 
-__all__ = ["browser"]  # a fixture
+__all__ = ["browser", "context", "page"]  # fixtures
 
 CANARY = '<img src=x onerror="window.canary=1">'
 
@@ -35,29 +34,6 @@ def loop() -> Iterator[Loop]:
 def window(loop: Loop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(tmp_path_factory.mktemp("web"), "--pid", str(loop.pid)) as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def context(browser: Browser, window: Served) -> Iterator[BrowserContext]:
-    found = browser.new_context(viewport={"width": 1200, "height": 900})
-    first = found.new_page()
-    first.goto(window.address)
-    ready(first)
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def page(context: BrowserContext) -> Iterator[Page]:
-    """A tab, on whose console nothing must be said; that a request was refused is no fault of the page."""
-    found = context.new_page()
-    said: list[str] = []
-    found.on("console", lambda message: said.append(message.text) if "status of" not in message.text else None)
-    found.on("pageerror", lambda error: said.append(str(error)))
-    yield found
-    assert found.evaluate("window.canary === undefined")
-    found.close()
-    assert not said
 
 
 def target(page: Page, window: Served) -> str:
@@ -78,11 +54,6 @@ def editor(page: Page, window: Served, text: str | None = None) -> str:
 
 def field(page: Page) -> Any:
     return page.get_by_label("Program", exact=True)
-
-
-def suits(page: Page, state: str) -> None:
-    found = Axe().run(page)
-    assert not found.response["violations"], (state, found.generate_report())
 
 
 def clean(loop: Loop) -> bool:

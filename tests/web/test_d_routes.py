@@ -28,7 +28,7 @@ async def _asking(pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(d_routes._WITHIN, "check", PATIENCE)
     pages = d_routes.DPages(Grants(pids=frozenset((pid,))))
     assert (await pages._answer("check", **asked, text="BEGIN { }"))["probes"] == 1
-    worker = pages._workers["type"]
+    worker = pages._workers._workers["type"]
     monkeypatch.setitem(d_routes._WITHIN, "check", 0.01)
     with pytest.raises(ToldError) as error:
         await pages._answer("check", **asked, text="pid$target:::return,\n" * 50 + "BEGIN { }")

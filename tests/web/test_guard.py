@@ -141,7 +141,7 @@ def paths(window: Window) -> Iterator[tuple[str, Any]]:
     for route in routes(window):
         assert isinstance(route, Route | WebSocketRoute)
         path = route.path.replace("{digest}", window.assets.digest).replace("{name}", "main.js")
-        for variable in ("{target}", "{number}", "{page:path}"):
+        for variable in ("{target}", "{number}", "{file}", "{page:path}"):
             path = path.replace(variable, "1")
         yield path, route
 

@@ -17,9 +17,10 @@ from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 from tests.behaviour.harness import Loop, differences, leftovers, wait_for
 from tests.programs.build import build
 from tests.web.served import Served, served
-from tests.web.windows import browser, ready
+from tests.web.windows import browser, context, opened, page, ready, suits
 
-__all__ = ["browser"]  # a fixture
+__all__ = ["browser", "context", "page"]  # fixtures
+
 
 @pytest.fixture(scope="module")
 def loop() -> Iterator[Loop]:
@@ -57,35 +58,6 @@ def window(loop: Loop, folder: Path, tmp_path_factory: pytest.TempPathFactory) -
         yield found
 
 
-@pytest.fixture(scope="module")
-def context(browser: Browser, window: Served) -> Iterator[BrowserContext]:
-    """With the token in its first tab; other tabs ask that one for it."""
-    found = browser.new_context(viewport={"width": 1200, "height": 900})
-    first = found.new_page()
-    first.goto(window.address)
-    ready(first)
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def page(context: BrowserContext) -> Iterator[Page]:
-    """A tab, on whose console nothing must be said; that a request was refused is no fault of the page."""
-    found = context.new_page()
-    said: list[str] = []
-    found.on("console", lambda message: said.append(message.text) if "status of 400" not in message.text else None)
-    found.on("pageerror", lambda error: said.append(str(error)))
-    yield found
-    found.close()
-    assert not said
-
-
-def opened(page: Page, window: Served, path: str) -> Page:
-    page.goto(f"http://127.0.0.1:{window.port}{path}")
-    ready(page)
-    return page
-
-
 def functions(page: Page, window: Served, name: str) -> None:
     """The page of the functions of a process or a file, by its link on the overview."""
     opened(page, window, "/")
@@ -95,11 +67,6 @@ def functions(page: Page, window: Served, name: str) -> None:
 
 def clean(loop: Loop) -> bool:
     return wait_for(lambda: not leftovers(loop.pid) and not differences(loop.pid))
-
-
-def suits(page: Page, state: str) -> None:
-    found = Axe().run(page)
-    assert not found.response["violations"], (state, found.generate_report())
 
 
 def test_a_session_by_mouse(page: Page, window: Served, loop: Loop) -> None:
@@ -225,6 +192,7 @@ def test_the_canary_can_sing(context: BrowserContext, window: Served, policy: bo
 PAGES = [
     "/",
     "/about",
+    "/traces",
     "/help",
     "/help/cli/run",
     "/target/ID",

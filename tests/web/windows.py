@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A real browser, and pages in it that have come to rest."""
+"""A real browser, and pages in it that have come to rest.
+
+A module that uses `context` or `page` has a fixture `window`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
 
 from tests.render.browser import CHROMIUM, FLAGS
+from tests.web.served import Served
 
 expect.set_options(timeout=60_000)
 
@@ -25,3 +30,61 @@ def browser() -> Iterator[Browser]:
 
 def ready(page: Page) -> None:
     expect(page.locator("body[data-ready=yes]")).to_be_attached()
+
+
+@pytest.fixture(scope="module")
+def context(browser: Browser, window: Served) -> Iterator[BrowserContext]:
+    """With the token in its first tab; other tabs ask that one for it."""
+    found = browser.new_context(viewport={"width": 1200, "height": 900})
+    first = found.new_page()
+    first.goto(window.address)
+    ready(first)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
+    """A tab, on whose console nothing must be said; that a request was refused is no fault of the page. Nothing that a
+    hostile name says is carried out."""
+    found = context.new_page()
+    said: list[str] = []
+    found.on("console", lambda message: said.append(message.text) if "status of" not in message.text else None)
+    found.on("pageerror", lambda error: said.append(str(error)))
+    yield found
+    assert found.evaluate("window.canary === undefined")
+    found.close()
+    assert not said, said
+
+
+def opened(page: Page, window: Served, path: str) -> Page:
+    page.goto(f"http://127.0.0.1:{window.port}{path}")
+    ready(page)
+    return page
+
+
+def suits(page: Page, state: str) -> None:
+    """axe finds nothing in light and in dark, and nothing is wider than a narrow page."""
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        found = Axe().run(page)
+        assert not found.response["violations"], (state, scheme, found.generate_report())
+    page.emulate_media(color_scheme="light")
+
+
+def narrow(page: Page, state: str) -> None:
+    """At 360 px nothing but a table, a graph or code is wider than the page."""
+    page.set_viewport_size({"width": 360, "height": 740})
+    wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    page.set_viewport_size({"width": 1200, "height": 900})
+    assert wide <= 0, (state, wide)
+
+
+def reach(page: Page, wanted: Locator) -> None:
+    """Press Tab until that has the focus."""
+    expect(wanted).to_be_visible()
+    for _ in range(300):
+        if wanted.evaluate("element => element === document.activeElement"):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(f"{wanted} cannot be reached")

@@ -13,12 +13,15 @@ from gilk.engines.follow.adapt import Budget
 from gilk.engines.follow.scope import TraceScope
 from gilk.engines.follow.tracing import Tracing
 from gilk.errors import UsageError
+from gilk.render.timeline_parts import TimelineParts
+from gilk.render.trace import load
+from gilk.render.trace_names import with_readable_names
 from gilk.render.trace_report import TraceReport
 from gilk.runs.outcome import Result
 from gilk.session.request import parse as request_of
 from gilk.spec import event
 
-__all__ = ["TraceReport", "Tracing", "prepare_trace", "trace_report"]
+__all__ = ["TimelineParts", "TraceReport", "Tracing", "prepare_trace", "timeline_parts", "trace_report"]
 
 _INTERRUPTS = "irq"  # no function of the kernel's is called so
 
@@ -76,3 +79,8 @@ def trace_report(running: Tracing, result: Result) -> TraceReport:
         calls=flow.states if flow is not None else {},
         threads=len(flow.threads) if flow is not None else 0,
     )
+
+
+def timeline_parts(path: str | Path) -> TimelineParts:
+    """The time line of a file of samples, to be asked for part by part. Raises StoreError."""
+    return TimelineParts(with_readable_names(load(Path(path))))

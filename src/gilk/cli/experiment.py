@@ -52,7 +52,7 @@ def run(file: Path, output: Path | None, machine: str | None, as_json: bool, qui
             break
     if as_json:
         sys.stdout.flush()
-        click.echo(json.dumps({"experiment": plan.name, "runs": [_json(*each) for each in done]}))
+        click.echo(json.dumps({"experiment": plan.name, "runs": [experiments.outcome(*each) for each in done]}))
     return INTERRUPTED if stop() else 0
 
 
@@ -70,12 +70,6 @@ def _one(
 def _shares_output(plan: experiments.Experiment) -> bool:
     """Whether the workload writes where the report would go."""
     return plan.workload is not None and not plan.workload.stdout
-
-
-def _json(running: experiments.Staged, report: runs.RunReport) -> dict[str, Any]:
-    workload = running.workload or running.elsewhere
-    status = workload.status if workload else None
-    return {**report.to_json(), **running.happened(), "workload_status": status}
 
 
 def _text(running: experiments.Staged, report: runs.RunReport) -> str:

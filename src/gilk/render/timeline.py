@@ -60,7 +60,7 @@ def page(trace: Trace) -> str:
 def pack(trace: Trace) -> bytes:
     """The data of a page, before they are compressed."""
     flow = trace.flow
-    head = json.dumps(_head(trace, flow)).encode()
+    head = json.dumps(summary(trace)).encode()
     symbol, _ = symbols_of(flow)
     state = np.zeros(len(symbol), np.int64)
     for number, name in enumerate(_STATES):
@@ -69,7 +69,9 @@ def pack(trace: Trace) -> bytes:
     return len(head).to_bytes(4, "little") + head + b"".join(_numbers(column.astype(np.uint64)) for column in columns)
 
 
-def _head(trace: Trace, flow: Flow) -> dict[str, Any]:
+def summary(trace: Trace) -> dict[str, Any]:
+    """All that a time line shows besides the calls; times are ns since the trace's start."""
+    flow = trace.flow
     begin = flow.start_ns
     rows = functions(flow)
     tracks = [_track(flow, rows) for rows in flow.tracks]

@@ -1,39 +1,38 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The page where a D program is written: its twins, which are asked as one types, and the beginning of a session.
 
-Each question has a time limit, after which the worker that was asked is killed, and another takes its place.
+Each question has a time limit (timed.py).
 """
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Final
 
 from starlette.requests import Request
 
-from gilk.web import children
 from gilk.web.answers import given, whole_number
-from gilk.web.children import ServerChild, ToldError
+from gilk.web.children import ToldError
 from gilk.web.grants import Grants, born, title_of
 from gilk.web.sessions import d_commands
+from gilk.web.timed import TimedWorkers
 
 Json = dict[str, Any]
 _WITHIN: Final = {"check": 5.0, "words": 5.0, "preview": 60.0}  # seconds
-_BEGINS_WITHIN: Final = 60.0  # seconds for a worker to begin, on a machine that is busy
+_TOO_SLOW: Final = ToldError(
+    "d-too-slow", "that was given up, for it took too long",
+    "Begin takes as long as it needs; a description that matches fewer probes is quicker", 503,
+)  # fmt: skip
 
 
 class DPages:
-    """``grants``: the processes within reach. Questions are asked one after the other, so that each has all of its
-    time."""
+    """``grants``: the processes within reach."""
 
     def __init__(self, grants: Grants) -> None:
         self._grants = grants
-        self._workers: dict[str, ServerChild] = {}
-        self._free: dict[str, asyncio.Lock] = {}
+        self._workers = TimedWorkers("gilk.web.d_worker", _TOO_SLOW)
 
     def stop(self) -> None:
-        for worker in self._workers.values():
-            worker.kill()
+        self._workers.stop()
 
     # Twins.
 
@@ -76,37 +75,10 @@ class DPages:
             raise ToldError("not-running", "the window runs D programs in processes only", "gilk dtrace --on")
         return name
 
-    # The workers.
-
     async def _answer(self, what: str, **asked: Any) -> Json:
         """Previews, which take longer, have a worker of their own."""
         role = "preview" if what == "preview" else "type"
-        async with self._free.setdefault(role, asyncio.Lock()):
-            worker = await self._worker(role)
-            try:
-                return await asyncio.wait_for(worker.ask(what, **asked), _WITHIN[what])
-            except TimeoutError:
-                self._end(role)
-                hint = "Begin takes as long as it needs; a description that matches fewer probes is quicker"
-                raise ToldError("d-too-slow", f"that was given up after {_WITHIN[what]:.0f} s", hint, 503) from None
-            except asyncio.CancelledError:
-                self._end(role)
-                raise
-
-    def _end(self, role: str) -> None:
-        self._workers.pop(role).kill()
-
-    async def _worker(self, role: str) -> ServerChild:
-        """One that has begun: that may take long, and is not the program's fault."""
-        worker = self._workers.get(role)
-        if worker is None or worker.process.returncode is not None:
-            worker = self._workers[role] = await children.begun("gilk.web.d_worker")
-            try:
-                await asyncio.wait_for(worker.ask("ready"), _BEGINS_WITHIN)
-            except TimeoutError:
-                self._end(role)
-                raise children.GONE from None
-        return worker
+        return await self._workers.answer(role, _WITHIN[what], what, **asked)
 
 
 def check_text(text: str) -> None:

@@ -18,14 +18,15 @@ _MOST_FILES = 500  # that are listed
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """``users``: whose processes; ``pids``: which besides. ``files``: below which directories. ``acts``: not only
-    looks."""
+    """``users``: whose processes; ``pids``: which besides. ``files``: below which directories. ``experiments``: the
+    directories in which experiments are written and run, with their workloads. ``acts``: not only looks."""
 
     users: frozenset[int] = frozenset()
     pids: frozenset[int] = frozenset()
     files: tuple[Path, ...] = ()
     kernel: bool = False
     acts: bool = True
+    experiments: tuple[Path, ...] = ()
 
     def holds(self, one: Seen) -> bool:
         return one.user in self.users or one.pid in self.pids
@@ -40,6 +41,20 @@ class Grants:
         found = [path for path in there if _is_program(path)]
         return found[:_MOST_FILES], max(0, len(found) - _MOST_FILES)
 
+    def experiment_files(self) -> list[Path]:
+        """The experiments that there are in the directories that were given, at most so many."""
+        return [path for folder in self.experiments for path in sorted(folder.glob("*.toml"))][:_MOST_FILES]
+
+    def experiment(self, identity: str) -> Path:
+        """The file of an experiment, which need not be there yet. Raises TargetError `not-granted`, UsageError
+        `bad-target`."""
+        path = file_of(identity)
+        real = Path(os.path.realpath(path))
+        if path.suffix != ".toml" or real.suffix != ".toml" or real.parent not in self.experiments:
+            message = f"{path} is no experiment (NAME.toml) in a directory of this window's"
+            raise TargetError("not-granted", message, "gilk web --experiments DIR")
+        return real
+
     def target(self, identity: str) -> str:
         """The target as all commands name it. Raises TargetError `not-granted`, `target-changed`, UsageError
         `bad-target`."""
@@ -50,7 +65,7 @@ class Grants:
         if identity.startswith(_PROCESS):
             return self._process(identity)
         if identity.startswith(_FILE):
-            return str(self._file(_path(identity.removeprefix(_FILE))))
+            return str(self.file(identity))
         raise UsageError("bad-target", f"{identity!r} is no target: pid-NUMBER-BIRTH, file-PATH or kernel")
 
     def _process(self, identity: str) -> str:
@@ -64,9 +79,11 @@ class Grants:
             raise TargetError("not-granted", f"this window may not reach process {number}", f"gilk web --pid {number}")
         return f"pid:{number}"
 
-    def _file(self, path: Path) -> Path:
+    def file(self, identity: str) -> Path:
+        """Raises TargetError `not-granted`, UsageError `bad-target`."""
+        path = file_of(identity)
         real = Path(os.path.realpath(path))
-        if not any(real.is_relative_to(folder) for folder in self.files):
+        if not any(real.is_relative_to(folder) for folder in (*self.files, *self.experiments)):
             raise TargetError("not-granted", f"{path} lies below no directory of this window's", "gilk web --files DIR")
         return real
 
@@ -98,10 +115,13 @@ def identity_of_file(path: Path) -> str:
     return _FILE + base64.urlsafe_b64encode(os.fsencode(path)).decode().rstrip("=")
 
 
-def _path(text: str) -> Path:
-    """Raises UsageError `bad-target`."""
+def file_of(identity: str) -> Path:
+    """The path that a file's identity has. Raises UsageError `bad-target`."""
+    text = identity.removeprefix(_FILE)
     try:
-        return Path(os.fsdecode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))))
+        if "\0" in (found := os.fsdecode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))):
+            raise ValueError("no path has a NUL")
+        return Path(found)
     except ValueError:
         raise UsageError("bad-target", f"{text!r} is no file's name", "the overview lists them") from None
 

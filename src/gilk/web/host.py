@@ -28,10 +28,27 @@ _EVERY: Final = 0.1  # seconds between two states that are told
 _PERCENTILES: Final = (50, 90, 99)
 
 
+class ServerSaid:
+    """``over``: whether the server has said that this is to end, or has ended itself, when it was last listened to."""
+
+    def __init__(self, channel: ServerChannel) -> None:
+        self._channel = channel
+        self.over = False
+
+    def end(self) -> bool:
+        """Listen, and say whether it is over."""
+        try:
+            while not self.over and self._channel.waits(0):
+                self.over = self._channel.receive()["ask"] == "end"
+        except ServerEnded:
+            self.over = True
+        return self.over
+
+
 class SessionHost:
     def __init__(self, channel: ServerChannel) -> None:
         self._channel = channel
-        self._over = False
+        self.said = ServerSaid(channel)
         self._told = 0.0
         self._running: LiveRun | None = None
 
@@ -49,15 +66,6 @@ class SessionHost:
         running.begin()
         return running
 
-    def stop(self) -> bool:
-        """Whether the server said so, or has ended."""
-        with suppress(ServerEnded):
-            while not self._over and self._channel.waits(0):
-                self._over = self._channel.receive()["ask"] == "end"
-            return self._over
-        self._over = True
-        return True
-
     def show(self, progress: Progress) -> None:
         now = time.monotonic()
         if self._running is None or now - self._told < _EVERY:
@@ -66,7 +74,7 @@ class SessionHost:
         try:
             self._channel.send({"state": _state(self._running, progress)})
         except ServerEnded:
-            self._over = True
+            self.said.over = True
 
 
 def _state(running: LiveRun, progress: Progress) -> Json:
@@ -116,7 +124,7 @@ def _carry_out(host: SessionHost, running: LiveRun, channel: ServerChannel, begu
     try:
         with suppress(ServerEnded):
             channel.send({"id": begun["id"], "ok": {"host": os.getpid()}})
-        running.wait(None, host.stop, host.show)
+        running.wait(None, host.said.end, host.show)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         progress = running.progress()

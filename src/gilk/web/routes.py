@@ -27,17 +27,22 @@ from gilk.web.assets import Assets
 from gilk.web.audit import Audit
 from gilk.web.children import ServerChild, ToldError
 from gilk.web.d_routes import DPages, check_text
+from gilk.web.experiments import ExperimentPages
 from gilk.web.grants import KERNEL, Grants, identity_of, identity_of_file, title_of
 from gilk.web.guard import KEY_PATH, LIVE_PATH, Gate, Guard
 from gilk.web.keys import Keys
 from gilk.web.live import live
 from gilk.web.sessions import Sessions, WebSession, d_commands
+from gilk.web.sources import source
+from gilk.web.timed import TimedWorkers
+from gilk.web.traces import TracePages
 
 Json = dict[str, Any]
 #: Pages; each is a frame, and the scripts know by its address what is to be shown.
 PAGES: Final = (
     "/", "/doctor", "/help", "/help/{page:path}", "/about", "/target/{target}", "/target/{target}/symbols",
-    "/target/{target}/function", "/target/{target}/d", "/session/{number}",
+    "/target/{target}/function", "/target/{target}/d", "/session/{number}", "/experiment/{file}", "/traces",
+    "/file/{file}/timeline", "/diff",
 )  # fmt: skip
 _SEARCH_WITHIN: Final = 5.0  # seconds; an expression of the user's may take for ever
 _DOCTOR_WITHIN: Final = 120.0
@@ -51,6 +56,9 @@ class Window:
         self.grants, self.keys, self.audit, self.assets = grants, keys, audit, assets
         self.sessions = Sessions()
         self.d = DPages(grants)
+        self._files = TimedWorkers("gilk.web.file_worker", _TOO_SLOW)
+        self.traces = TracePages(grants, self._files)
+        self.experiments = ExperimentPages(grants, self.sessions, audit, self._files)
         self._workers: dict[str, ServerChild] = {}
         self.surveys: dict[str, str] = {}  # by target and image: how it stands
 
@@ -69,6 +77,7 @@ class Window:
     async def stop(self) -> None:
         await self.sessions.end_all("the window was closed")
         self.d.stop()
+        self._files.stop()
         for worker in self._workers.values():
             worker.kill()
 
@@ -98,6 +107,11 @@ class Window:
             ],
             "programs": [{"id": identity_of_file(path), "path": str(path)} for path in programs],
             "programs_left_out": more,
+            "experiments": [
+                {"id": identity_of_file(path), "name": path.name, "folder": str(path.parent)}
+                for path in await asyncio.to_thread(self.grants.experiment_files)
+            ],
+            "experiment_folders": [str(path) for path in self.grants.experiments],
             "sessions": [session.shown() for session in self.sessions.all()],
         }
 
@@ -169,6 +183,13 @@ class Window:
         found = await self._asked("function", target=name, image=image, address=address)
         where = f"{image}:{address}" if image else address
         return {**found, "pattern": image, "command": shlex.join(["gilk", "cfg", name, where])}
+
+    async def source(self, request: Request) -> Json:
+        """The source lines of a function, each with the blocks that have code of it."""
+        name, asked = self.grants.target(request.path_params["target"]), request.query_params
+        image, address = asked.get("image", ""), asked.get("at", "")
+        found = await self._asked("function", target=name, image=image, address=address)
+        return await asyncio.to_thread(source, self.grants, found, asked.get("file", ""))
 
     async def session(self, request: Request) -> Json:
         return self.sessions.get(whole_number(request.path_params["number"])).shown()
@@ -260,6 +281,9 @@ class Window:
         await live(socket, self.keys, self.sessions)
 
 
+_TOO_SLOW: Final = ToldError(
+    "file-too-slow", "that file took too long to read, and was given up", "the command line takes its time", 503
+)
 _FRESH = "start `gilk web` again, or press `another browser` in a window that is open"
 
 
@@ -275,7 +299,12 @@ def routes(window: Window) -> list[BaseRoute]:
         "/index.json": window.index, "/doctor.json": window.doctor, "/help.json": window.help,
         "/about.json": window.about, "/target/{target}.json": window.target,
         "/target/{target}/symbols.json": window.symbols, "/target/{target}/function.json": window.function,
-        "/target/{target}/d.json": window.d.page, "/session/{number}.json": window.session,
+        "/target/{target}/source.json": window.source, "/target/{target}/d.json": window.d.page,
+        "/session/{number}.json": window.session,
+        "/experiment/{file}.json": window.experiments.page, "/traces.json": window.traces.index,
+        "/file/{file}/timeline.json": window.traces.timeline, "/file/{file}/timeline/tile.json": window.traces.tile,
+        "/file/{file}/timeline/call.json": window.traces.call, "/file/{file}/timeline/view.json": window.traces.view,
+        "/file/{file}/timeline/find.json": window.traces.find, "/diff.json": window.traces.diff,
     }  # fmt: skip
     asked = {
         "/target/{target}/d/check.json": window.d.check, "/target/{target}/d/words.json": window.d.words,
@@ -284,6 +313,9 @@ def routes(window: Window) -> list[BaseRoute]:
     actions = {
         KEY_PATH: window.key, "/survey": window.survey, "/survey/cancel": window.cancel, "/preview": window.preview,
         "/session": window.begin, "/session/d": window.begin_d, "/session/end": window.end, "/end": window.end_all,
+        "/experiment/{file}/check.json": window.experiments.check,
+        "/experiment/{file}/change.json": window.experiments.change,
+        "/experiment/save": window.experiments.save, "/session/experiment": window.experiments.begin,
     }  # fmt: skip
     return [
         Route("/assets/{digest}/{name}", window.assets.file),

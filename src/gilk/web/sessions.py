@@ -6,8 +6,9 @@ from __future__ import annotations
 import asyncio
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
+from pathlib import Path
 from typing import Any
 
 from gilk.values import dataclass
@@ -22,7 +23,7 @@ _MOST = 64  # sessions, those that have ended included; the oldest of these is f
 @dataclass(eq=False)
 class WebSession:
     """``requests``: the instruments, or a D program. ``command`` and ``python`` do the same. ``state``: as its child
-    told it last. ``end``: '' while it goes on, else why it does not."""
+    told it last. ``end``: '' while it goes on, else why it does not; ``over`` is why it ends by itself."""
 
     number: int
     target: str
@@ -33,13 +34,14 @@ class WebSession:
     since: float
     state: Json = field(default_factory=dict)
     end: str = ""
+    over: str = "its target has ended"
     revision: int = 0
     host: int = 0  # the number of its child's process
     child: ServerChild | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def told(self, state: Json) -> None:
-        self.state = state
+        self.state = {**self.state, **state}
         self.revision += 1
         self.changed.set()
 
@@ -48,7 +50,7 @@ class WebSession:
         if report is None:
             self.state["report"] = None
             self.end = self.end or "its process was killed; gilk's keeper has taken everything out"
-        self.end = self.end or "its target has ended"
+        self.end = self.end or self.over
         self.told(self.state)
 
     def shown(self) -> Json:
@@ -109,6 +111,20 @@ class Sessions:
         made = WebSession(self._last + 1, target, title, (text,), same["command"], same["python"], time.time())
         made.state = {"printed": "", "bytes": 0, "aggregations": []}  # a page knows by it that this is a program
         return await self._begun(made, "gilk.web.d_host", text=text, processes={int(pid): born(target)})
+
+    async def begin_experiment(
+        self, identity: str, file: Path, text: str, found: Json, processes: Mapping[int, int]
+    ) -> WebSession:
+        """Run an experiment whose file has that text, of which ``found`` is known (file_worker.py). ``processes``: the
+        births of those within reach. Raises ToldError; then nothing has changed."""
+        names = tuple(each["name"] for each in found["values"]["instruments"])
+        made = WebSession(
+            self._last + 1, identity, file.name, names, found["command"], found["python"], time.time(),
+            over="it has run to its end",
+        )  # fmt: skip
+        made.state = {"printed": "", "bytes": 0, "planned": found["values"], "folder": str(file.parent)}
+        given = {"text": text, "file": file.name, "directory": str(file.parent)}
+        return await self._begun(made, "gilk.web.experiment_host", **given, processes=dict(processes))
 
     async def _begun(self, made: WebSession, module: str, **given: Any) -> WebSession:
         child = await children.begun(module, made.told, made.gone)

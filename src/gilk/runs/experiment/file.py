@@ -63,21 +63,37 @@ def load(path: Path) -> Experiment:
     """Raises UsageError `bad-experiment`, and what is wrong with points, instruments and strategies."""
     try:
         text = path.read_text()
-        table = tomllib.loads(text)
     except FileNotFoundError:
         raise UsageError("bad-experiment", f"there is no file {path}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError("bad-experiment", f"{path}: {getattr(error, 'strerror', None) or 'it is not text'}") from None
+    return parse(text, path)
+
+
+def parse(text: str, path: Path, own_code: bool = True) -> Experiment:
+    """The experiment that a file of this name and text describes; no file is read unless it has code of the user's.
+
+    Without ``own_code`` that is refused: a Python file with a strategy is executed to know what it chooses. Raises as
+    `load`, and UsageError `own-code`.
+    """
+    return _Reader(path, text, own_code).experiment(table_of(text, path))
+
+
+def table_of(text: str, path: Path) -> dict[str, Any]:
+    """The values of the file. Raises UsageError `bad-experiment`."""
+    try:
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError("bad-experiment", f"{path} is not TOML: {error}") from None
-    return _Reader(path, text).experiment(table)
+    except RecursionError:
+        raise UsageError("bad-experiment", f"{path}: its values are nested too deeply") from None
 
 
 class _Reader:
     """Knows the file, to name the place of a mistake."""
 
-    def __init__(self, path: Path, text: str) -> None:
-        self._path = path
+    def __init__(self, path: Path, text: str, own_code: bool) -> None:
+        self._path, self._own_code = path, own_code
         self._lines = text.splitlines()
 
     def experiment(self, table: dict[str, Any]) -> Experiment:
@@ -147,6 +163,10 @@ class _Reader:
         points, functions, instrument, chosen = (
             self._get(table, where, key, str, "") for key in ("points", "functions", "instrument", "strategy")
         )
+        if not self._own_code and (":" in chosen or ":" in instrument):
+            place = self._place(f"{where}.{'strategy' if ':' in chosen else 'instrument'}")
+            hint = "gilk experiment run takes instruments in C and strategies in Python"
+            raise UsageError("own-code", f"{place}: it names a file with code", hint)
         if chosen and functions and not points:
             choose = lambda: strategy.choose(functions, chosen, self._sources(instrument), self._path.parent)  # noqa: E731
             return self._named(f"{where}.strategy", choose)

@@ -30,7 +30,7 @@ def prepare(
     workload = None
     try:
         destination.check(experiment.output_of(number))
-        held += [process.attach(pid) for pid in _pids(experiment)]
+        held += [process.attach(pid) for pid in pids(experiment)]
         if experiment.workload is not None and elsewhere is None:
             as_target = "workload" in experiment.targets
             workload = experiment_workload.launch(experiment.workload) if as_target else Workload(experiment.workload)
@@ -62,7 +62,7 @@ def _command(experiment: Experiment, elsewhere: bool) -> tuple[str, ...]:
         return (experiment.workload.command,)
 
 
-def _pids(experiment: Experiment) -> Iterator[int]:
+def pids(experiment: Experiment) -> Iterator[int]:
     """The pids of the running processes among the targets, each once. Raises TargetError `no-such-process`."""
     seen: set[int] = set()
     for target in experiment.targets:

@@ -63,8 +63,29 @@ export function duration(ns) {
   return `${ns} ns`;
 }
 
+// A moment, to be told from another one so many ns away.
+export function moment(ns, apart) {
+  const [size, unit] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]].find(([each]) => ns >= each) ?? [1, "ns"];
+  return `${(ns / size).toFixed(Math.max(0, Math.min(9, Math.ceil(Math.log10(size / apart) - 1e-9))))} ${unit}`;
+}
+
 export function hex(address) {
   return `0x${BigInt(address).toString(16)}`;
+}
+
+// A file's name in an address.
+export function fileId(path) {
+  const bytes = new TextEncoder().encode(path);
+  return `file-${btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "")}`;
+}
+
+// So many ms after the last call, `act` is called.
+export function later(act, wait) {
+  let waiting = 0;
+  return () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(act, wait);
+  };
 }
 
 export function plural(count, noun) {

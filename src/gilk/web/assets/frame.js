@@ -12,7 +12,7 @@ export function goTo(address) {
   dispatchEvent(new CustomEvent("gilk-go", { detail: address }));
 }
 
-const PAGES = [["/", "Overview"], ["/doctor", "Doctor"], ["/help", "Help"], ["/about", "About"]];
+const PAGES = [["/", "Overview"], ["/traces", "Traces"], ["/doctor", "Doctor"], ["/help", "Help"], ["/about", "About"]];
 
 export function top() {
   const here = location.pathname;

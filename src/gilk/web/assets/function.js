@@ -5,6 +5,7 @@
 import { h, hex, number, plural, s, short, show } from "./dom.js";
 import { command, notice } from "./frame.js";
 import { chosen, sessionsOf, toggle, whenChosen } from "./pane.js";
+import { sourceOf } from "./source.js";
 import { follow, get } from "./talk.js";
 
 const INSTRUMENTS = ["count", "stamp", "args", "regs"];
@@ -23,6 +24,14 @@ export async function func(place, id) {
   const pick = (where, what) => toggle(id, `${name}:${where}=${what ?? instrument.value}`);
   const graph = drawn(found, (where) => pick(where));
   const scroll = h("div", { class: "graph", tabindex: 0, role: "region", "aria-label": "Blocks of the function" }, graph.svg);
+  const text = sourceOf(id, new URLSearchParams([...words, ...(asked.has("source") ? [["source", asked.get("source")]] : [])]), found,
+    (block) => graph.show(block));
+  graph.svg.addEventListener("focusin", (event) => linked(event));
+  graph.svg.addEventListener("pointerover", (event) => linked(event));
+  const linked = (event) => {
+    const block = event.target.closest("[data-block]");
+    if (block) text.mark(Number(block.dataset.block));
+  };
   let zoom = fitting(found.layout.width);
 
   function scaled() {
@@ -52,10 +61,10 @@ export async function func(place, id) {
       h("span", { class: "key" }, "edges: ", h("span", { class: "taken" }, "taken"), ", ", h("span", { class: "not-taken" }, "not taken"),
         ", dashed: back to an earlier block. Colour of a counted block: each step is half as many hits.")),
     legend(found.reasons),
-    graph.status, scroll, command(found.command));
+    graph.status, h("div", { class: "beside" }, scroll, text.place), command(found.command));
   scroll.scrollLeft = Math.max(0, (found.layout.boxes[0][0] + found.layout.boxes[0][2] / 2) * zoom - scroll.clientWidth / 2);
   const still = whenChosen(marked);
-  const watched = await watch(id, found, graph);
+  const watched = await watch(id, found, graph, text);
   return () => {
     still();
     watched();
@@ -89,7 +98,7 @@ function drawn(found, picked) {
     const [x, y, width, height] = layout.boxes[number_];
     const rect = s("rect", { class: "block", x, y, width, height });
     const hits = s("text", { class: "hits", x: x + width - 8, y: y + 13, "text-anchor": "end" });
-    const group = s("g", null, rect,
+    const group = s("g", { "data-block": block.index }, rect,
       layout.texts[number_].map((text, line) =>
         s("text", { x: x + 8, y: y + layout.edge + layout.line * line + 13 }, text)),
       strip(found, block, "pre", x, y, width, layout.edge, strips, picked),
@@ -100,6 +109,12 @@ function drawn(found, picked) {
   const status = h("p", { role: "status", class: "counted" });
   return {
     svg, status,
+    // Brings a block into view, and gives it the focus.
+    show(index) {
+      const element = strips.get(`@${index}:pre`);
+      element.scrollIntoView({ block: "center", inline: "center" });
+      element.focus({ preventScroll: true });
+    },
     mark(requests, name) {
       for (const [where, element] of strips) {
         const on = requests.some((each) => each.startsWith(`${name}:${where}=`)
@@ -148,7 +163,7 @@ function nearest(found, block, side) {
 }
 
 // Counts of the sessions of this target that count blocks of this function.
-async function watch(id, found, graph) {
+async function watch(id, found, graph, text) {
   const sessions = (await sessionsOf(id)).filter((each) => each.requests.some((request) => request.includes(`${found.function}:`)));
   if (!sessions.length) return () => undefined;
   return follow(sessions[0].number, (state) => {
@@ -158,6 +173,7 @@ async function watch(id, found, graph) {
       return state.counts?.[`${name}:@${block.index}:pre`] ?? entry;
     });
     graph.heat(counts);
+    text.heat(counts);
     graph.status.replaceChildren(
       h("a", { href: `/session/${state.number}` }, `Session ${state.number}`),
       ` ${state.end ? `is over: ${state.end}` : "goes on"}: ${number(state.hits ?? 0)} hits, ${number(state.drops ?? 0)} records dropped.`);

@@ -10,6 +10,9 @@ import { func } from "./function.js";
 import { session } from "./session.js";
 import { about, doctor, help } from "./papers.js";
 import { program } from "./d.js";
+import { experiment } from "./experiment.js";
+import { timeline } from "./timeline.js";
+import { diff, traces } from "./traces.js";
 import { pane } from "./pane.js";
 
 const PAGES = [
@@ -22,6 +25,10 @@ const PAGES = [
   [/^\/target\/([^/]+)\/function$/, func],
   [/^\/target\/([^/]+)\/d$/, program],
   [/^\/session\/(\d+)$/, session],
+  [/^\/experiment\/([^/]+)$/, experiment],
+  [/^\/traces$/, traces],
+  [/^\/file\/([^/]+)\/timeline$/, timeline],
+  [/^\/diff$/, diff],
 ];
 
 let leave = null;

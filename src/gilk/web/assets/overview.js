@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // What there is: sessions under way, and processes, programs and the kernel to choose from.
 
-import { h, plural, show, table } from "./dom.js";
+import { fileId, h, plural, show, table } from "./dom.js";
+import { goTo } from "./frame.js";
 import { get } from "./talk.js";
 import { sessionRows } from "./session.js";
 
@@ -31,7 +32,27 @@ export async function overview(place) {
         : h("p", null, "None. Choose a process, then a function, and put an instrument into it.")),
     h("section", { "aria-labelledby": "processes" }, h("h2", { id: "processes" }, "Processes"),
       h("p", { class: "field" }, h("label", { for: "which" }, found.programs.length ? "Name, number or file" : "Name or number"), field), rows),
+    found.experiment_folders.length ? experiments(found) : null,
     found.kernel ? h("p", null, h("a", { href: "/target/kernel/symbols?image=kernel" }, "The kernel of this machine")) : null);
+}
+
+function experiments(found) {
+  const folder = h("select", { id: "folder" }, found.experiment_folders.map((path) => h("option", { value: path }, path)));
+  const name = h("input", { id: "new", autocomplete: "off", spellcheck: "false", required: true });
+  const open = (event) => {
+    event.preventDefault();
+    const file = name.value.endsWith(".toml") ? name.value : `${name.value}.toml`;
+    goTo(`/experiment/${fileId(`${folder.value}/${file}`)}`);
+  };
+  return h("section", { "aria-labelledby": "experiments" }, h("h2", { id: "experiments" }, "Experiments"),
+    found.experiments.length ? table("Experiments", [
+      ["File", "", (one) => h("a", { href: `/experiment/${one.id}` }, one.name)],
+      ["Directory", "", (one) => one.folder],
+    ], found.experiments) : h("p", null, "There is none yet."),
+    h("form", { class: "fields", onsubmit: open },
+      h("p", { class: "field" }, h("label", { for: "new" }, "A new one, called"), name),
+      found.experiment_folders.length > 1 ? h("p", { class: "field" }, h("label", { for: "folder" }, "in"), folder) : null,
+      h("p", { class: "field" }, h("button", null, "Open"))));
 }
 
 function processes(shown) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The pane below the pages on which points are picked: the instruments chosen, what would become of them, and begin.
 
-import { h, plural, show } from "./dom.js";
+import { fileId, h, plural, show } from "./dom.js";
 import { command, goTo, notice } from "./frame.js";
 import { get, post } from "./talk.js";
 
@@ -59,6 +59,7 @@ function draw(target) {
     h("p", null,
       h("button", { onclick: () => preview(target, requests, result) }, "Preview the plan"),
       h("button", { class: "main", disabled: !running, onclick: (event) => begin(target, requests, event.target) }, "Begin"),
+      h("button", { disabled: !running, onclick: () => stagger(target, requests, result) }, "As an experiment"),
       h("button", { onclick: () => keep(target, []) }, "Clear")),
     running ? null : h("p", null, "The window puts instruments into processes. The command below does it elsewhere."),
     result, command(line)));
@@ -89,6 +90,24 @@ async function begin(target, requests, button) {
   } catch (error) {
     notice(`Nothing was put in. ${error.message} (${error.slug}) ${error.hint}`);
     button.disabled = false;
+  }
+}
+
+// To a new experiment with these instruments, in which they may come and go.
+async function stagger(target, requests, place) {
+  try {
+    const { experiment_folders: folders, experiments } = await get("/index.json");
+    if (!folders.length) {
+      show(place, h("p", null, "The window was given no directory for experiments: gilk web --experiments DIR."));
+      return;
+    }
+    const taken = new Set(experiments.map((one) => `${one.folder}/${one.name}`));
+    let [path, number] = ["", 1];
+    do path = `${folders[0]}/experiment-${number++}.toml`; while (taken.has(path));
+    const words = new URLSearchParams([["for", target], ...requests.map((each) => ["i", each])]);
+    goTo(`/experiment/${fileId(path)}?${words}`);
+  } catch (error) {
+    show(place, h("p", { role: "alert" }, `${error.message} (${error.slug})`));
   }
 }
 

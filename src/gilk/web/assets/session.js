@@ -4,6 +4,7 @@
 import { duration, h, lines, number, plural, s, short, show, table } from "./dom.js";
 import { command, notice } from "./frame.js";
 import { renew } from "./growing.js";
+import { happened, written } from "./bars.js";
 import { follow, get, post } from "./talk.js";
 
 export function sessionRows(sessions) {
@@ -41,13 +42,13 @@ export async function session(place, text) {
       before = { seconds: state.seconds, counts: { ...state.counts } };
     }
     renew(grown, state.aggregations);
-    show(above, facts(state));
+    show(above, facts(state), state.planned ? happened(state) : null, written(state));
     show(figures, printed(state), counts(state, state.end ? {} : rates), latencies(state.latency ?? {}), refusedPoints(state));
   }
   show(place,
     h("h1", null, `Session ${first.number}: ${first.title}`),
-    first.printed === undefined ? h("p", null, first.requests.join(", ")) : h("pre", { tabindex: 0, "aria-label": "Program" }, lines(first.requests[0])),
-    h("p", { class: "acts" }, out, h("a", { href: `/target/${first.target}` }, "The target")),
+    first.printed === undefined || first.planned ? h("p", null, first.requests.join(", ")) : h("pre", { tabindex: 0, "aria-label": "Program" }, lines(first.requests[0])),
+    h("p", { class: "acts" }, out, first.planned ? h("a", { href: `/experiment/${first.target}` }, "The experiment") : h("a", { href: `/target/${first.target}` }, "The target")),
     outcome, above, grown, figures, command(first.command, first.python));
   told(first);
   return follow(first.number, told);
@@ -77,7 +78,7 @@ function printed(state) {
   if (state.printed === undefined) return null;
   return h("section", null, h("h2", null, "Printed"),
     state.bytes > state.printed.length ? h("p", null, "Only the end is shown.") : null,
-    h("pre", { class: "printed", tabindex: 0, "aria-label": "Output of the program" }, lines(state.printed)));
+    h("pre", { class: "printed", role: "region", tabindex: 0, "aria-label": state.planned ? "Output of the workload" : "Output of the program" }, lines(state.printed)));
 }
 
 function perSecond(before, state) {

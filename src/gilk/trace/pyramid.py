@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A trace at every scale: for each pixel of a time line the longest call that begins in it, and how many do.
+
+Calls are put in the order of the rows in which they are drawn, a row for each depth of each track; those of a row do
+not overlap. Above them is a pyramid: each level names the longest call of every four places of the level below. So the
+longest call of any range of a row is found in a few steps for each level, whatever the size of the trace.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gilk.trace.flow import Flow
+from gilk.trace.nesting import Bools, Ints
+from gilk.values import dataclass
+
+_STEP = 4  # places of a level that are one of the next
+
+
+@dataclass(frozen=True, eq=False)
+class Tile:
+    """A call for each pixel of each row in which one begins, or which one from before reaches into.
+
+    ``row``; ``call``, a number in the flow; ``start`` and ``duration`` in ns; ``count``: how many calls begin in that
+    pixel, 0 for one from before.
+    """
+
+    row: Ints
+    call: Ints
+    start: Ints
+    duration: Ints
+    count: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class TimePyramid:
+    """``call``: the numbers of the calls in a flow, in the order of rows; ``first``: where each row begins in it, and
+    where the last one ends. ``start`` and ``duration`` are in the same order, ``levels`` are the pyramid's."""
+
+    call: Ints
+    first: Ints
+    start: Ints
+    duration: Ints
+    levels: tuple[Ints, ...]
+
+    @property
+    def rows(self) -> int:
+        return len(self.first) - 1
+
+    def tile(self, begin: int, pixels: int, width: int, rows: range) -> Tile:
+        """From ``begin`` so many pixels, each ``width`` ns wide, of some rows."""
+        edges = begin + np.arange(pixels + 1, dtype=np.int64) * width
+        places = [self._edges(row, edges) for row in rows if row < self.rows]
+        if not places:
+            return Tile(*(np.empty(0, np.int64) for _ in range(5)))
+        found = np.array(places)
+        low, high = found[:, :-1].ravel(), found[:, 1:].ravel()
+        used = np.flatnonzero(high > low)
+        best = self._longest(low[used], high[used])  # copies, which it changes
+        row = np.asarray(rows)[used // pixels]
+        before, its_row = self._from_before(found[:, 0], rows, begin)
+        at = np.concatenate([before, best])
+        count = np.concatenate([np.zeros(len(before), np.int64), (high - low)[used]])
+        return Tile(np.concatenate([its_row, row]), self.call[at], self.start[at], self.duration[at], count)
+
+    def _edges(self, row: int, edges: Ints) -> Ints:
+        """The places in a row at which each of the times is reached."""
+        first, last = int(self.first[row]), int(self.first[row + 1])
+        return np.searchsorted(self.start[first:last], edges) + first
+
+    def within(self, begin: int, end: int) -> list[slice]:
+        """The places in each row of the calls that begin within that time."""
+        edges = np.array([begin, end], np.int64)
+        return [slice(*self._edges(row, edges).tolist()) for row in range(self.rows)]
+
+    def _from_before(self, places: Ints, rows: range, begin: int) -> tuple[Ints, Ints]:
+        """The calls that begin before that time and last beyond it, and their rows."""
+        row = np.asarray(rows)[: len(places)]
+        there = places > self.first[row]
+        at = places[there] - 1
+        lasting = self.start[at] + self.duration[at] > begin
+        return at[lasting], row[there][lasting]
+
+    def _longest(self, low: Ints, high: Ints) -> Ints:
+        """The place of the longest call in each of the ranges, none of which is empty; of several the first one."""
+        best = low.copy()
+        most = self.duration[low]
+        mine = np.arange(len(low))  # the ranges of which something is left
+        for level in (None, *self.levels):
+            for _ in range(_STEP - 1):
+                step = np.flatnonzero((low % _STEP != 0) & (low < high))
+                self._better(best, most, mine[step], low[step] if level is None else level[low[step]])
+                low[step] += 1
+            for _ in range(_STEP - 1):
+                step = np.flatnonzero((high % _STEP != 0) & (low < high))
+                high[step] -= 1
+                self._better(best, most, mine[step], high[step] if level is None else level[high[step]])
+            low, high = low // _STEP, high // _STEP
+            left = np.flatnonzero(low < high)
+            if not len(left):
+                break
+            low, high, mine = low[left], high[left], mine[left]
+        return best
+
+    def _better(self, best: Ints, most: Ints, where: Ints, other: Ints) -> None:
+        """Take the longer ones; of calls that last as long, the first."""
+        theirs, known = self.duration[other], most[where]
+        take = np.flatnonzero((theirs > known) | ((theirs == known) & (other < best[where])))
+        best[where[take]], most[where[take]] = other[take], theirs[take]
+
+    def only(self, wanted: Bools) -> TimePyramid:
+        """That of some calls, by a mask of the flow's; rows stay what they are."""
+        kept = wanted[self.call]
+        first = np.concatenate([[0], np.cumsum(kept)])[self.first]
+        return _built(self.call[kept], first, self.start[kept], self.duration[kept])
+
+    @cached_property
+    def place(self) -> Ints:
+        """The place of each call of the flow."""
+        found = np.empty(len(self.call), np.int64)
+        found[self.call] = np.arange(len(self.call))
+        return found
+
+    def neighbours(self, call: int) -> tuple[int, int]:
+        """The calls before and after this one in its row; -1 for none."""
+        at = int(self.place[call])
+        row = int(np.searchsorted(self.first, at, side="right")) - 1
+        before = int(self.call[at - 1]) if at > self.first[row] else -1
+        after = int(self.call[at + 1]) if at + 1 < self.first[row + 1] else -1
+        return before, after
+
+
+def pyramid(flow: Flow) -> TimePyramid:
+    """That of a whole flow; rows are those of `row_starts`."""
+    depth, start = flow.column("depth").astype(np.int64), flow.column("start").astype(np.int64)
+    row = np.empty(len(depth), np.int64)
+    first_row = 0
+    for track, rows in zip(flow.tracks, heights(flow), strict=True):
+        part = slice(track.start, track.stop)
+        row[part] = depth[part] + first_row
+        first_row += rows
+    order = np.lexsort((start, row))
+    first = np.searchsorted(row[order], np.arange(first_row + 1))
+    return _built(order, first, start[order], flow.column("duration").astype(np.int64)[order])
+
+
+def heights(flow: Flow) -> list[int]:
+    """The number of rows of each track."""
+    depth = flow.column("depth")
+    return [int(depth[track.start : track.stop].max()) + 1 for track in flow.tracks]
+
+
+def _built(call: Ints, first: Ints, start: Ints, duration: Ints) -> TimePyramid:
+    levels: list[Ints] = []
+    places: NDArray[Any] = np.arange(len(call), dtype=np.int64)
+    while len(places) >= _STEP:
+        fours = places[: len(places) // _STEP * _STEP].reshape(-1, _STEP)
+        places = fours[np.arange(len(fours)), duration[fours].argmax(axis=1)]
+        levels.append(places)
+    return TimePyramid(call, first, start, duration, tuple(levels))

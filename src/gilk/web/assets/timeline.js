@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The time line of a trace: threads and calls, nested rectangles whose width is time. Where one looks is in the address.
+
+import { duration, h, later, moment, number, plural, show, table } from "./dom.js";
+import { command, refused } from "./frame.js";
+import { get } from "./talk.js";
+import { palette, PIXELS, ROWS, Tiles } from "./tiles.js";
+
+const RULER = 24, HEAD = 20, ROW = 18; // pixels
+const LEAST = 20; // ns that a view shows
+const LABEL = 30; // pixels from which a name is written
+
+export async function timeline(place, id) {
+  show(place, h("h1", null, "Reading the trace …"), h("p", { role: "status" }, "A large one takes a while when it is opened for the first time."));
+  const found = await get(`/file/${id}/timeline.json`);
+  const view = new TimelineView(place, id, found);
+  return () => view.leave();
+}
+
+export class TimelineView {
+  constructor(place, id, found) {
+    Object.assign(this, { id, found, top: 0, chosen: null, hold: null, drawn: 0, colours: new Map() });
+    this.words = new URLSearchParams(location.search);
+    const [from, to] = (this.words.get("t") ?? "").split("-").map(Number);
+    this.from = Number.isFinite(from) && to > from ? from : 0;
+    this.to = Number.isFinite(from) && to > from ? to : found.span;
+    this.dark = matchMedia("(prefers-color-scheme: dark)");
+    this.tiles = new Tiles(id, palette(found.symbols, this.dark.matches), () => this.soon());
+    this.build(place);
+    this.recoloured = () => { this.tiles.recolour(palette(this.found.symbols, this.dark.matches)); this.soon(); };
+    this.dark.addEventListener("change", this.recoloured);
+    this.sized = new ResizeObserver(() => this.soon());
+    this.sized.observe(this.canvas);
+    this.keep = later(() => this.remember(), 300);
+    this.figures = later(() => this.told(), 300);
+    this.soon();
+    this.figures();
+    const call = this.words.get("call");
+    if (call !== null && /^\d+$/.test(call)) this.choose(Number(call), false);
+  }
+
+  leave() {
+    this.gone = true;
+    this.sized.disconnect();
+    this.dark.removeEventListener("change", this.recoloured);
+  }
+
+  build(place) {
+    const { found } = this;
+    this.canvas = h("canvas", { id: "line", tabindex: 0, role: "application", "aria-label": "Time line", "aria-describedby": "line-keys" });
+    this.canvas.addEventListener("keydown", (event) => this.key(event));
+    this.canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    this.canvas.addEventListener("pointerdown", (event) => this.down(event));
+    this.canvas.addEventListener("pointermove", (event) => this.move(event));
+    this.canvas.addEventListener("pointerup", (event) => this.up(event));
+    this.canvas.addEventListener("dblclick", () => this.toChosen());
+    this.query = h("input", { id: "find", type: "search", autocomplete: "off", spellcheck: "false", value: this.words.get("q") ?? "",
+      oninput: later(() => { this.keep(); this.soon(); }, 150),
+      onkeydown: (event) => { if (event.key === "Enter") this.find(event.shiftKey); } });
+    this.depth = h("input", { id: "depth", type: "number", min: 0, value: this.words.get("depth") ?? "", placeholder: "all",
+      onchange: () => this.changed() });
+    this.thread = h("select", { id: "thread", onchange: () => this.changed() }, h("option", { value: "" }, "all"),
+      found.tracks.map((each, index) => h("option", { value: String(index) }, each.name)));
+    this.thread.value = this.words.get("thread") ?? "";
+    this.where = h("p", { id: "where", role: "status" });
+    this.details = h("section", { id: "call", "aria-label": "The call", "aria-live": "polite" });
+    this.statistics = h("section", { id: "figures", "aria-label": "In view" });
+    const button = (name, act) => h("button", { onclick: act }, name);
+    show(place,
+      h("h1", null, found.name),
+      h("p", null, found.heading, ": ", found.about.join("; ")),
+      found.losses.length ? h("p", { class: "mark none" }, found.losses.join("; ")) : null,
+      h("div", { class: "fields" },
+        h("p", { class: "field wide" }, h("label", { for: "find" }, "Find a function"), this.query,
+          button("Next", () => this.find(false))),
+        h("p", { class: "field" }, h("label", { for: "depth" }, "Depth"), this.depth),
+        h("p", { class: "field" }, h("label", { for: "thread" }, "Thread"), this.thread)),
+      h("p", { class: "acts" }, button("Whole", () => this.look(0, found.span)), button("Closer", () => this.zoom(0.5)),
+        button("Farther", () => this.zoom(2)), button("Earlier", () => this.pan(-0.5)), button("Later", () => this.pan(0.5))),
+      this.where, this.canvas,
+      h("p", { id: "line-keys", class: "hint" }, "Keys: ← → move, + − zoom, 0 shows all, Page Up and Page Down scroll. Space chooses the call in the ",
+        "middle; then ← → are its neighbours, ↑ its caller, ↓ its longest call, Enter shows it whole, Esc lets it go. N: next that is found."),
+      h("div", { class: "two" }, this.details, this.statistics),
+      h("p", null, h("a", { href: "/traces" }, "All files"), " ", command(found.command, found.python)));
+  }
+
+  changed() {
+    this.top = 0;
+    this.keep();
+    this.soon();
+  }
+
+  remember() {
+    if (this.gone) return;
+    const words = new URLSearchParams();
+    if (this.from > 0 || this.to < this.found.span) words.set("t", `${Math.round(this.from)}-${Math.round(this.to)}`);
+    for (const [name, field] of [["q", this.query], ["depth", this.depth], ["thread", this.thread]]) if (field.value) words.set(name, field.value);
+    if (this.chosen) words.set("call", this.chosen.call);
+    history.replaceState(null, "", `${location.pathname}${words.size ? `?${words}` : ""}`);
+  }
+
+  // Where one looks.
+
+  look(from, to) {
+    const { span } = this.found;
+    const wide = Math.min(span, Math.max(LEAST, to - from));
+    this.from = Math.max(0, Math.min(span - wide, (from + to - wide) / 2));
+    this.to = this.from + wide;
+    this.keep();
+    this.figures();
+    this.soon();
+  }
+
+  zoom(factor, at = 0.5) {
+    const middle = this.from + at * (this.to - this.from);
+    const wide = Math.min(this.found.span, Math.max(LEAST, (this.to - this.from) * factor));
+    this.look(middle - at * wide, middle + (1 - at) * wide);
+  }
+
+  pan(part) {
+    const by = part * (this.to - this.from);
+    this.look(this.from + by, this.to + by);
+  }
+
+  scroll(by) {
+    this.top = Math.max(0, Math.min(this.high - this.canvas.clientHeight + RULER, this.top + by));
+    this.soon();
+  }
+
+  // Rows that are shown: {head} of a thread, or {row} of the trace; each with its place.
+  rows() {
+    const deep = Number(this.depth.value) || Infinity;
+    const only = this.thread.value;
+    const made = [];
+    let y = 0;
+    this.found.tracks.forEach((track, index) => {
+      if (only !== "" && Number(only) !== index) return;
+      made.push({ y, head: track });
+      y += HEAD;
+      for (let depth = 0; depth < Math.min(deep, track.rows); depth++, y += ROW) made.push({ y, row: track.first + depth });
+    });
+    this.high = y;
+    return made;
+  }
+
+  // Drawing.
+
+  soon() {
+    if (this.waits || this.gone) return;
+    this.waits = true;
+    requestAnimationFrame(() => { this.waits = false; if (!this.gone) this.draw(); });
+  }
+
+  x(time) {
+    return ((time - this.from) / (this.to - this.from)) * this.width;
+  }
+
+  draw() {
+    const began = performance.now();
+    const { canvas } = this;
+    const scale = devicePixelRatio || 1;
+    this.width = canvas.clientWidth;
+    const height = canvas.clientHeight;
+    if (canvas.width !== Math.round(this.width * scale) || canvas.height !== Math.round(height * scale)) {
+      canvas.width = Math.round(this.width * scale);
+      canvas.height = Math.round(height * scale);
+    }
+    const paint = canvas.getContext("2d");
+    const style = getComputedStyle(document.documentElement);
+    const ink = (name) => style.getPropertyValue(name).trim();
+    paint.setTransform(scale, 0, 0, scale, 0, 0);
+    paint.imageSmoothingEnabled = false;
+    paint.fillStyle = ink("--back");
+    paint.fillRect(0, 0, this.width, height);
+    const shown = this.rows().filter((each) => each.y + ROW > this.top && each.y - this.top < height - RULER);
+    Object.assign(this, { shown, hits: [] });
+    const query = this.query.value.trim();
+    paint.globalAlpha = query ? 0.3 : 1;
+    this.layer(paint, "", ink("--fore"));
+    paint.globalAlpha = 1;
+    if (query) this.layer(paint, query, ink("--fore"));
+    for (const each of shown) {
+      if (!each.head) continue;
+      paint.fillStyle = ink("--box");
+      paint.fillRect(0, this.y(each), this.width, HEAD);
+      paint.fillStyle = ink("--fore");
+      paint.font = "12px system-ui, sans-serif";
+      paint.fillText(`${each.head.name}: ${plural(each.head.calls, "call")}`, 6, this.y(each) + 14);
+    }
+    this.gaps(paint, ink("--bad"), height);
+    this.chosenBox(paint, ink("--fore"));
+    this.ruler(paint, ink);
+    this.where.textContent = `${duration(Math.round(this.to - this.from))} of ${duration(this.found.span)}, from ${moment(this.from, (this.to - this.from) / 10)}`;
+    this.drawn += 1;
+    canvas.dataset.drawn = this.drawn;
+    canvas.dataset.settled = this.tiles.busy ? "no" : "yes";
+    canvas.dataset.took = (performance.now() - began).toFixed(2);
+    if (this.tiles.trouble) {
+      show(this.details, refused(this.tiles.trouble));
+      this.tiles.trouble = null;
+    }
+  }
+
+  y(each) {
+    return RULER + each.y - this.top;
+  }
+
+  // Every tile in view; until it is here, what a coarser one has of it.
+  layer(paint, query, ink) {
+    const exact = (this.to - this.from) / Math.max(1, this.width);
+    const zoom = Math.max(0, Math.ceil(Math.log2(exact)));
+    const wide = PIXELS * 2 ** zoom;
+    const chunks = new Map();
+    for (const each of this.shown) {
+      if (each.head) continue;
+      const chunk = Math.floor(each.row / ROWS);
+      chunks.set(chunk, [...(chunks.get(chunk) ?? []), each]);
+    }
+    this.labels = new Map();
+    for (const [chunk, rows] of chunks) {
+      for (let n = Math.floor(this.from / wide); n * wide < this.to; n++) {
+        const tile = this.tiles.get(zoom, n, chunk, query);
+        if (tile) this.tile(paint, tile, rows, n * wide, (n + 1) * wide, ink);
+        else this.instead(paint, zoom, n, chunk, query, rows, ink);
+      }
+    }
+    this.named(paint, ink);
+  }
+
+  // Names come last, so that a call which several tiles have is named once.
+  named(paint, ink) {
+    paint.font = "11px ui-monospace, monospace";
+    for (const [calls, n, y] of this.labels.values()) {
+      this.label(paint, calls, n, this.x(calls.start[n]), this.x(calls.start[n] + calls.duration[n]), y, ink);
+    }
+  }
+
+  instead(paint, zoom, n, chunk, query, rows, ink) {
+    const wide = PIXELS * 2 ** zoom;
+    for (let up = 1; up < 12; up++) {
+      const tile = this.tiles.peek(zoom + up, Math.floor(n / 2 ** up), chunk, query);
+      if (!tile) continue;
+      this.tile(paint, tile, rows, n * wide, (n + 1) * wide, ink);
+      return;
+    }
+  }
+
+  tile(paint, tile, rows, from, to, ink) {
+    const width = 2 ** tile.zoom;
+    const begin = tile.number * PIXELS * width;
+    const [left, right] = [this.x(from), this.x(to)];
+    const at = new Map(rows.map((each) => [each.row - tile.chunk * ROWS, this.y(each)]));
+    for (const [row, y] of at) {
+      paint.drawImage(tile.image, (from - begin) / width, row, (to - from) / width, 1, left, y, right - left, ROW - 2);
+    }
+    const { calls } = tile;
+    for (const n of tile.wide) {
+      const y = at.get(calls.row[n]);
+      if (y === undefined) continue;
+      const x = Math.max(left, this.x(calls.start[n]));
+      const end = Math.min(right, this.x(calls.start[n] + calls.duration[n]));
+      if (end <= x) continue;
+      const [red, green, blue] = this.tiles.colours[calls.symbol[n]];
+      paint.fillStyle = `rgb(${red} ${green} ${blue})`;
+      paint.fillRect(x, y, Math.max(1, end - x - (this.x(calls.start[n] + calls.duration[n]) <= right ? 0.7 : 0)), ROW - 2);
+      if (calls.state[n]) this.unsure(paint, x, y, end - x, ink);
+      this.labels.set(calls.call[n], [calls, n, y]);
+    }
+    this.hits.push({ tile, from, to });
+  }
+
+  // A call of which not both ends were recorded.
+  unsure(paint, x, y, width, ink) {
+    paint.fillStyle = ink;
+    for (let at = x; at < x + width; at += 6) paint.fillRect(at, y + ROW - 4, 3, 1.5);
+  }
+
+  label(paint, calls, n, x, end, y, ink) {
+    const from = Math.max(x, 0), wide = Math.min(end, this.width) - from;
+    if (wide < LABEL) return;
+    const name = this.found.symbols[calls.symbol[n]][0].replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, "·");
+    paint.fillStyle = ink;
+    paint.fillText(name.slice(0, Math.floor((wide - 6) / 6.7)), from + 3, y + 12);
+  }
+
+  gaps(paint, ink, height) {
+    paint.fillStyle = ink;
+    for (const { tile, from, to } of this.hits) {
+      for (const at of tile.calls.gaps) if (at >= from && at < to) paint.fillRect(this.x(at), RULER, 1.5, height);
+    }
+  }
+
+  chosenBox(paint, ink) {
+    const row = this.chosen && this.shown.find((each) => each.row === this.chosen.row);
+    if (!row) return;
+    const x = this.x(this.chosen.start), width = Math.max(2, this.x(this.chosen.start + this.chosen.duration) - x);
+    paint.strokeStyle = ink;
+    paint.lineWidth = 2;
+    paint.strokeRect(Math.max(-2, x), this.y(row) - 1, Math.min(this.width + 4, width), ROW);
+  }
+
+  ruler(paint, ink) {
+    paint.fillStyle = ink("--back");
+    paint.fillRect(0, 0, this.width, RULER);
+    paint.fillStyle = ink("--line");
+    paint.fillRect(0, 0, this.width, 4);
+    paint.fillStyle = ink("--link");
+    const { span } = this.found;
+    paint.fillRect((this.from / span) * this.width, 0, Math.max(3, ((this.to - this.from) / span) * this.width), 4);
+    const rough = ((this.to - this.from) * 110) / this.width;
+    const power = 10 ** Math.floor(Math.log10(rough));
+    const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough);
+    paint.font = "11px system-ui, sans-serif";
+    paint.fillStyle = ink("--soft");
+    for (let time = Math.ceil(this.from / step) * step; time <= this.to; time += step) {
+      paint.fillRect(this.x(time), 6, 1, 6);
+      paint.fillText(moment(time, step), this.x(time) + 3, 16);
+    }
+  }
+
+  // Mouse.
+
+  wheel(event) {
+    event.preventDefault();
+    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) this.pan((event.deltaX || event.deltaY) / this.width);
+    else this.zoom(2 ** (event.deltaY / 300), event.offsetX / this.width);
+  }
+
+  down(event) {
+    if (event.offsetY < 8) {
+      const middle = (event.offsetX / this.width) * this.found.span, half = (this.to - this.from) / 2;
+      this.look(middle - half, middle + half);
+      return;
+    }
+    this.hold = { x: event.offsetX, y: event.offsetY, from: this.from, to: this.to, top: this.top, moved: false };
+    this.canvas.setPointerCapture(event.pointerId);
+  }
+
+  move(event) {
+    if (!this.hold) return;
+    const dx = event.offsetX - this.hold.x, dy = event.offsetY - this.hold.y;
+    if (Math.abs(dx) + Math.abs(dy) < 4 && !this.hold.moved) return;
+    this.hold.moved = true;
+    const by = (-dx / this.width) * (this.hold.to - this.hold.from);
+    this.look(this.hold.from + by, this.hold.to + by);
+    this.top = this.hold.top;
+    this.scroll(-dy);
+  }
+
+  up(event) {
+    const { hold } = this;
+    this.hold = null;
+    if (!hold || hold.moved) return;
+    const call = this.callAt(event.offsetX, event.offsetY);
+    if (call !== null) this.choose(call, false);
+  }
+
+  callAt(x, y) {
+    const row = this.shown.find((each) => each.row !== undefined && y >= this.y(each) && y < this.y(each) + ROW);
+    if (!row) return null;
+    const time = this.from + (x / this.width) * (this.to - this.from);
+    const slack = (2 * (this.to - this.from)) / this.width;
+    let [best, least] = [null, slack];
+    for (const { tile, from, to } of this.hits) {
+      if (time < from || time >= to || Math.floor(row.row / ROWS) !== tile.chunk) continue;
+      const { calls } = tile;
+      for (let n = 0; n < calls.count; n++) {
+        if (calls.row[n] !== row.row - tile.chunk * ROWS) continue;
+        const far = Math.max(calls.start[n] - time, time - calls.start[n] - calls.duration[n], 0);
+        if (far < least || (far === 0 && best === null)) [best, least] = [calls.call[n], far];
+      }
+    }
+    return best;
+  }
+
+  // Keys.
+
+  key(event) {
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    const to = (call) => () => { if (call !== undefined && call >= 0) this.choose(call, true); };
+    const { chosen } = this;
+    const acts = {
+      "+": () => this.zoom(0.5), "=": () => this.zoom(0.5), "-": () => this.zoom(2), 0: () => this.look(0, this.found.span),
+      Home: () => this.look(0, this.to - this.from), End: () => this.look(this.found.span - this.to + this.from, this.found.span),
+      PageUp: () => this.scroll(-200), PageDown: () => this.scroll(200), n: () => this.find(false), N: () => this.find(true),
+      " ": () => this.chooseMiddle(), Enter: () => this.toChosen(), Escape: () => this.letGo(),
+      ArrowLeft: chosen && !event.shiftKey ? to(chosen.before) : () => this.pan(-0.1),
+      ArrowRight: chosen && !event.shiftKey ? to(chosen.after) : () => this.pan(0.1),
+      ArrowUp: chosen ? to(chosen.callers[0]?.call) : () => this.scroll(-ROW),
+      ArrowDown: chosen ? to(chosen.children[0]?.call) : () => this.scroll(ROW),
+    };
+    const act = acts[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  }
+
+  chooseMiddle() {
+    for (const each of this.shown) {
+      if (each.head) continue;
+      const call = this.callAt(this.width / 2, this.y(each) + 2);
+      if (call !== null) return this.choose(call, false);
+    }
+    return undefined;
+  }
+
+  toChosen() {
+    if (!this.chosen) return;
+    const { start, duration: long } = this.chosen;
+    this.look(start - 0.1 * long, start + 1.1 * long);
+  }
+
+  letGo() {
+    this.chosen = null;
+    show(this.details);
+    this.keep();
+    this.soon();
+  }
+
+  // A call that is chosen.
+
+  async choose(call, follow) {
+    let found;
+    try {
+      found = await get(`/file/${this.id}/timeline/call.json?call=${call}`);
+    } catch (error) {
+      show(this.details, refused(error));
+      return;
+    }
+    this.chosen = found;
+    if (follow) this.bring(found);
+    show(this.details, this.about(found));
+    this.keep();
+    this.soon();
+  }
+
+  // Moves the view until the call is in it, and comes closer if it would be less than two pixels wide.
+  bring(found) {
+    const wide = this.to - this.from;
+    const [start, end] = [found.start, found.start + found.duration];
+    if (found.duration > 0 && (found.duration / wide) * this.width < 2) this.look(start - 20 * found.duration, end + 20 * found.duration);
+    else if (end < this.from || start > this.to || (start < this.from && end <= this.to) || (end > this.to && start >= this.from)) {
+      this.look((start + end - wide) / 2, (start + end + wide) / 2);
+    }
+    const row = this.rows().find((each) => each.row === found.row);
+    const height = this.canvas.clientHeight - RULER;
+    if (row && (row.y < this.top || row.y + ROW > this.top + height)) this.top = Math.max(0, row.y - height / 2);
+  }
+
+  about(found) {
+    const link = (one) => h("button", { onclick: () => { this.choose(one.call, true); this.canvas.focus(); } }, one.function);
+    const times = [["took", duration(found.duration)], ["in itself", duration(found.self)], ["began at", moment(found.start, 1)],
+      ["image", found.image], ["state", found.state], ["made", plural(found.made, "call")]];
+    const all = [["calls", number(found.function_calls)], ["in all", duration(found.function_total)], ["in itself", duration(found.function_self)],
+      ["shortest", duration(found.function_least)], ["median", duration(found.function_median)], ["longest", duration(found.function_most)]];
+    const facts = (rows) => h("dl", { class: "facts small" }, rows.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
+    return [h("h2", null, found.function), facts(times),
+      found.callers.length ? h("p", { class: "acts" }, "Called by ", found.callers.slice(0, 12).map(link),
+        found.callers.length > 12 ? ` and ${found.callers.length - 12} more` : null) : h("p", null, "Nothing in the trace has called it."),
+      found.children.length ? table("Its longest calls", [
+        ["Its longest calls", "name", link], ["Took", "number", (one) => duration(one.duration)], ["In itself", "number", (one) => duration(one.self)],
+      ], found.children.slice(0, 15)) : null,
+      h("h3", null, `All calls of ${found.function}`), facts(all)];
+  }
+
+  async told() {
+    const words = new URLSearchParams({ from: Math.floor(this.from), to: Math.ceil(this.to) });
+    const found = await get(`/file/${this.id}/timeline/view.json?${words}`).catch(() => null);
+    if (!found || this.gone) return;
+    show(this.statistics, h("h2", null, `In view: ${plural(found.calls, "call")} that begin`),
+      table("Functions in view", [
+        ["Function", "name", (one) => one.function], ["Calls", "number", (one) => number(one.calls)], ["In itself", "number", (one) => duration(one.self)],
+      ], found.functions), found.left_out ? h("p", null, `and ${plural(found.left_out, "function")} with less`) : null);
+  }
+
+
+  async find(back) {
+    const query = this.query.value.trim();
+    if (!query) return this.query.focus();
+    const words = new URLSearchParams({ q: query, after: this.chosen?.call ?? -1, back: back ? 1 : 0 });
+    try {
+      const found = await get(`/file/${this.id}/timeline/find.json?${words}`);
+      if (found.call < 0) show(this.details, h("p", { role: "status" }, `No function of the trace has “${query}” in its name.`));
+      else await this.choose(found.call, true);
+    } catch (error) {
+      show(this.details, refused(error));
+    }
+    return undefined;
+  }
+}

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The process of an experiment that runs in a window: all its repetitions, as `gilk experiment run` has them.
+
+    python -m gilk.web.experiment_host READING WRITING
+
+The first message has the file's text, its directory, and the processes within reach. It ends as host.py does; then
+repetitions that have not begun are left out.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from gilk.api import experiments
+from gilk.api.runs import Progress, report
+from gilk.errors import GilkError, TargetError
+from gilk.web.frames import Message, ServerChannel, ServerEnded
+from gilk.web.grants import check_born
+from gilk.web.host import ServerSaid, leave
+from gilk.web.worker import told
+
+Json = dict[str, Any]
+_EVERY: Final = 0.1  # seconds between two states that are told
+_KEPT: Final = 16 << 10  # bytes of the workload's output that are shown, the last ones
+
+
+class WorkloadOutput:
+    """Takes this process's standard output and error, which the workload inherits, and keeps the end of it."""
+
+    def __init__(self) -> None:
+        self._reading, writing = os.pipe()
+        os.set_inheritable(self._reading, False)
+        os.dup2(writing, 1)
+        os.dup2(writing, 2)
+        os.close(writing)
+        self._kept, self.bytes = bytearray(), 0
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        while part := os.read(self._reading, 1 << 16):
+            self.bytes += len(part)
+            self._kept = (self._kept + part)[-_KEPT:]
+
+    def to_json(self) -> Json:
+        return {"printed": bytes(self._kept).decode("utf-8", "replace"), "bytes": self.bytes}
+
+
+class ExperimentHost:
+    def __init__(self, channel: ServerChannel, plan: experiments.Experiment, output: WorkloadOutput) -> None:
+        self._channel, self._plan, self._output = channel, plan, output
+        self.said = ServerSaid(channel)
+        self._told = 0.0
+        self._runs: list[Json] = []
+
+    def prepared(self, number: int, held: Mapping[int, int]) -> experiments.Staged:
+        """A repetition with everything of the beginning in. Raises GilkError; then nothing has changed."""
+        for pid in experiments.running_targets(self._plan):
+            _check_held(pid, held)  # before it is touched, and again when its number cannot be another's
+        running = experiments.prepare_experiment(self._plan, number)
+        try:
+            for process in running.processes:
+                if not process.launched:
+                    _check_held(process.pid, held)
+            running.begin()
+        except GilkError:
+            running.abort()
+            raise
+        return running
+
+    def carry_out(self, number: int, running: experiments.Staged) -> None:
+        try:
+            running.wait(self._plan.duration, self.said.end, lambda state: self._show(number, running, state))
+        finally:
+            before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            progress = running.progress()
+            result = experiments.outcome(running, report(running.finish()))
+            for process in running.processes:
+                process.keeper.leave()
+            signal.signal(signal.SIGTERM, before)
+        self._runs.append(result)
+        last = number == self._plan.repetitions or self.said.over
+        self._tell({**self._state(number, running, progress), "counts": result["counts"]}, last)
+
+    def _show(self, number: int, running: experiments.Staged, progress: Progress) -> None:
+        if time.monotonic() - self._told >= _EVERY:
+            self._tell(self._state(number, running, progress), False)
+
+    def _state(self, number: int, running: experiments.Staged, progress: Progress) -> Json:
+        happened = running.happened()
+        return {
+            "seconds": round(progress.seconds, 3),
+            "hits": progress.hits,
+            "records": progress.records,
+            "drops": progress.drops,
+            "experiment": {"repetition": number, "repetitions": self._plan.repetitions, **happened},
+            **self._output.to_json(),
+        }
+
+    def _tell(self, state: Json, last: bool) -> None:
+        self._told = time.monotonic()
+        with suppress(ServerEnded):
+            self._channel.send({"state": {**state, "report": self._report()} if last else state})
+
+    def _report(self) -> Json:
+        """All repetitions. ``restored``: None where it is not known of one."""
+        words = [each["restored"] for each in self._runs]
+        restored = False if False in words else None if None in words else True
+        notes = [note for each in self._runs for note in each["notes"]]
+        return {"experiment": self._plan.name, "restored": restored, "notes": notes, "runs": self._runs}
+
+    def failed(self, error: GilkError) -> None:
+        """A later repetition could not begin; the earlier ones are told."""
+        self._runs[-1]["notes"].append(f"the next repetition was refused: {error.message} ({error.slug})")
+        with suppress(ServerEnded):
+            self._channel.send({"state": {"report": self._report(), **self._output.to_json()}})
+
+
+def _check_held(pid: int, held: Mapping[int, int]) -> None:
+    """Raises TargetError."""
+    if pid not in held:
+        raise TargetError("not-granted", f"this window may not reach process {pid}", f"gilk web --pid {pid}")
+    check_born(pid, held[pid])
+
+
+def main() -> None:
+    channel = ServerChannel.given()
+    signal.signal(signal.SIGTERM, leave)
+    with suppress(ServerEnded):
+        _run(channel, channel.receive())
+
+
+def _run(channel: ServerChannel, begun: Message) -> None:
+    given = begun["given"]
+    held = {int(pid): born for pid, born in given["processes"].items()}
+    try:
+        os.chdir(given["directory"])
+        plan = experiments.parse_experiment(given["text"], Path(given["file"]))
+        host = ExperimentHost(channel, plan, WorkloadOutput())
+        running = host.prepared(1, held)
+    except GilkError as error:
+        channel.send({"id": begun["id"], "error": told(error)})
+        return
+    with suppress(ServerEnded):
+        channel.send({"id": begun["id"], "ok": {"host": os.getpid()}})
+    host.carry_out(1, running)
+    for number in range(2, plan.repetitions + 1):
+        if host.said.over:
+            return
+        try:
+            running = host.prepared(number, held)
+        except GilkError as error:
+            host.failed(error)
+            return
+        host.carry_out(number, running)
+
+
+if __name__ == "__main__":
+    main()

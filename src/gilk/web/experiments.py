@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The pages of experiments: a file's text and values, changes of the text, and the session that runs it.
+
+A file that is saved or run is the one that the browser knows, by a digest of its text; else another has changed it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, Final
+
+from starlette.requests import Request
+
+from gilk.api.experiments import save_experiment
+from gilk.web.answers import given
+from gilk.web.audit import Audit
+from gilk.web.children import ToldError
+from gilk.web.files import digest_of, text_of
+from gilk.web.grants import KERNEL, Grants, identity_of_file
+from gilk.web.sessions import Sessions
+from gilk.web.timed import TimedWorkers
+
+Json = dict[str, Any]
+_MOST: Final = 64 << 10  # bytes of an experiment
+_MOST_REQUESTS: Final = 100  # instruments of an address
+_WITHIN: Final = 10.0  # seconds for a look at an experiment
+NEW: Final = """\
+# An experiment: instruments that come and go, and what runs meanwhile.
+duration = "10s"
+
+[workload]
+command = "ls -l /"
+stdout = "null"
+
+[[instrument]]
+points = "libc:write:entry"
+instrument = "time"
+"""
+
+
+class ExperimentPages:
+    def __init__(self, grants: Grants, sessions: Sessions, audit: Audit, workers: TimedWorkers) -> None:
+        self._grants, self._sessions, self._audit, self._workers = grants, sessions, audit, workers
+
+    async def page(self, request: Request) -> Json:
+        """The file: its text, its values or what is wrong with it, and its sessions. One that is not there yet has a
+        text to begin with, of the instruments `i` in the process `for` if the address has such."""
+        identity = request.path_params["file"]
+        path, text = self._grants.experiment(identity), await self._read(identity)
+        shown = await self._new(path, request) if text is None else text
+        return {
+            "id": identity, "file": str(path), "name": path.name, "exists": text is not None, "text": shown,
+            "digest": digest_of(text), "acts": self._grants.acts,
+            "sessions": [each.shown() for each in self._sessions.all() if each.target == identity_of_file(path)],
+            **await self._look(path, shown),
+        }  # fmt: skip
+
+    async def _new(self, path: Path, request: Request) -> str:
+        requests, target = request.query_params.getlist("i"), request.query_params.get("for", "")
+        if not requests:
+            return NEW
+        name = self._grants.target(target)
+        if not target.startswith("pid-") or len(requests) > _MOST_REQUESTS:
+            raise ToldError("bad-request", f"one begins with 1 to {_MOST_REQUESTS} instruments in a process")
+        pid = int(name.removeprefix("pid:"))
+        found = await self._workers.answer(
+            "experiment", _WITHIN, "started", path=str(path), pid=pid, requests=requests
+        )
+        return _bounded(str(found["text"]))
+
+    async def check(self, request: Request) -> Json:
+        """The values of a text that is not in the file yet."""
+        asked = await given(request, text=str)
+        path = self._grants.experiment(request.path_params["file"])
+        return await self._look(path, _bounded(asked["text"]))
+
+    async def change(self, request: Request) -> Json:
+        """A text with one change (file_worker.py); nothing is written."""
+        asked = await given(request, text=str, change=dict)
+        path, text = self._grants.experiment(request.path_params["file"]), _bounded(asked["text"])
+        return await self._workers.answer(
+            "experiment", _WITHIN, "changed", path=str(path), text=text, change=asked["change"]
+        )
+
+    async def save(self, request: Request) -> Json:
+        """Write the file. Raises ToldError `file-changed`."""
+        asked = await given(request, file=str, text=str, digest=str)
+        path, text = self._grants.experiment(asked["file"]), _bounded(asked["text"])
+        await self._current(asked["file"], asked["digest"])
+        await asyncio.to_thread(save_experiment, path, text)
+        self._audit.note("save an experiment", f"# {path}", digest_of(text))
+        return {"file": str(path), "digest": digest_of(text)}
+
+    async def begin(self, request: Request) -> Json:
+        """Run the file as it is."""
+        asked = await given(request, file=str, digest=str)
+        path = self._grants.experiment(asked["file"])
+        text = await self._current(asked["file"], asked["digest"])
+        if text is None:
+            raise ToldError("no-such-file", f"there is no file {path}", "save it first", 404)
+        found = await self._look(path, text)
+        if found["problem"] is not None:
+            raise ToldError(**found["problem"])
+        _check_places(found["values"])
+        held = await asyncio.to_thread(self._grants.processes)
+        try:
+            session = await self._sessions.begin_experiment(
+                identity_of_file(path), path, text, found, {one.pid: one.born for one in held}
+            )
+        except ToldError as error:
+            self._audit.note("begin", found["command"], f"refused: {error.message} ({error.slug})")
+            raise
+        self._audit.note("begin", found["command"], f"session {session.number}")
+        return session.shown()
+
+    async def _look(self, path: Path, text: str) -> Json:
+        return await self._workers.answer("experiment", _WITHIN, "experiment", path=str(path), text=text)
+
+    async def _read(self, identity: str) -> str | None:
+        return await asyncio.to_thread(text_of, self._grants.experiment(identity), _MOST)
+
+    async def _current(self, identity: str, digest: str) -> str | None:
+        """The text of a file that is the one that the browser knows."""
+        text = await self._read(identity)
+        if digest_of(text) != digest:
+            raise ToldError("file-changed", "another has changed the file meanwhile", "load the page again", 409)
+        return text
+
+
+def _bounded(text: str) -> str:
+    """Raises ToldError `bad-request`."""
+    try:
+        if len(text.encode()) <= _MOST:
+            return text
+    except UnicodeEncodeError:
+        raise ToldError("bad-request", "the text has half of a letter in it (a lone surrogate)") from None
+    raise ToldError("bad-request", f"the text has more than {_MOST >> 10} kB", "", 413)
+
+
+def _check_places(values: Json) -> None:
+    """Raises ToldError."""
+    if values["machine"] or KERNEL in values["targets"]:
+        message = "the window runs experiments in processes of this machine, and puts nothing into a kernel"
+        raise ToldError("kernel-is-shown", message, "gilk experiment run does")

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The worker of files: it reads experiments and traces, which may be made to take for ever, and changes nothing.
+
+    python -m gilk.web.file_worker READING WRITING
+
+The server kills it when it has not answered in time (timed.py).
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shlex
+import stat
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from gilk.api import experiments
+from gilk.api.traces import TimelineParts, timeline_parts
+from gilk.errors import GilkError, StoreError, UsageError
+from gilk.render.comparison import differences
+from gilk.render.comparison import to_json as comparison_json
+from gilk.render.comparison import to_text as comparison_text
+from gilk.web.worker import main, told
+
+Json = dict[str, Any]
+_MEMORY: Final = 8 << 30  # bytes; a file that takes more is given up
+
+
+def ready() -> Json:
+    return {}
+
+
+def experiment(path: str, text: str) -> Json:
+    """The values of an experiment, or its problem; and its outcome on the command line and in Python."""
+    file = Path(path)
+    same = commands(file)
+    try:
+        found = experiments.parse_experiment(text, file)
+    except GilkError as error:
+        return {"values": None, "problem": told(error), **same}
+    return {"values": _values(found), "problem": None, **same}
+
+
+def commands(file: Path) -> dict[str, str]:
+    """The command line and the Python that run an experiment."""
+    python = (
+        f"import os\nimport gilk\n\nos.chdir({str(file.parent)!r})\nplan = gilk.load_experiment({file.name!r})\n"
+        "for number in range(1, plan.repetitions + 1):\n"
+        "    running = gilk.prepare_experiment(plan, number)\n    running.begin()\n"
+        "    running.wait(plan.duration, lambda: False, lambda progress: None)\n    print(running.finish().counts)"
+    )
+    line = f"cd {shlex.quote(str(file.parent))} && {shlex.join(['gilk', 'experiment', 'run', file.name])}"
+    return {"command": line, "python": python}
+
+
+def _values(found: experiments.Experiment) -> Json:
+    return {
+        "name": found.name,
+        "targets": list(found.targets),
+        "machine": found.machine,
+        "duration": found.duration,
+        "repetitions": found.repetitions,
+        "output": str(found.output) if found.output else "",
+        "workload": found.workload.command if found.workload else "",
+        "instruments": [
+            {"name": item.name, "start": item.start, "stop": item.stop, "targets": list(item.only)}
+            for item in found.items
+        ],
+    }
+
+
+def started(path: str, pid: int, requests: list[str]) -> Json:
+    """The text of a new experiment: these instruments in a process, all of the time."""
+    text = f'# Instruments come and go while the process runs.\ntargets = ["pid:{pid}"]\nduration = "10s"\n'
+    for request in requests:
+        values = experiments.edit.values_of(request)
+        text = experiments.edit.with_instrument(text, Path(path), values)
+    return {"text": text}
+
+
+def changed(path: str, text: str, change: Json) -> Json:
+    """The text of an experiment with one change, which is one of: ``{"table", "key", "value"}``, None taking the key
+    out; ``{"add", "start"}`` an instrument, as for `gilk run -i`; ``{"remove"}`` an instrument, counted from 1."""
+    file, edit = Path(path), experiments.edit
+    match change:
+        case {"table": str(table), "key": str(key), "value": str() | int() | float() | None as value}:
+            new = edit.with_value(text, file, table, key, value)
+        case {"add": str(request), "start": int() | float() as start}:
+            values = edit.values_of(request)
+            new = edit.with_instrument(text, file, {**values, **({"start": start} if start else {})})
+        case {"remove": int(number)}:
+            new = edit.without_instrument(text, file, number)
+        case _:
+            raise UsageError("bad-experiment", "that is no change of an experiment")
+    return {"text": new, **experiment(path, new)}
+
+
+@lru_cache(maxsize=2)
+def _parts(path: str, _stamp: tuple[int, ...]) -> TimelineParts:
+    return timeline_parts(path)
+
+
+def _trace(path: str) -> TimelineParts:
+    """The file as it is now."""
+    try:
+        about = os.stat(path)
+    except OSError as error:
+        raise StoreError("no-such-file", f"{path}: {error.strerror}") from None
+    if not stat.S_ISREG(about.st_mode):
+        raise StoreError("bad-trace", f"{path} is not a regular file")
+    return _parts(path, (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns))
+
+
+def timeline(path: str) -> Json:
+    """All that a time line has besides its calls."""
+    return _trace(path).head
+
+
+def tile(path: str, zoom: int, number: int, chunk: int, query: str) -> Json:
+    return _trace(path).tile(zoom, number, chunk, query)
+
+
+def call(path: str, number: int) -> Json:
+    return _trace(path).call(number)
+
+
+def view(path: str, begin: int, end: int) -> Json:
+    return _trace(path).view(begin, end)
+
+
+def find(path: str, query: str, after: int, back: bool) -> Json:
+    return _trace(path).find(query, after, back)
+
+
+def compared(a: str, b: str, factor: float, limit: int) -> Json:
+    """The differences of two traces: values, and the text that `gilk diff` prints."""
+    for path in (a, b):
+        if not os.path.isfile(path):
+            raise StoreError("no-such-file", f"there is no file {path}")
+    found = differences(Path(a), Path(b), (), readable=True)
+    words = ["gilk", "diff", a, b, *(("--slower", f"{factor:g}") if factor else ())]
+    told = {"text": comparison_text(found, limit, factor), "command": shlex.join(words)}
+    return {**comparison_json(found, limit, factor), **told}
+
+
+#: All that it does.
+ANSWERS: Final[Mapping[str, Callable[..., Json]]] = {
+    "ready": ready, "experiment": experiment, "started": started, "changed": changed, "timeline": timeline,
+    "tile": tile, "call": call, "view": view, "find": find, "compared": compared,
+}  # fmt: skip
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    main(ANSWERS)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Workers whose questions have a time limit, after which a worker is killed, and another takes its place."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from gilk.web import children
+from gilk.web.children import ServerChild, ToldError
+
+Json = dict[str, Any]
+_BEGINS_WITHIN: Final = 60.0  # seconds for a worker to begin, on a machine that is busy
+
+
+class TimedWorkers:
+    """Workers of one module, one for each role. Each is asked one question after the other, which has all of its time.
+    They answer ``ready`` besides."""
+
+    def __init__(self, module: str, too_slow: ToldError) -> None:
+        self._module, self._too_slow = module, too_slow
+        self._workers: dict[str, ServerChild] = {}
+        self._free: dict[str, asyncio.Lock] = {}
+
+    def stop(self) -> None:
+        for worker in self._workers.values():
+            worker.kill()
+
+    async def answer(self, role: str, within: float, what: str, **asked: Any) -> Json:
+        """``within``: seconds. Raises ToldError: the worker's own, ``too_slow`` and `child-gone`."""
+        async with self._free.setdefault(role, asyncio.Lock()):
+            worker = await self._worker(role)
+            try:
+                return await asyncio.wait_for(worker.ask(what, **asked), within)
+            except TimeoutError:
+                self._end(role)
+                raise self._too_slow from None
+            except asyncio.CancelledError:
+                self._end(role)
+                raise
+
+    def _end(self, role: str) -> None:
+        self._workers.pop(role).kill()
+
+    async def _worker(self, role: str) -> ServerChild:
+        """One that has begun: that may take long, and is not the question's fault."""
+        worker = self._workers.get(role)
+        if worker is None or worker.process.returncode is not None:
+            worker = self._workers[role] = await children.begun(self._module)
+            try:
+                await asyncio.wait_for(worker.ask("ready"), _BEGINS_WITHIN)
+            except TimeoutError:
+                self._end(role)
+                raise children.GONE from None
+        return worker

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The pages of files of samples: which there are, the time line of one, part by part, and the differences of two."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+import shlex
+import stat
+from pathlib import Path
+from typing import Any, Final
+
+from starlette.requests import Request
+
+from gilk.web.answers import whole_number
+from gilk.web.children import ToldError
+from gilk.web.grants import Grants, identity_of_file
+from gilk.web.timed import TimedWorkers
+
+Json = dict[str, Any]
+_OPENS_WITHIN: Final = 600.0  # seconds for reading a file; ten million calls take minutes on a slow machine
+_MOST_FILES: Final = 500  # that are listed
+_LONGEST: Final = 200  # letters of a search
+_MOST_FOUND: Final = 100  # differences of each sort
+_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
+
+
+class TracePages:
+    def __init__(self, grants: Grants, workers: TimedWorkers) -> None:
+        self._grants, self._workers = grants, workers
+
+    async def index(self, _request: Request) -> Json:
+        """The files of samples in the directories that were given, the newest first."""
+        found, left_out = await asyncio.to_thread(self._files)
+        return {"files": found, "left_out": left_out, "folders": [str(each) for each in self._folders()]}
+
+    def _folders(self) -> list[Path]:
+        return list(dict.fromkeys((*self._grants.files, *self._grants.experiments)))
+
+    def _files(self) -> tuple[list[Json], int]:
+        rows = []
+        for path in (path for folder in self._folders() for path in folder.glob("*.parquet")):
+            try:
+                about = path.lstat()
+            except OSError:
+                continue
+            if stat.S_ISREG(about.st_mode):
+                rows.append({"id": identity_of_file(path), "name": path.name, "folder": str(path.parent),
+                             "bytes": about.st_size, "changed": int(about.st_mtime)})  # fmt: skip
+        rows.sort(key=lambda row: (-int(str(row["changed"])), str(row["name"])))
+        return rows[:_MOST_FILES], max(0, len(rows) - _MOST_FILES)
+
+    async def timeline(self, request: Request) -> Json:
+        path = self._file(request.path_params["file"])
+        found = await self._asked("timeline", path=str(path))
+        python = f"import gilk\n\ntrace = gilk.read({str(path)!r})\nprint(trace.flow.table)"
+        same = {"command": shlex.join(["gilk", "show", str(path), "--html"]), "python": python}
+        return {**found, "id": request.path_params["file"], "file": str(path), "name": path.name, **same}
+
+    async def tile(self, request: Request) -> Json:
+        asked = request.query_params
+        numbers = {name: _number(asked.get(name, "0")) for name in ("zoom", "number", "chunk")}
+        path = self._file(request.path_params["file"])
+        return await self._asked("tile", path=str(path), **numbers, query=_query(asked.get("q", "")))
+
+    async def call(self, request: Request) -> Json:
+        path = self._file(request.path_params["file"])
+        return await self._asked("call", path=str(path), number=whole_number(request.query_params.get("call", "0")))
+
+    async def view(self, request: Request) -> Json:
+        asked, path = request.query_params, self._file(request.path_params["file"])
+        begin, end = (_number(asked.get(name, "0")) for name in ("from", "to"))
+        return await self._asked("view", path=str(path), begin=begin, end=end)
+
+    async def find(self, request: Request) -> Json:
+        asked, path = request.query_params, self._file(request.path_params["file"])
+        query, after = _query(asked.get("q", "")), _number(asked.get("after", "-1"))
+        return await self._asked("find", path=str(path), query=query, after=after, back=asked.get("back", "") == "1")
+
+    async def diff(self, request: Request) -> Json:
+        """The findings of `gilk diff`."""
+        asked = request.query_params
+        a, b = (self._file(asked.get(side, "")) for side in ("a", "b"))
+        factor = _factor(asked.get("slower", "0"))
+        found = await self._asked("compared", a=str(a), b=str(b), factor=factor, limit=_MOST_FOUND)
+        return {**found, "a": {"id": asked.get("a"), "name": a.name}, "b": {"id": asked.get("b"), "name": b.name}}
+
+    def _file(self, identity: str) -> Path:
+        path = self._grants.file(identity)
+        if path.suffix != ".parquet":
+            raise ToldError("not-samples", f"{path} is no file of samples (NAME.parquet)", "gilk run -o makes one")
+        return path
+
+    async def _asked(self, what: str, **asked: Any) -> Json:
+        return await self._workers.answer("trace", _OPENS_WITHIN, what, **asked)
+
+
+def _number(text: str) -> int:
+    """Raises ToldError `bad-request`."""
+    if _NUMBER.fullmatch(text) is None:
+        raise ToldError("bad-request", f"{text[:40]!r} is no number")
+    return int(text)
+
+
+def _query(text: str) -> str:
+    """Raises ToldError `bad-request`."""
+    if len(text) > _LONGEST:
+        raise ToldError("bad-request", f"a search has at most {_LONGEST} letters")
+    return text
+
+
+def _factor(text: str) -> float:
+    """Raises ToldError `bad-request`."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not 0 <= found < 1e9:
+        raise ToldError("bad-request", f"{text[:40]!r} is no factor")
+    return found

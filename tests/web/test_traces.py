@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Traces in a window: which there are, their time line by mouse and by keyboard, and the differences of two."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.behaviour.harness import run_gilk
+from tests.trace.machine import nested, write
+from tests.web.served import Asking, Served, served
+from tests.web.windows import browser, context, narrow, opened, page, reach, suits
+
+__all__ = ["browser", "context", "page"]  # fixtures
+
+CANARY = '<img src=x onerror="window.canary=1">'
+LEAF = ("d", 10)
+#: A call as (function, ns in itself, *calls); so every number below follows from this.
+CALLS = ("a", 1000, ("b", 400, LEAF, LEAF), ("c", 2000), ("b", 500, ("k:sys", 300)))
+OTHER = ("a", 1000, ("b", 400, LEAF), ("c", 9000), ("b", 500, ("k:sys", 300)))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("traces")
+    write(place / "small.parquet", nested(CALLS, CALLS) + nested(("c", 100), tid=2, start=100_000))
+    write(place / "other.parquet", nested(OTHER, OTHER))
+    write(place / "many.parquet", many())
+    write(place / "strange.parquet", nested((CANARY, 100, ("</style>\u202e\x01", 50), ("y" * 5000, 20))))
+    (place / "broken.parquet").write_bytes(b"PAR1" + b"\xff" * 5000 + b"PAR1")
+    return place
+
+
+def many() -> list[tuple[int, int, int, str, str, str, int]]:
+    """Twenty thousand short calls, and a long one that only a search would find."""
+    short = [("b", 40)] * 10_000
+    return nested(("a", 1000, *short, ("k:x", 41), *short))
+
+
+@pytest.fixture(scope="module")
+def window(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("web"), "--files", folder) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def asking(window: Served, context: BrowserContext) -> Asking:
+    token = context.pages[0].evaluate("sessionStorage.getItem('gilk-token')")
+    return Asking(window, str(token))
+
+
+def identity(path: Path) -> str:
+    return "file-" + base64.urlsafe_b64encode(bytes(path)).decode().rstrip("=")
+
+
+def settled(page: Page) -> None:
+    expect(page.locator("#line[data-settled=yes]")).to_be_visible()
+
+
+def line(page: Page, window: Served, folder: Path, name: str, query: str = "") -> None:
+    opened(page, window, f"/file/{identity(folder / name)}/timeline{query}")
+    settled(page)
+
+
+def test_a_time_line_by_mouse(page: Page, window: Served, folder: Path) -> None:
+    opened(page, window, "/traces")
+    suits(page, "the files")
+    narrow(page, "the files")
+    page.get_by_role("link", name="small.parquet").click()
+    settled(page)
+    figures = page.get_by_role("table", name="Functions in view").locator("tbody tr")
+    expect(figures).to_have_count(5)
+    expect(figures.first).to_contain_text("c3")
+    box = page.locator("#line").bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + 4, box["y"] + 24 + 20 + 8)  # the first row of the first thread
+    call = page.get_by_label("The call")
+    expect(call.get_by_role("heading", name="a", exact=True)).to_be_visible()
+    expect(call).to_contain_text("took4.22 µs")
+    expect(call).to_contain_text("in itself1.00 µs")
+    expect(call.get_by_role("table", name="Its longest calls").locator("tbody tr")).to_have_count(3)
+    suits(page, "a call")
+    call.get_by_role("button", name="c", exact=True).click()
+    expect(call.get_by_role("heading", name="c", exact=True)).to_be_visible()
+    expect(call).to_contain_text("calls3")
+    address = page.url
+    page.get_by_role("button", name="Closer").click()
+    expect(page).not_to_have_url(address)
+    page.mouse.move(box["x"] + 300, box["y"] + 60)
+    page.mouse.wheel(0, -600)
+    expect(page.locator("#where")).to_contain_text("of 10")
+    narrow(page, "a time line")
+    page.reload()
+    settled(page)
+    expect(call.get_by_role("heading", name="c", exact=True)).to_be_visible()
+
+
+def test_a_time_line_by_keyboard(page: Page, window: Served, folder: Path, asking: Asking) -> None:
+    opened(page, window, "/traces")
+    reach(page, page.get_by_role("link", name="small.parquet"))
+    page.keyboard.press("Enter")
+    settled(page)
+    reach(page, page.get_by_label("Find a function"))
+    page.keyboard.type("sys")
+    page.keyboard.press("Enter")
+    call = page.get_by_label("The call").locator("h2")
+    expect(call).to_have_text("sys")
+    reach(page, page.locator("#line"))
+    for key, name in [("ArrowUp", "b"), ("ArrowLeft", "c"), ("ArrowLeft", "b"), ("ArrowDown", "d"), ("ArrowUp", "b"),
+                      ("ArrowUp", "a"), ("ArrowDown", "c")]:  # fmt: skip
+        page.keyboard.press(key)
+        expect(call).to_have_text(name)
+    expect(page.locator("#line")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#where")).to_contain_text("2.40 µs of")
+    page.keyboard.press("Escape")
+    expect(call).to_have_count(0)
+    for key in ("0", "+", "+", "-", "ArrowRight", "Home", "End", "PageDown", "PageUp"):
+        page.keyboard.press(key)
+    settled(page)
+    expect(page.locator("#where")).to_contain_text("of 100")
+
+
+def numbers(tile: dict[str, Any]) -> list[tuple[float, float, int, int, int, int, int]]:
+    """The rows of a tile, whose columns are written down in docs/cli/web.md."""
+    data, count = base64.b64decode(tile["data"]), tile["calls"]
+    columns, at = [], 0
+    for letter, size in (("d", 8), ("d", 8), ("I", 4), ("I", 4), ("I", 4), ("B", 1), ("B", 1)):
+        columns.append(struct.unpack(f"<{count}{letter}", data[at : at + size * count]))
+        at += size * count
+    assert at == len(data)
+    return list(zip(*columns, strict=True))
+
+
+COLOURS = """symbols => import(document.querySelector("script").src.replace("main.js", "tiles.js"))
+    .then(({ palette }) => palette(symbols, false))"""
+PIXELS = """places => {
+    const line = document.getElementById("line");
+    const copy = new OffscreenCanvas(line.width, line.height).getContext("2d", { willReadFrequently: true });
+    copy.drawImage(line, 0, 0);
+    return places.map(([x, y]) => [...copy.getImageData(x, y, 1, 1).data].slice(0, 3));
+}"""
+
+
+def test_the_canvas_has_the_calls(page: Page, window: Served, folder: Path, asking: Asking) -> None:
+    """The middle of each call that is wide enough to be seen has its function's colour, and the ground has none."""
+    line(page, window, folder, "small.parquet")
+    base = f"/file/{identity(folder / 'small.parquet')}/timeline"
+    head = asking.get(base + ".json")
+    colours = dict(zip((name for name, _, _ in head["symbols"]), page.evaluate(COLOURS, head["symbols"]), strict=True))
+    for part, seen in [(1, {"a", "b", "c"}), (10, {"a", "b", "c", "sys"}), (100, {"b", "d"})]:
+        line(page, window, folder, "small.parquet", f"?t=0-{head['span'] // part}")
+        width = page.locator("#line").evaluate("element => element.clientWidth")
+        calls = [asking.get(f"{base}/call.json?call={number}") for number in range(head["calls"])]
+        scale = width / (head["span"] // part)
+        ends = {one["call"]: (one["start"] + one["duration"]) * scale for one in calls}
+        wide = [one for one in calls if one["duration"] * scale >= 4 and ends[one["call"]] < width]
+        assert {one["function"] for one in wide} == seen
+        places = [[int(ends[one["call"]] - one["duration"] * scale / 2),
+                   24 + 20 + 18 * one["row"] + 3 + 20 * (one["row"] > 2)] for one in wide]  # fmt: skip
+        found = page.evaluate(PIXELS, places)
+        assert found == [colours[one["function"]] for one in wide]
+    assert page.evaluate(PIXELS, [[3, 24 + 20 + 18 + 9]]) == [[255, 255, 255]], "before the first call of b"
+
+
+def test_a_page_says_what_its_twin_says(page: Page, window: Served, folder: Path, asking: Asking) -> None:
+    line(page, window, folder, "small.parquet")
+    base = f"/file/{identity(folder / 'small.parquet')}/timeline"
+    head = asking.get(base + ".json")
+    assert head["calls"] == 2 * 7 + 1 and [each["rows"] for each in head["tracks"]] == [3, 1]
+    shown = json.loads(run_gilk("show", "--json", "--table", str(folder / "small.parquet")).stdout)["functions"]
+    assert {(row["function"], row["self"]) for row in asking.get(f"{base}/view.json?from=0&to={head['span'] + 1}")[
+        "functions"]} == {(row["function"], row["self"]) for row in shown}  # fmt: skip
+    zoom = max(0, (head["span"] // 1160).bit_length())
+    found = numbers(asking.get(f"{base}/tile.json?zoom={zoom + 2}&number=0&chunk=0"))
+    assert sum(row[3] for row in found) == head["calls"]
+    assert sum(row[1] for row in found if head["symbols"][row[4]][0] == "c") >= 2000
+
+
+def test_a_rare_call_is_found_among_many(page: Page, window: Served, folder: Path, asking: Asking) -> None:
+    base = f"/file/{identity(folder / 'many.parquet')}/timeline"
+    span = asking.get(base + ".json")["span"]
+    zoom = (span // 512).bit_length()
+    whole = numbers(asking.get(f"{base}/tile.json?zoom={zoom}&number=0&chunk=0"))
+    assert sum(row[3] for row in whole) == 20_002 and len(whole) < 1025
+    rare = numbers(asking.get(f"{base}/tile.json?zoom={zoom}&number=0&chunk=0&q=X"))
+    assert [(row[1], row[3]) for row in rare] == [(41, 1)]
+    line(page, window, folder, "many.parquet", "?q=x")
+    page.get_by_role("button", name="Next").click()
+    expect(page.get_by_label("The call").locator("h2")).to_have_text("x")
+    expect(page.get_by_label("The call")).to_contain_text("took41 ns")
+    page.get_by_label("Find a function").fill("nothing of that name")
+    page.get_by_role("button", name="Next").click()
+    expect(page.get_by_label("The call")).to_contain_text("No function of the trace has")
+
+
+def test_two_are_compared(page: Page, window: Served, folder: Path) -> None:
+    opened(page, window, "/traces")
+    page.get_by_label("Compare A").select_option("small.parquet")
+    page.get_by_label("with B").select_option("other.parquet")
+    page.get_by_role("button", name="Compare").click()
+    expect(page.get_by_text("They differ.")).to_be_visible()
+    expect(page.get_by_role("table", name="Calls only in A")).to_contain_text("d")
+    words = ["diff", str(folder / "small.parquet"), str(folder / "other.parquet")]
+    printed = page.get_by_role("region", name="Text").inner_text().replace("\xa0", " ")
+    assert printed.split() == run_gilk(*words, "--limit", "100").stdout.split()
+    suits(page, "two traces")
+    narrow(page, "two traces")
+    page.get_by_role("link", name="d in B").first.click()
+    settled(page)
+    expect(page.get_by_label("Find a function")).to_have_value("d")
+    page.go_back()
+    page.get_by_label("so many times as long").fill("2")
+    page.get_by_role("button", name="Compare").press("Enter")
+    expect(page.get_by_role("table", name="Slower in B")).to_contain_text("c")
+
+
+def test_the_same_is_the_same(asking: Asking, folder: Path) -> None:
+    query = f"a={identity(folder / 'small.parquet')}&b={identity(folder / 'small.parquet')}"
+    found = asking.get(f"/diff.json?{query}")
+    assert found["same"] is True and found["text"].startswith("the same calls in the same order")
+    whole = json.loads(run_gilk("diff", "--json", *found["command"].split()[2:]).stdout)
+    assert {name: found[name] for name in whole} == whole
+
+
+def test_strange_names_are_text(page: Page, window: Served, folder: Path) -> None:
+    line(page, window, folder, "strange.parquet")
+    expect(page.get_by_role("table", name="Functions in view")).to_contain_text(CANARY)
+    page.locator("#line").focus()
+    page.keyboard.press(" ")
+    expect(page.get_by_label("The call").locator("h2")).to_have_text(CANARY)
+    expect(page.get_by_label("The call")).to_contain_text("</style>\\u202e\\u0001")
+    assert page.locator("#main img").count() == 0
+    narrow(page, "strange names")
+
+
+BASES = ["", "/tile", "/call", "/view", "/find"]
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_what_is_no_trace_is_refused(asking: Asking, folder: Path, base: str) -> None:
+    chance = random.Random(1)
+    good = (folder / "small.parquet").read_bytes()
+    for number in range(6):
+        data = bytearray(good)
+        for _ in range(1 + 10 * number):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        (folder / "bent.parquet").write_bytes(data[: len(data) - 3 * number])
+        found = asking.get(f"/file/{identity(folder / 'bent.parquet')}/timeline{base}.json")
+        assert isinstance(found, dict)
+    for path, slug in [(folder / "broken.parquet", "bad-trace"), (folder / "none.parquet", "no-such-file"),
+                       (folder / "x.txt", "not-samples"), (Path("/etc/passwd"), "not-granted"),
+                       (folder / ".." / "x.parquet", "not-granted")]:  # fmt: skip
+        assert asking.get(f"/file/{identity(path)}/timeline{base}.json")["error"]["slug"] == slug, path
+    (folder / "bent.parquet").unlink()
+    assert asking.get(f"/file/{identity(folder / 'small.parquet')}/timeline.json")["calls"] == 15
+
+
+@pytest.mark.parametrize("query", [
+    "tile.json?zoom=63", "tile.json?zoom=-1", "tile.json?zoom=99999999999", "tile.json?number=999999999999999999",
+    "tile.json?chunk=-1", "tile.json?zoom=x", "call.json?call=15", "call.json?call=-1", "view.json?from=1e9",
+    "find.json?q=" + "a" * 300,
+])  # fmt: skip
+def test_numbers_that_are_none_are_refused(asking: Asking, folder: Path, query: str) -> None:
+    found = asking.get(f"/file/{identity(folder / 'small.parquet')}/timeline/{query}")
+    assert found["error"]["slug"] in ("bad-request", "bad-range", "no-such-call")
