@@ -53,16 +53,19 @@ def prepare_run(
     machine: str = "",
     flight: bool = False,
     follow: bool = False,
+    waits: bool = False,
 ) -> Run:
     """Attach and launch, with nothing put in yet. Raises GilkError; then everything is let go.
 
     ``machine``: where the kernel and the command are, if not here (runs/elsewhere.py). ``flight``: the newest
     records of the kernel are kept, not the oldest. ``follow``: programs that the processes execute, and those that they
-    begin, have the instruments, too.
+    begin, have the instruments, too. ``waits``: points that mean nothing yet may be in libraries that are opened later.
     """
     if follow:
         _check_followed(requests, machine)
     _check_together(requests, machine)
+    if waits and (machine or any(isinstance(request, Chosen) for request in requests)):
+        raise UsageError("usage", "-Z is about points in libraries of processes here, and not about strategies")
     if flight and not any(request.of_kernel for request in requests):
         raise UsageError("flight-in-kernel", "--flight is about buffers in the kernel, and no point is in the kernel")
     file = None if output is None else Path(output)
@@ -78,8 +81,9 @@ def prepare_run(
         return FollowedRun(held, plain, file, tuple(command), clauses=clauses, clause_sessions=sessions)
     if len(plain) + len(clauses) == len(requests):
         return Run(
-            held, plain, file, tuple(command), kernel, elsewhere, flight, clauses=clauses, clause_sessions=sessions
-        )
+            held, plain, file, tuple(command), kernel, elsewhere, flight, clauses=clauses, clause_sessions=sessions,
+            waits=waits,
+        )  # fmt: skip
     from gilk.runs.experiment import run as experiment_run  # here: few runs have strategies
 
     chosen = [request for request in requests if not isinstance(request, ClauseRequest)]

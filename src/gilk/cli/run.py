@@ -99,6 +99,9 @@ and takes all instruments out.
 @click.option(
     "--by", type=click.Choice(("program", "process")), help="With --follow: tell counts by program, or by process."
 )
+@click.option(
+    "-Z", "waits", is_flag=True, help="Points that mean nothing yet may be in libraries that are opened later."
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no report.")
 @verbose_option("the tactics by which points are spliced")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -106,7 +109,7 @@ and takes all instruments out.
 def run(
     inserts: tuple[str, ...], pids: tuple[int, ...], line: str | None, lasting: int | None, every: int | None,
     output: Path | None, coverage: Path | None, as_json: bool, quiet: bool, verbose: bool, machine: str, flight: bool,
-    follow: bool, by: str | None, longer_than: int | None, stacks: Path | None, command: tuple[str, ...],
+    follow: bool, by: str | None, waits: bool, longer_than: int | None, stacks: Path | None, command: tuple[str, ...],
 ) -> int:  # fmt: skip
     words = split_command(line, command)
     from gilk.api import runs  # here: --help need not wait for it
@@ -123,7 +126,7 @@ def run(
         from gilk.api.coverage import check_coverage
 
         check_coverage(coverage, requests)
-    running = runs.prepare_run(requests, pids, words, output, machine, flight, follow)
+    running = runs.prepare_run(requests, pids, words, output, machine, flight, follow, waits)
     seconds = None if lasting is None else lasting / 1e9
 
     def report(result: runs.Result) -> runs.RunReport:

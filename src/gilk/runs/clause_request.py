@@ -105,9 +105,10 @@ def builtin(instrument: ClauseInstrument) -> Builtin:
     return Builtin.COUNT if instrument is ClauseInstrument.STACK else Builtin(instrument)
 
 
-#: Makes a session of a process that carries such requests out, and puts nothing in yet. The last argument is told of
-#: each request that has no point there (None: it is raised); None is returned where none has.
+#: Makes a session of a process that carries such requests out, and puts nothing in yet. The last but one is told of
+#: each request that has no point there (None: it is raised); None is returned where none has. Points are looked up in
+#: the last, which may be the process, or have some of its images only.
 ClauseSessions = Callable[
-    ["Process", Sequence[ClauseRequest], "NamedFunctions", Callable[[UsageError], None] | None],
+    ["Process", Sequence[ClauseRequest], "NamedFunctions", Callable[[UsageError], None] | None, "Process"],
     "PreparedSession | None",
 ]

@@ -4,27 +4,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 
 from gilk.errors import UsageError
-from gilk.runs.clause_request import builtin
+from gilk.runs.opened import NOT_THERE, expanded
 from gilk.runs.outcome import Result
 from gilk.runs.run import RING
-from gilk.runs.sample_columns import schema_of
+from gilk.runs.sample_columns import kinds_of, schema_of
 from gilk.runs.tree_run import FollowedProgram, TreeRun
 from gilk.session.base import BaseSession, Probe
 from gilk.session.broker.client_session import ClientSession
 from gilk.session.probing import ProbingSession
-from gilk.session.request import Builtin, CFunction, Wanted, expand
+from gilk.session.request import Request, Wanted
 from gilk.targets.process import Process
 from gilk.values import dataclass
-
-#: The errors that say that a program has nothing of what was asked for.
-_NOT_THERE = frozenset({
-    "no-such-image", "no-such-function", "no-such-block", "no-such-line", "no-line-table", "not-an-instruction",
-    "no-such-probe",
-})  # fmt: skip
-_KINDS = {Builtin.TIME: ("time-entry", "time-head", "time-return")}
 
 
 @dataclass
@@ -35,9 +27,7 @@ class FollowedRun(TreeRun):
 
     def _insert(self) -> None:
         self._zero = time.monotonic_ns()
-        plain = (kind for request in self.requests for kind in _kinds(request.instrument))
-        clauses = (kind for one in self.clauses for kind in _kinds(builtin(one.instrument)))
-        self._kept.schema = schema_of([*plain, *clauses])
+        self._kept.schema = schema_of(kinds_of(self.requests, self.clauses))
         meant = [(process, self._wanted(process)) for process in self.processes]
         self._follow_all()
         for process, wanted in meant:
@@ -49,32 +39,40 @@ class FollowedRun(TreeRun):
 
     def _wanted(self, process: Process) -> list[Wanted]:
         """The probes that there are in a program. Raises GilkError."""
-        found: list[Wanted] = []
-        for request in self.requests:
-            try:
-                found += expand(process, [request])
-            except UsageError as error:
-                self._note_missing(error)
-        return found
+        return expanded(process, self.requests, self._note_missing)
 
     def _instrument(self, program: FollowedProgram, process: Process, wanted: list[Wanted]) -> None:
+        known = process.loaded()
         if wanted:
             names = [request.spec.function for request in self.requests]
             self.asked.note(process, names, ((w.loaded, w.function) for w in wanted))
             session = ClientSession(process, len(wanted), ring=RING, clock=self.clock)
             program.sessions.append(session)
             self._put(session, wanted)
-        made = self._with_clauses(process, self._note_missing) if self.clauses else None
+        made = self._with_clauses(process, self._note_missing_clause) if self.clauses else None
         if made is not None:
             program.sessions.append(made)
             self._take_in(made)
             made.begin()
+        launched = process.unstarted or process not in self.processes
+        if self._watch_libraries(process, known, launched) is not None:
+            for one in program.sessions:
+                self._note_for_later(process, one)
 
-    def _note_missing(self, error: UsageError) -> None:
+    def _note_missing(self, _request: Request, error: UsageError) -> None:
+        self._why_none = self._why_none or error
+
+    def _note_missing_clause(self, error: UsageError) -> None:
         """Raises what does not say that a program has no such point."""
-        if error.slug not in _NOT_THERE:
+        if error.slug not in NOT_THERE:
             raise error
         self._why_none = self._why_none or error
+
+    def _take_in_later(self, process: Process, session: BaseSession) -> None:
+        super()._take_in_later(process, session)
+        for program in self._programs.values():
+            if program.process is process:
+                program.sessions.append(session)
 
     def _put(self, session: ProbingSession, wanted: list[Wanted]) -> tuple[Probe, ...]:
         self._take_in(session)
@@ -90,9 +88,3 @@ class FollowedRun(TreeRun):
             result.partial = True
             result.notes.append(f"no program that was followed has any of the points; of the first: {self._why_none}")
         return result
-
-
-def _kinds(instrument: Builtin | CFunction) -> Iterable[str]:
-    if isinstance(instrument, Builtin):
-        return _KINDS.get(instrument, (str(instrument),))
-    return ("other",)

@@ -18,21 +18,25 @@ from gilk.errors import GilkError, MachineGone, StoreError, TargetError, UsageEr
 from gilk.runs.clause_request import ClauseRequest, ClauseSessions
 from gilk.runs.elsewhere import Elsewhere
 from gilk.runs.kept import Recorder
+from gilk.runs.opened import NOT_THERE, LaterProbes, expanded, patterns
 from gilk.runs.outcome import Result, SessionOutcome, added, numbers, outcome_of, refused_by_point, restored_of
-from gilk.runs.sample_columns import schema_of
+from gilk.runs.sample_columns import kinds_of, schema_of
+from gilk.session.among import among
 from gilk.session.base import BaseSession, Probe
 from gilk.session.broker.client_session import ClientSession
+from gilk.session.broker.opened import OpenedLibraries
 from gilk.session.inlined import NamedFunctions
 from gilk.session.kernel_session import KernelSession
 from gilk.session.probing import PreparedSession, ProbingSession
-from gilk.session.request import Request, Wanted, expand
+from gilk.session.request import Request, Wanted, expand, with_hint
+from gilk.targets.base import Loaded
 from gilk.targets.kernel.target import KernelTarget
 from gilk.targets.process import Process
 from gilk.targets.program import has_let_go
 from gilk.targets.unseen import Unseen
 from gilk.trace.about import About, Tally
 from gilk.trace.calls import CallTable, pair
-from gilk.trace.clock import Clock, realtime_offset
+from gilk.trace.clock import Clock, calibrate, realtime_offset
 from gilk.trace.stacks import added as added_stacks
 from gilk.trace.store import Writer
 from gilk.trace.traced import TraceDescription
@@ -42,6 +46,9 @@ _TICK = 0.05  # seconds between looks at the buffers, and at the processes
 _CALM = 0.2  # how full of 1 a buffer may be found, for there to be time to convert what was in it
 _WAITING = 1 << 29  # bytes that may wait to be converted; beyond, records are dropped rather than memory filled
 _PRESENT_EVERY = 0.05
+_WAIT = "-Z waits for libraries that are opened later"
+#: A request, or a sentence that says which.
+AnyPoint = Request | str
 #: Bytes of each buffer: what a busy thread records in the time that gilk may have to wait for a processor.
 RING = 16 << 20
 _KERNEL_RING = 4 << 20  # bytes of each CPU's buffer of a record class
@@ -79,6 +86,9 @@ class Run:
     _ended: set[int] = field(default_factory=set)
     _kept: Recorder = field(default_factory=Recorder)
     _unseen: list[Unseen] = field(default_factory=list)
+    waits: bool = False  # points that mean nothing yet may be in libraries that are opened later
+    _openings: dict[int, tuple[OpenedLibraries, LaterProbes]] = field(default_factory=dict)  # by the process's identity
+    _missing: dict[AnyPoint, UsageError] = field(default_factory=dict)  # requests without a point when it began
     tells_of_unseen: bool = True  # programs that processes begin, and that have no instruments, are named
     asked: NamedFunctions = field(default_factory=NamedFunctions)
     _zero: int = 0  # time 0 of all samples, in ns of our CLOCK_MONOTONIC
@@ -109,20 +119,118 @@ class Run:
         requests = [request for request in self.requests if not request.of_kernel]
         for process in self.processes if requests or self.clauses else ():
             with self._unless_ended(process):
-                wanted = list(expand(process, requests))
-                self.asked.note(process, [r.spec.function for r in requests], ((w.loaded, w.function) for w in wanted))
-                if requests:
-                    self._put(ClientSession(process, points=max(len(wanted), 1), ring=RING), wanted)
-                made = self._with_clauses(process) if self.clauses else None
-                if made is not None:
-                    self._take_in(made)
-                    made.begin()
-                    self._zero = self._zero or made.began
+                self._enter(process, requests)
         if self.kernel is not None:
             wanted = list(expand(self.kernel, [request for request in self.requests if request.of_kernel]))
             points = max(len(wanted), 1)
             self._put(KernelSession(self.kernel, points, _KERNEL_RING, self.flight), wanted)
-        self._kept.schema = schema_of(row.kind for session in self.sessions for row in session.rows)
+        kinds = [row.kind for session in self.sessions for row in session.rows]
+        if self._openings:
+            kinds += kinds_of(self.requests, self.clauses)
+        self._kept.schema = schema_of(kinds)
+
+    def _enter(self, process: Process, requests: Sequence[Request]) -> None:
+        """Put instruments into a process, from which no library goes meanwhile. Raises GilkError."""
+        opened = self._watch_libraries(process, process.loaded(), process.unstarted, is_first=True)
+        code = process if opened is None else among(process, opened.known)
+        try:
+            wanted = expanded(code, requests, self._note_missing if self.waits else None)
+        except UsageError as error:
+            raise with_hint(error, _WAIT) if error.slug == "no-such-image" else error
+        self.asked.note(process, [r.spec.function for r in requests], ((w.loaded, w.function) for w in wanted))
+        if requests:
+            session = ClientSession(process, points=max(len(wanted), 1), ring=RING)
+            self._note_for_later(process, session)
+            self._put(session, wanted)
+        missing = self._note_missing_clause if self.waits else None
+        made = self._with_clauses(process, missing, code) if self.clauses else None
+        if made is not None:
+            self._note_for_later(process, made)
+            self._take_in(made)
+            made.begin()
+            self._zero = self._zero or made.began
+        elif not requests:
+            session = ClientSession(process, points=1)
+            self._note_for_later(process, session)
+            self._put(session, [])
+
+    # Libraries that are opened later.
+
+    def _note_missing(self, request: Request, error: UsageError) -> None:
+        self._missing[request] = error
+
+    def _note_missing_clause(self, error: UsageError) -> None:
+        """Raises what does not say that there is nothing of the kind."""
+        if error.slug not in NOT_THERE:
+            raise error
+        self._missing[error.message] = error
+
+    def _watch_libraries(
+        self, process: Process, known: Sequence[Loaded], launched: bool, is_first: bool = False
+    ) -> OpenedLibraries | None:
+        """Have those instrumented that the process opens, if points may be in such; None if not. ``is_first``: before
+        all others."""
+        requests = [request for request in self.requests if not request.of_kernel]
+        make, put_clauses = self._session_for_later, self._put_later_clauses
+        probes = LaterProbes(process, requests, make, put_clauses, bool(self.clauses))
+        opened = OpenedLibraries(process, patterns(requests, self.clauses), probes)
+        self._openings[id(process)] = opened, probes
+        clock = self.clock if self.sessions else calibrate()
+        if opened.begin(clock, known, launched, is_first):
+            return opened
+        del self._openings[id(process)]
+        return None
+
+    def _note_for_later(self, process: Process, session: BaseSession) -> None:
+        """Its probes go and come with libraries of the process."""
+        if id(process) in self._openings:
+            self._openings[id(process)][1].note(session)
+
+    def _session_for_later(self, process: Process, points: int) -> ClientSession:
+        session = ClientSession(process, points, ring=RING, clock=self.clock)
+        self._take_in_later(process, session)
+        return session
+
+    def _take_in_later(self, process: Process, session: BaseSession) -> None:
+        """A session of libraries that a process has opened."""
+        self._note_for_later(process, session)
+        self._take_in(session)
+
+    def _put_later_clauses(self, process: Process, code: Process) -> bool:
+        made = self._with_clauses(process, lambda _: None, code) if self.clauses else None
+        if made is not None:
+            self._take_in_later(process, made)
+            made.begin()
+            self._missing = {request: why for request, why in self._missing.items() if isinstance(request, Request)}
+        return made is not None
+
+    def _look_for_libraries(self, seconds: float) -> None:
+        """For so long in all, or until some have come."""
+        for opened, _ in list(self._openings.values()):
+            opened.look(seconds / len(self._openings))
+
+    def _stop_watching(self, process: Process | None) -> None:
+        """No thread of it is held any more."""
+        opened, probes = self._openings.pop(id(process), (None, None))
+        if opened is not None and probes is not None:
+            end = opened.close()
+            for session in probes.sessions:
+                if session.goes_on:  # for the watch
+                    session.restored, session.goes_on = end.restored, end.goes_on
+            self.notes += [*end.notes, *opened.remarks, *opened.lacking]
+            self.partial |= bool(opened.lacking)
+            self._missing = {request: why for request, why in self._missing.items() if request not in probes.met}
+
+    def _stop_watching_all(self) -> None:
+        """Nobody waits any more. Till now nothing was opened without instruments while the others were in."""
+        for opened, _ in list(self._openings.values()):
+            try:
+                self._stop_watching(opened.process)
+            except GilkError as error:
+                self.partial = True
+                self.notes.append(f"{opened.process.who}: {error}")
+        self.notes += [f"nothing has come that was waited for: {error}" for error in self._missing.values()]
+        self.partial |= bool(self._missing)
 
     @contextlib.contextmanager
     def _unless_ended(self, process: Process) -> Iterator[None]:
@@ -148,12 +256,13 @@ class Run:
         self.sessions.append(session)
 
     def _with_clauses(
-        self, process: Process, missing: Callable[[UsageError], None] | None = None
+        self, process: Process, missing: Callable[[UsageError], None] | None = None, code: Process | None = None
     ) -> PreparedSession | None:  # fmt: skip
         """A session of the process with nothing in it yet. ``missing`` is told of requests without a point there,
-        and None returned where none has any; without it that is an error. Raises GilkError."""
+        and None returned where none has any; without it that is an error. ``code``: images of it that points are
+        looked up in, if not all. Raises GilkError."""
         assert self.clause_sessions is not None
-        return self.clause_sessions(process, self.clauses, self.asked, missing)
+        return self.clause_sessions(process, self.clauses, self.asked, missing, code or process)
 
     def _open(self) -> None:
         if self.output is None:
@@ -196,7 +305,10 @@ class Run:
 
     def _rest(self, seconds: float) -> None:
         """Wait for so long, or until there is something to do."""
-        time.sleep(seconds)
+        if self._openings:
+            self._look_for_libraries(seconds)
+        else:
+            time.sleep(seconds)
 
     def _lose(self, error: MachineGone) -> None:
         """Go on with the records until now, which are all there will be."""
@@ -274,6 +386,7 @@ class Run:
                 self.partial = True
                 self.notes.append(f"{session.code.who}: {error}")
             self.notes += session.notes
+        self._stop_watching_all()
         self._leave()
         if self._kept.reservation:
             self.notes.append(self._kept.reservation)
@@ -352,6 +465,9 @@ class Run:
         """Undo whatever begin() had done; nothing is reported. A launched program that has not begun never does."""
         for process in self.processes:
             process.kill_unstarted()
+        for opened, _ in self._openings.values():
+            with contextlib.suppress(GilkError):
+                opened.close()
         for session in self.sessions:
             with contextlib.suppress(GilkError):
                 session.close()

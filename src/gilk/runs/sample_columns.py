@@ -10,7 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from gilk.errors import StoreError
-from gilk.session.request import Wanted
+from gilk.runs.clause_request import ClauseRequest, builtin
+from gilk.session.request import Builtin, CFunction, Request, Wanted
 from gilk.session.stream import ALL_CLASSES
 from gilk.trace.about import About
 from gilk.trace.clock import Clock, realtime_offset
@@ -23,11 +24,24 @@ _BEYOND_STAMPS = {
     RecordKind.REGS: {3},
     RecordKind.OTHER: ALL_CLASSES,
 }  # record classes, native/abi/gilk_abi.h
+_KINDS = {Builtin.TIME: ("time-entry", "time-head", "time-return")}
 
 
 def schema_of(kinds: Iterable[str]) -> pa.Schema:
     """The columns that samples of probes of these kinds have."""
     return schema({0}.union(*(_BEYOND_STAMPS.get(RecordKind(kind), ()) for kind in set(kinds))))
+
+
+def kinds_of(requests: Iterable[Request], clauses: Iterable[ClauseRequest]) -> list[str]:
+    """The kinds of the probes that requests may make."""
+    plain = [kind for request in requests for kind in _kinds(request.instrument)]
+    return plain + [kind for one in clauses for kind in _kinds(builtin(one.instrument))]
+
+
+def _kinds(instrument: Builtin | CFunction) -> Iterable[str]:
+    if isinstance(instrument, Builtin):
+        return _KINDS.get(instrument, (str(instrument),))
+    return ("other",)
 
 
 def padded(table: pa.Table, columns: pa.Schema) -> pa.Table:

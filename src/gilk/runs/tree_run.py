@@ -24,6 +24,7 @@ from gilk.values import dataclass
 
 #: The errors of a process that has ended: it has done nothing that could have been seen.
 _GONE = frozenset({"no-such-process", "cannot-launch", "keeper-gone"})
+_GLANCE = 0.005  # seconds between looks at whether a library has been opened
 
 
 @dataclass
@@ -80,7 +81,8 @@ class TreeRun(Run):
     def _rest(self, seconds: float) -> None:
         """Until there is news, too: a program waits meanwhile."""
         lines = {fd: tree for tree in self._trees.values() if (fd := tree.fileno()) >= 0}
-        there, _ = wire.ready(list(lines), seconds=seconds)
+        there, _ = wire.ready(list(lines), seconds=min(seconds, _GLANCE) if self._openings else seconds)
+        self._look_for_libraries(0.0)
         for root, tree in list(self._trees.items()):
             if tree.fileno() in there:
                 self._hear(root, tree)
@@ -103,7 +105,7 @@ class TreeRun(Run):
         self._programs[root, news.program] = program
         process = None
         try:
-            process = tree.claim(news)
+            process = program.process = tree.claim(news)
             startup.link(process)
             self._make_ready(program, process)
         except (GilkError, OSError) as error:
@@ -111,8 +113,7 @@ class TreeRun(Run):
         if process is not None:
             with contextlib.suppress(GilkError):  # it has ended
                 process.release()
-            program.process = process
-            if not program.sessions:
+            if not program.sessions and id(process) not in self._openings:
                 self._let_go(program)
 
     def _refuse(self, program: FollowedProgram, error: GilkError | OSError) -> None:
@@ -125,6 +126,8 @@ class TreeRun(Run):
 
     def _forget(self, program: FollowedProgram) -> None:
         """Close its sessions, which may have failed, and keep what came of them."""
+        with contextlib.suppress(GilkError):
+            self._stop_watching(program.process)
         sessions, program.sessions = program.sessions, []
         for session in sessions:
             with contextlib.suppress(ValueError):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -249,6 +250,11 @@ class Ledger(Generic[B]):
         """The keys of those that were expected last, and are none that ``begin`` will activate: for others of the same
         function, which go on, it has to be planned again."""
         return self._left_out
+
+    def keys_in(self, path: Path, bias: int) -> set[int]:
+        """The keys of all probes of functions of an image, where functions are not those of a placed template alone."""
+        there = (e for e in self._entries.values() if (e.ground.analysis.image.path, e.ground.bias) == (path, bias))
+        return {key for entry in there for key in entry.wants}
 
     def beside(self, keys: Iterable[int]) -> set[int]:
         """The keys of all probes of the functions that have some of these, where functions are not those of a placed

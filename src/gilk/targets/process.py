@@ -273,9 +273,10 @@ class Process:
 
     def analysis(self, loaded: Loaded) -> Analysis:
         """Analysis of a loaded image; what was learnt of it before comes from the cache."""
-        if loaded.path not in self._analyses:
-            self._analyses[loaded.path] = analyse(self.image(loaded.path))
-        return self._analyses[loaded.path]
+        known, image = self._analyses.get(loaded.path), self.image(loaded.path)
+        if known is None or known.image is not image:  # another file may lie there by now
+            known = self._analyses[loaded.path] = analyse(image)
+        return known
 
     def keep_learnt(self) -> None:
         """Keep the findings of analyses for sessions to come."""

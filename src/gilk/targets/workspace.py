@@ -72,6 +72,7 @@ class Workspace:
         self._sites: list[ArenaSite] = []
         self._grounds: dict[str, PatchContext] = {}
         self._loaded: dict[int, Loaded] = {}
+        self._replaced: list[PatchContext] = []  # by whose identity something may be known
         self._puns = PunPages(process.occupied(), _MOST_ARENAS * ARENA_SIZE, _MOST_PUN_PAGES)
         self._mapped: set[int] = set()
         self._batch = 0
@@ -84,6 +85,8 @@ class Workspace:
     def ground(self, loaded: Loaded, analysis: Analysis) -> PatchContext:
         """Where plans for one image are made; with a new arena when none is in reach."""
         key = _key(loaded)
+        if key in self._grounds and not _is_same(self._grounds[key].analysis, analysis):
+            self._replaced.append(self._grounds.pop(key))  # another file lies there by now
         if key not in self._grounds:
             if analysis.image.is_go:
                 self._parameters.map_stacks(ArenaWord.SIDE, self._process.keeper.map_side, self._blocks)
@@ -340,6 +343,10 @@ class Workspace:
             if site.arena.holds(address):
                 return site.arena.offset + address - site.arena.base
         return self._puns.pages[address & -PAGE] + (address & PAGE - 1)
+
+
+def _is_same(one: Analysis, other: Analysis) -> bool:
+    return one is other or one.image.content == other.image.content
 
 
 def _key(loaded: Loaded) -> str:

@@ -233,6 +233,9 @@ def test_another_version_is_told(scene: Scene) -> None:
         {"do": "region", "blocks": 1, "stride": 8192, "counters": 1, "rings": [[0, 0]] * 4},
         {"do": "remove", "numbers": [1]},
         {"do": "listen", "counters": [[-1, "x"]]},
+        {"do": "gate", "image": ["x", 0], "points": [], "gate": 0, "first": 1},
+        {"do": "lose"},
+        {"do": "lose", "image": ["x", 1 << 60]},
         {"do": "hello", "version": VERSION},
         {"do": ["insert"]},
         {"do": "attach"},
@@ -260,6 +263,35 @@ def test_what_cannot_be_put_in(scene: Scene) -> None:
     assert "error" in answer(line, main.bias, start)
     with pytest.raises(Closed):
         answer(line, main.bias, start + 1)
+    line.close()
+
+
+def test_an_image_that_is_said_to_have_gone_and_is_there(scene: Scene) -> None:
+    """That takes out what the member has there, and nothing of others."""
+    main, start = scene.function("one")
+    asked = {"do": "insert", "images": [[str(main.path), main.bias]], "objects": []}
+    wanted = [[0, start, start, 0, "count", 1]]
+    line = scene.member()
+    scene.have_memory(line, 4096 + 3 * 8192)
+    assert line.ask(REGION).words["number"] > 0
+    for _ in range(2):  # a number is its own until what has it is out
+        assert line.ask({**asked, "wanted": wanted}).words["refused"] == []
+        assert line.ask({"do": "lose", "image": [str(main.path), main.bias]}).words == {}
+    assert line.ask({"do": "leave"}).words["others"] is True
+    line.close()
+
+
+@pytest.mark.parametrize(("gate", "what"), [(8, Closed), (-1, Closed), (0, None)])
+def test_a_gate_of_a_member(scene: Scene, gate: int, what: type[Exception] | None) -> None:
+    """Nobody is held at one that is not armed, and it goes with the member."""
+    main, start = scene.function("one")
+    points = [[start, start, 0]]
+    line = scene.member()
+    scene.have_memory(line, 4096 + 3 * 8192)
+    assert line.ask(REGION).words["number"] > 0
+    words = {"do": "gate", "image": [str(main.path), main.bias], "points": points, "gate": gate, "first": 1}
+    with pytest.raises(what) if what is not None else contextlib.nullcontext():
+        assert line.ask(words).words == {"carried": [], "refused": []}
     line.close()
 
 

@@ -22,6 +22,7 @@ from gilk.session.base import Probe
 from gilk.session.broker.client import BrokerClient
 from gilk.session.inlined import NamedFunctions
 from gilk.session.probing import PreparedSession
+from gilk.targets.base import Loaded
 from gilk.targets.process import Process
 from gilk.trace.clock import calibrate
 from gilk.trace.d.values import Stack, decode
@@ -41,16 +42,17 @@ class ClauseSession(PreparedSession):
     """``begin`` puts in all that the requests mean."""
 
     def __init__(
-        self, process: Process, requests: Sequence[ClauseRequest], asked: NamedFunctions
+        self, process: Process, requests: Sequence[ClauseRequest], asked: NamedFunctions, code: Process
     ) -> None:  # fmt: skip
-        """``asked`` is told of functions. Raises UsageError `bad-condition`, `no-such-probe`, and as request.expand;
-        TargetError."""
+        """``asked`` is told of functions. ``code``: the process, or some of its images, with the points. Raises
+        UsageError `bad-condition`, `no-such-probe`, and as request.expand; TargetError.
+        """
         self.process = process
         options = Options()
         for name, value in _OPTIONS:
             options.set(name, value)
         program = compiled(requests, process.pid, _DEPTH, options, SymbolContext(process))
-        self._points = points_of(process, requests, program.clauses, asked)
+        self._points = points_of(code, requests, program.clauses, asked)
         self._client: BrokerClient | None = None
         try:
             self._engine = Engine(program.compiled.program, self._points.enabled, options, (process, self._join))
@@ -97,6 +99,14 @@ class ClauseSession(PreparedSession):
         for number, row in enumerate(self._everything):
             self._probes[number] = Probe(number, row, None if row.point in self._why else "clause")
         return tuple(self._probes.values())
+
+    def lose(self, loaded: Loaded) -> None:
+        """An image has been unmapped. Raises TargetError."""
+        self._engine.lose(0, loaded)
+
+    def regain(self, loaded: Loaded) -> int:
+        """It is mapped again, with its probes: 1 if it had any. Raises GilkError."""
+        return int(self._engine.regain(0, loaded) is not None)
 
     # Outcomes.
 
@@ -180,17 +190,18 @@ def session_of(
     requests: Sequence[ClauseRequest],
     asked: NamedFunctions,
     missing: Callable[[UsageError], None] | None,
+    code: Process,
 ) -> ClauseSession | None:
     """As ClauseSessions (runs/clause_request.py) says. Raises as ClauseSession."""
     there = list(requests)
     if missing is not None:
-        there = [request for request in requests if _has_points(process, request, missing)]
-    return ClauseSession(process, there, asked) if there else None
+        there = [request for request in requests if _has_points(code, request, missing)]
+    return ClauseSession(process, there, asked, code) if there else None
 
 
-def _has_points(process: Process, request: ClauseRequest, missing: Callable[[UsageError], None]) -> bool:
+def _has_points(code: Process, request: ClauseRequest, missing: Callable[[UsageError], None]) -> bool:
     try:
-        points_of(process, [request], [SidedClauses(())], NamedFunctions())
+        points_of(code, [request], [SidedClauses(())], NamedFunctions())
     except UsageError as error:
         missing(error)
         return False

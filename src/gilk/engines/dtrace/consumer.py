@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -17,10 +18,12 @@ from gilk.engines.dtrace.enabling import Enabled, enable
 from gilk.engines.dtrace.kernel_names import KernelNames
 from gilk.engines.dtrace.names import Names
 from gilk.engines.dtrace.outlet import Outlet
+from gilk.engines.dtrace.renamed import Renamed
 from gilk.engines.dtrace.symbols import SymbolNames
 from gilk.engines.dtrace.tracing import Engine, Happening
 from gilk.engines.dtrace.world import SymbolContext
 from gilk.errors import OutOfMemory, UsageError
+from gilk.lang.d import tree
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.meaning.world import World
 from gilk.lang.d.options import Options
@@ -33,6 +36,8 @@ from gilk.values import dataclass
 if TYPE_CHECKING:
     from gilk.engines.dtrace.in_process import ProcessPart
     from gilk.engines.dtrace.machine import OtherMachine
+    from gilk.session.broker.opened import OpenedLibraries
+    from gilk.targets.base import Loaded
     from gilk.targets.kernel.target import KernelTarget
     from gilk.targets.process import Process
     from gilk.targets.unseen import Unseen
@@ -61,11 +66,17 @@ class Consumer:
     symbols: SymbolNames = field(init=False)
     restored: bool | None = None  # at the end: whether the process is what it was; None without one
     _unseen: Unseen | None = None
+    _as_asked: Options = field(init=False)  # before pragmas, and before setopt()
+    _images: tuple[Loaded, ...] = ()  # that the process had when the program was compiled
+    _openings: dict[int, OpenedLibraries] = field(default_factory=dict)  # by the number of the process
+    _opened: list[str] = field(default_factory=list)  # sentences about libraries of those that have ended
     _aggregated: Aggregated | None = None  # once events are asked for
     _lowered: dict[str, int] = field(default_factory=dict)  # options that say more than there was memory for
 
     def compile(self, listing: bool = False) -> None:
         """``listing``: descriptions may match nothing. Raises DoesNotCompile, NoSuchProbe."""
+        self._as_asked = deepcopy(self.options)
+        self._images = self.process.loaded() if self.process is not None else ()
         self.compiled = compile_programs(self.texts, self.macros, self.options, self.world, self._libraries())
         self.enabled = self._enable(listing or self.options.flag("zdefs"))
 
@@ -130,6 +141,7 @@ class Consumer:
         self.tracing.begin()
         if self.process is not None:
             self._watch(self.process)
+            self._watch_libraries(0, self.process, self._images, self.process.unstarted)
             self.process.release()
         if self.machine is not None:
             self.machine.release()
@@ -141,6 +153,44 @@ class Consumer:
         from gilk.targets.unseen import Unseen  # here: a program without a process need not wait for it
 
         self._unseen = Unseen(process.pid)
+
+    # Libraries that are opened later.
+
+    def _watch_libraries(self, number: int, process: Process, known: Sequence[Loaded], launched: bool) -> None:
+        """Have the probes in of those that the process opens, if there may be some. Raises TargetError."""
+        from gilk.engines.dtrace.opened import LaterDProbes, patterns  # here: a program without a process needs neither
+        from gilk.session.broker.opened import OpenedLibraries
+
+        names = patterns(self.compiled.program, process, self._renamed(process))
+        probes = LaterDProbes(self.tracing, number, process, self._compiled_for)
+        opened = OpenedLibraries(process, names, probes)
+        if opened.begin(self.tracing.clock, known, launched):
+            self._openings[number] = opened
+
+    def _renamed(self, process: Process) -> Renamed:
+        """How probes of a process go by the names that the program has."""
+        return Renamed()
+
+    def _compiled_for(self, process: Process, code: Process) -> tuple[tree.Program, Enabled]:
+        """The D program by the types and symbols of a process, enabled in ``code``: that, or some of its images. Raises
+        GilkError, DoesNotCompile."""
+        named = self._renamed(process)
+        world = SymbolContext(process, named.first)
+        options = deepcopy(self._as_asked)
+        compiled = compile_programs(self.texts, self.macros, options, world, self._libraries(process))
+        return compiled.program, enable(compiled.program, code, zero=True, known=self.enabled, renamed=named)
+
+    def _look_for_libraries(self, seconds: float) -> None:
+        """For so long in all, or until some have come."""
+        for opened in list(self._openings.values()):
+            opened.look(seconds / len(self._openings))
+
+    def _stop_watching(self, number: int) -> None:
+        """No thread of that process is held any more. Raises TargetError."""
+        opened = self._openings.pop(number, None)
+        if opened is not None:
+            opened.close()
+            self._opened += [*opened.remarks, *opened.lacking]
 
     def _tracing(self) -> Engine:
         """With bufresize=auto what there is no memory for is made smaller. Raises UsageError `buffers-too-large`."""
@@ -186,7 +236,7 @@ class Consumer:
     def _remarks(self) -> list[str]:
         """The things that the user is to know at the end."""
         unseen = self._unseen.remark if self._unseen is not None else ""
-        return [*self.tracing.notes, *([unseen] if unseen else [])]
+        return [*self.tracing.notes, *self._opened, *([unseen] if unseen else [])]
 
     def _acting(self, outlet: Outlet, formatted: Formatted) -> Acting:
         names = Names(self.tracing.processes or self.symbols, self.options, KernelNames(self._kernel))
@@ -209,6 +259,10 @@ class Consumer:
         yield from self._losses()
 
     def _take_out(self) -> bool | None:
+        if self._openings:
+            self.tracing.silence()  # else some that come now would be missing
+        for number in list(self._openings):
+            self._stop_watching(number)
         return self.tracing.take_out()
 
     def _run(self, stop: Callable[[], bool]) -> Iterator[Happening]:
@@ -235,7 +289,10 @@ class Consumer:
             self._rest(max(min(wait, soonest - now, _LONGEST), 0.0))
 
     def _rest(self, seconds: float) -> None:
-        time.sleep(seconds)
+        if self._openings:
+            self._look_for_libraries(seconds)
+        else:
+            time.sleep(seconds)
 
     def _goes_on(self) -> bool:
         if self.machine is not None:

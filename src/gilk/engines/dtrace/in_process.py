@@ -3,20 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from mmap import mmap
 from pathlib import Path
 from typing import Protocol
 
 from gilk.engines.dtrace.enabling import Enabled
-from gilk.engines.dtrace.instruments import SiteInstrument, instruments
+from gilk.engines.dtrace.instruments import Instruments, SiteInstrument, instruments
 from gilk.errors import TargetError
 from gilk.lang.d.probes import DProbe
 from gilk.lang.d.unit import TranslationUnit
 from gilk.lang.to_c.sites import ENTER, INSIDE, NOTES, Kind, entries
+from gilk.providers.probe import ProbeSite
 from gilk.session.broker.messages import THREADS, Inserted, InsertRequest
 from gilk.session.request import CFunction
-from gilk.targets.base import Target
+from gilk.targets.base import Loaded, Target
 from gilk.toolchain.dprogram import made_of, program_flags
 from gilk.trace.layout import PAGE
 from gilk.values import dataclass
@@ -40,6 +42,10 @@ class ProcessPart(Protocol):
         Raises CompileError, TargetError; then nothing has
         changed.
         """
+        ...
+
+    def lose(self, loaded: Loaded) -> None:
+        """An image has been unmapped: all that was put in there is out. Raises TargetError."""
         ...
 
     def inside(self) -> set[int]:
@@ -78,6 +84,32 @@ class InsideLayout:
         return f"-DD_ENVIRONMENT={self.environment - self.memory}L", *tables
 
 
+@dataclass(frozen=True)
+class _Whole:
+    """Probes that go in together: the clauses, what is enabled, and an instrument for each place."""
+
+    unit: TranslationUnit
+    enabled: Enabled
+    made: Instruments
+
+    def only(self, path: Path) -> _Whole:
+        return self._with(row for row in self.made.rows if row.site.loaded.path == path)
+
+    def without(self, path: Path) -> _Whole:
+        return self._with(row for row in self.made.rows if row.site.loaded.path != path)
+
+    def at(self, loaded: Loaded) -> _Whole:
+        """All of them in one image, where that lies now."""
+        return self._with(replace(row, site=_moved(row.site, loaded)) for row in self.made.rows)
+
+    def _with(self, rows: Iterable[SiteInstrument]) -> _Whole:
+        return replace(self, made=replace(self.made, rows=tuple(rows)))
+
+
+def _moved(site: ProbeSite, loaded: Loaded) -> ProbeSite:
+    return replace(site, loaded=loaded, start=site.start - site.loaded.bias + loaded.bias if site.start else 0)
+
+
 #: Has a part, with memory of so many bytes. Raises TargetError, and OSError when it is more than there can be.
 Joining = Callable[[int], ProcessPart]
 
@@ -94,8 +126,10 @@ class InProcess:
         enabled: Enabled,
         groups: list[tuple[int, ...]],
     ) -> None:
-        self._process, self._unit, self._enabled = process, made, enabled
-        self._made = instruments(enabled, groups, made.needs)
+        self._process = process
+        self._whole = _Whole(made, enabled, instruments(enabled, groups, made.needs))
+        self._in: list[_Whole] = []
+        self._lost: list[_Whole] = []  # of images that have been unmapped
         self._size = size + PAGE - 1 & -PAGE
         self._client = join(self._room)
         self.memory = memoryview(self._client.memory)[:size]
@@ -114,44 +148,69 @@ class InProcess:
 
         Raises TargetError `may-not-look`.
         """
-        rows = self._made.rows
+        return self._insert(self._whole, marked)
+
+    def add(self, made: TranslationUnit, enabled: Enabled, marked: bool) -> list[tuple[DProbe, str]]:
+        """Put more probes in, of images that have come, whose clauses are in ``made``. Raises as insert()."""
+        return self._insert(_Whole(made, enabled, instruments(enabled, enabled.groups(), made.needs)), marked)
+
+    def lose(self, loaded: Loaded) -> None:
+        """An image has been unmapped; its probes stay known, for ``regain``. Raises TargetError."""
+        gone = [whole.only(loaded.path) for whole in self._in]
+        if any(whole.made.rows for whole in gone):
+            self._client.lose(loaded)
+        self._in = [whole.without(loaded.path) for whole in self._in]
+        self._lost += [whole for whole in gone if whole.made.rows]
+
+    def regain(self, loaded: Loaded, marked: bool) -> list[tuple[DProbe, str]] | None:
+        """An image that was unmapped is mapped again, the same file: its probes are in again, but for those that are
+        refused; None if it had none. Raises as insert()."""
+        back = [whole.at(loaded) for whole in self._lost if whole.only(loaded.path).made.rows]
+        self._lost = [whole for whole in self._lost if not whole.only(loaded.path).made.rows]
+        refused = [one for whole in back for one in self._insert(whole, marked)]
+        return refused if back else None
+
+    def _insert(self, whole: _Whole, marked: bool) -> list[tuple[DProbe, str]]:
+        rows = whole.made.rows
         flags = (*program_flags(), "-DD_INSIDE", *([f"-DD_MARKED={INSIDE}"] * marked), *self._layout.flags)
-        function = CFunction(Path("program.c"), ENTER, flags, made_of(), self._whole(rows, marked))
+        function = CFunction(Path("program.c"), ENTER, flags, made_of(), self._text(whole, marked))
         sites = [row.site for row in rows]
         asked = [
             InsertRequest(each.loaded, each.part, each.point.address, each.point.after, function, iid)
             for iid, each in enumerate(sites, 1)
         ]
-        refused = dict(self._made.refused)
-        places = {probe: made.sites for probe, made in self._enabled.in_process}
+        refused = dict(whole.made.refused)
+        places = {probe: made.sites for probe, made in whole.enabled.in_process}
         for place, reason in self._client.insert(asked).refused.items():
             row = rows[place]
             where = "" if len(places[row.probe]) == 1 else f" at {row.site.point.label}"
             refused[row.probe] = ", ".join(filter(None, (refused.get(row.probe), f"{reason}{where}")))
-        self._listen(set(refused))
+        self._in.append(whole)
+        self._listen(whole.enabled, set(refused))
         return list(refused.items())
 
-    def _whole(self, rows: tuple[SiteInstrument, ...], marked: bool) -> str:
+    def _text(self, whole: _Whole, marked: bool) -> str:
+        rows = whole.made.rows
         kinds = list(dict.fromkeys(row.kind for row in rows))
         numbers = {kind: number for number, kind in enumerate(kinds)}
-        text = self._unit.text + entries(
+        text = whole.unit.text + entries(
             self._layout.memory, self._layout.notes, kinds, [numbers[row.kind] for row in rows],
             [row.probe.number for row in rows], [row.site.start for row in rows], marked,
         )  # fmt: skip
-        self._check_calls(kinds)
+        self._check_calls(whole, kinds)
         return text
 
-    def _listen(self, refused: set[DProbe]) -> None:
+    def _listen(self, enabled: Enabled, refused: set[DProbe]) -> None:
         """Have the program make ready what probes are to be told, where it does so only when somebody listens."""
-        found = ((probe, made.semaphores) for probe, made in self._enabled.in_process)
+        found = ((probe, made.semaphores) for probe, made in enabled.in_process)
         wanted = {one for probe, semaphores in found if probe not in refused for one in semaphores}
         if wanted:
             self._process.raise_semaphores([(one.address, one.path) for one in wanted])
 
-    def _check_calls(self, kinds: list[Kind]) -> None:
+    def _check_calls(self, whole: _Whole, kinds: list[Kind]) -> None:
         """Check that the process may make the system calls of clauses, such as those that read its memory:
         native/runtime/d/peek.h."""
-        calls = any(each.calls for each in (*self._unit.needs.values(), *kinds))
+        calls = any(each.calls for each in (*whole.unit.needs.values(), *kinds))
         if calls and self._process.may_be_killed():
             raise TargetError(
                 "may-not-look",

@@ -4,7 +4,6 @@ but for what they begin, which is not followed."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import field
 
@@ -14,6 +13,7 @@ from gilk.engines.dtrace.renamed import Renamed
 from gilk.engines.dtrace.tree_consumer import TreeConsumer
 from gilk.lang.d import tree
 from gilk.lang.d.probes import described
+from gilk.targets.base import Loaded
 from gilk.targets.process import Process
 from gilk.trace.d.events import Lowered, Refused
 from gilk.values import dataclass
@@ -26,6 +26,7 @@ class SeveralConsumer(TreeConsumer):
 
     by_number: bool = False
     _compiled: dict[int, tuple[tree.Program, Enabled]] = field(default_factory=dict)  # by the process's place
+    _known: dict[int, tuple[Loaded, ...]] = field(default_factory=dict)  # images, when it was compiled
 
     def adopt(self, others: Sequence[Process]) -> None:
         """Before anything is compiled. They are let go when the session is."""
@@ -38,7 +39,8 @@ class SeveralConsumer(TreeConsumer):
         """For each of them. Raises DoesNotCompile, NoSuchProbe where none has a probe, UsageError `cannot-follow`."""
         super().compile(listing)
         for number, process in self._processes.items():
-            self._compiled[number] = self._compiled_for(process)
+            self._known[number] = process.loaded()
+            self._compiled[number] = self._compiled_in(process)
         if not (listing or self.options.flag("zdefs")):
             self._check_matched()
 
@@ -54,13 +56,14 @@ class SeveralConsumer(TreeConsumer):
         for number, (program, enabled) in self._compiled.items():
             refused = self._put_in(number, self._processes[number], program, enabled)
             told += [Refused(probe, why) for probe, why in refused]
+            self._watch_libraries(number, self._processes[number], self._known[number], launched=False)
         return told
 
     def _begin_following(self) -> None:
         """Nothing is followed."""
 
     def _rest(self, seconds: float) -> None:
-        time.sleep(seconds)
+        Consumer._rest(self, seconds)
 
     def _goes_on(self) -> bool:
         """Until the last of them has ended."""

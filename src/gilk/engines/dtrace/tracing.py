@@ -11,12 +11,13 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from gilk.engines.dtrace.enabling import Enabled
 from gilk.engines.dtrace.environment import environment
 from gilk.engines.dtrace.processor import Processor
-from gilk.errors import GilkError
+from gilk.engines.dtrace.shape import shape_of
+from gilk.errors import GilkError, UsageError
 from gilk.lang.d import tree
 from gilk.lang.d.options import Options
 from gilk.lang.d.probes import DProbe
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from gilk.engines.dtrace.in_tree import InTree
     from gilk.engines.dtrace.names import NamesProcesses
     from gilk.engines.dtrace.unwinding import Unwinding
-    from gilk.targets.base import Target
+    from gilk.targets.base import Loaded, Target
 
 _POLICIES = {"switch": BufferPolicy.SWITCH, "fill": BufferPolicy.FILL, "ring": BufferPolicy.RING}
 _STACK_SCRATCH = 96 << 10  # bytes, besides what is asked for: a copy of the stack, keys with stacks
@@ -152,6 +153,37 @@ class Engine:
         self._due = [(now + tick.period, n) for n, (_, tick) in enumerate(self.enabled.ticks)]
         heapq.heapify(self._due)
 
+    # Libraries that are opened later.
+
+    def put_later(self, number: int, program: tree.Program, enabled: Enabled) -> list[tuple[DProbe, str]]:
+        """Put the probes of images in that have come since; those that are refused. ``program``: as it is compiled with
+        them; ``number``: of the process, 0 where there is one. Raises UsageError `types-differ`, TargetError."""
+        made = self._unit(program, enabled)
+        if not self._fits(program, made):
+            what = "types that the D program uses are others with the library than without"
+            raise UsageError("types-differ", what, "trace the process once it has the library")
+        return self._part_of(number).add(made, enabled, self._is_keyed)
+
+    def lose(self, number: int, loaded: Loaded) -> None:
+        """An image has been unmapped. Raises TargetError."""
+        self._part_of(number).lose(loaded)
+
+    def regain(self, number: int, loaded: Loaded) -> list[tuple[DProbe, str]] | None:
+        """It is mapped again, and has its probes but for those that are refused; None if it had none. Raises as
+        put_later()."""
+        return self._part_of(number).regain(loaded, self._is_keyed)
+
+    def _fits(self, program: tree.Program, made: TranslationUnit) -> bool:
+        """Whether clauses compiled so agree with those that there are."""
+        return shape_of(program, made.parts) == shape_of(self.program, tuple(self._parts.values()))
+
+    def _part_of(self, number: int) -> InProcess:
+        inside = self._inside
+        assert inside is not None
+        return cast("InProcess", inside)
+
+    # Firing by the clock.
+
     def fire_ticks(self) -> float:
         """Fire the probes that are due; returns the seconds until the next."""
         now = time.monotonic_ns()
@@ -232,6 +264,10 @@ class Engine:
     @property
     def _is_keyed(self) -> bool:
         return any(one.key_size for one in self.program.aggregations)
+
+    def silence(self) -> None:
+        """No clause runs any more but END's."""
+        self.memory.state = State.INACTIVE
 
     def take_out(self) -> bool | None:
         """Take all probes out of the process. Whether it is what it was; None without one."""

@@ -6,20 +6,19 @@ from __future__ import annotations
 
 import contextlib
 import time
-from copy import deepcopy
 from dataclasses import field
 from functools import partial
 
-from gilk.engines.dtrace.compiled import DoesNotCompile, compile_programs
+from gilk.engines.dtrace.compiled import DoesNotCompile
 from gilk.engines.dtrace.consumer import Consumer, joined
 from gilk.engines.dtrace.enabling import Enabled, enable
+from gilk.engines.dtrace.opened import patterns
 from gilk.engines.dtrace.renamed import Renamed
 from gilk.engines.dtrace.tree_engine import TreeEngine
-from gilk.engines.dtrace.world import SymbolContext
 from gilk.errors import GilkError, UsageError
 from gilk.lang.d import tree
-from gilk.lang.d.options import Options
 from gilk.lang.d.probes import Description, DProbe
+from gilk.session.broker.library_watch import may_come
 from gilk.targets import startup, wire
 from gilk.targets.maps import program_of
 from gilk.targets.process import Process
@@ -30,6 +29,7 @@ from gilk.values import dataclass
 #: The errors of a process that has ended: it has done nothing that could have been seen.
 _GONE = frozenset({"no-such-process", "cannot-launch", "keeper-gone"})
 _NAMED, _REASONS = 5, 10
+_GLANCE = 0.005  # seconds between looks at whether a library has been opened
 
 
 @dataclass
@@ -59,9 +59,9 @@ class TreeConsumer(Consumer):
 
     tracing: TreeEngine = field(init=False)
     _tree: TreeClient | None = None
-    _as_asked: Options = field(init=False)  # before pragmas, and before setopt()
     _told: TreeReport = field(default_factory=TreeReport)
     _processes: dict[int, Process] = field(default_factory=dict)  # by the number of the program
+    _bare: set[int] = field(default_factory=set)  # numbers of programs that had no probes when they began
     _unmatched: set[Description] = field(default_factory=set)  # descriptions that no program had anything of yet
 
     @property
@@ -69,15 +69,23 @@ class TreeConsumer(Consumer):
         assert self.process is not None
         return self.process
 
-    def compile(self, listing: bool = False) -> None:
-        self._as_asked = deepcopy(self.options)
-        super().compile(listing)
-
     def _enable(self, zero: bool) -> Enabled:
         enabled = enable(self.compiled.program, self.process, zero, renamed=self._renamed(self._first))
         self._unmatched = set(enabled.unmatched)
-        self._told.probed += bool(enabled.in_process)
+        self._note_probes(0, enabled)
         return enabled
+
+    def _note_probes(self, number: int, enabled: Enabled) -> None:
+        """A program has these; it may get some with a library."""
+        self._told.probed += bool(enabled.in_process)
+        if not enabled.in_process:
+            self._bare.add(number)
+
+    def _stop_watching(self, number: int) -> None:
+        opened = self._openings.get(number)
+        if opened is not None and opened.has_probed and number in self._bare:
+            self._told.probed += 1
+        super()._stop_watching(number)
 
     def _renamed(self, process: Process) -> Renamed:
         return Renamed(self._first.pid, process.pid)
@@ -103,8 +111,9 @@ class TreeConsumer(Consumer):
         assert self._tree is not None
         if self._tree.fileno() < 0:
             time.sleep(seconds)
-        elif wire.readable(self._tree.fileno(), seconds):
+        elif wire.readable(self._tree.fileno(), min(seconds, _GLANCE) if self._openings else seconds):
             self._hear(self._tree)
+        self._look_for_libraries(0.0)
 
     def _hear(self, following: TreeClient) -> None:
         for news in following.look():
@@ -138,25 +147,27 @@ class TreeConsumer(Consumer):
     def _make_ready(self, number: int, process: Process, path: str) -> bool:
         """Put the probes of a program in that waits before its first instruction; whether it has any. Raises GilkError,
         DoesNotCompile."""
-        program, enabled = self._compiled_for(process)
-        if not enabled.in_process and not self._samples:
+        known = process.loaded()
+        program, enabled = self._compiled_in(process)
+        names = patterns(program, process, self._renamed(process))
+        if not enabled.in_process and not self._samples and not may_come(process, names, known, launched=True):
             return False
         for probe, why in self._put_in(number, process, program, enabled):
             self._refuse(path, f"{probe}: {why}")
-        self._told.probed += bool(enabled.in_process)
+        self._note_probes(number, enabled)
+        self._watch_libraries(number, process, known, launched=True)
         return True
 
-    def _compiled_for(self, process: Process) -> tuple[tree.Program, Enabled]:
-        """The D program by the types and symbols of another process. Raises GilkError, DoesNotCompile."""
+    def _compiled_in(self, process: Process) -> tuple[tree.Program, Enabled]:
+        """The D program as it is for another process. Raises GilkError, DoesNotCompile."""
         if process.own_number != process.pid:
             raise UsageError("cannot-follow", "it is in a PID namespace of its own, where threads have other numbers")
-        named = self._renamed(process)
-        world = SymbolContext(process, named.first)
-        options = deepcopy(self._as_asked)
-        compiled = compile_programs(self.texts, self.macros, options, world, self._libraries(process))
-        enabled = enable(compiled.program, process, zero=True, known=self.enabled, renamed=named)
+        return self._compiled_for(process, process)
+
+    def _compiled_for(self, process: Process, code: Process) -> tuple[tree.Program, Enabled]:
+        program, enabled = super()._compiled_for(process, code)
         self._unmatched.intersection_update(enabled.unmatched)
-        return compiled.program, enabled
+        return program, enabled
 
     def _put_in(
         self, number: int, process: Process, program: tree.Program, enabled: Enabled
@@ -176,6 +187,8 @@ class TreeConsumer(Consumer):
     def _over_with(self, number: int) -> None:
         """There will be many of them, which are not to have memory to the end."""
         process = self._processes.pop(number, None)
+        with contextlib.suppress(GilkError):
+            self._stop_watching(number)
         if process is not None:
             with contextlib.suppress(GilkError):  # it has ended
                 self.tracing.forget(number)

@@ -21,8 +21,6 @@ from gilk.lang.d.options import Options
 from gilk.lang.d.probes import DProbe
 from gilk.lang.d.unit import GLOBALS_START, TranslationUnit
 from gilk.lang.runtime import Does
-from gilk.lang.to_c.functions import RecordPart
-from gilk.lang.types import size_of
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
@@ -48,7 +46,6 @@ class TreeEngine(Engine):
         """Raises UsageError `cannot-follow`, TargetError."""
         self.processes = self._names = TreeNames()
         super().__init__(program, enabled, options, process)
-        self._shape = _shape(program, tuple(self._parts.values()))
 
     def _look_at(self, process: Target) -> None:
         """Each part has the tables of its own process."""
@@ -95,7 +92,7 @@ class TreeEngine(Engine):
         Raises UsageError `cannot-follow`, TargetError.
         """
         made = self._unit(program, enabled)
-        if _shape(program, made.parts) != self._shape:
+        if not self._fits(program, made):
             what = "types that the D program uses are others here than in the first program"
             raise UsageError("cannot-follow", what, _HINT)
         part = self._part(number, process, join, self._inside.common, made, enabled)
@@ -105,6 +102,9 @@ class TreeEngine(Engine):
         except BaseException:
             self._inside.forget(number)
             raise
+
+    def _part_of(self, number: int) -> TreePart:
+        return self._inside.parts[number]
 
     def forget(self, number: int) -> None:
         """Nobody runs this program any more."""
@@ -163,15 +163,3 @@ class _Mapped:
 
     def image(self, path: Path) -> Image:
         return self.files.image(path)
-
-
-def _shape(program: tree.Program, parts: tuple[RecordPart, ...]) -> object:
-    """The places of everything in the memory, and in records: the same in all programs, or their clauses would take one
-    thing for another."""
-    variables = [
-        (one.name, one.scope, one.offset, one.number, size_of(one.type, program.strsize),
-         [size_of(key, program.strsize) for key in one.keys or ()])
-        for one in program.variables
-    ]  # fmt: skip
-    sizes = program.globals_size, program.this_size, program.strsize
-    return variables, sizes, program.aggregations, parts

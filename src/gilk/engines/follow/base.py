@@ -17,18 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from gilk.analysis.model import Function
 from gilk.engines.follow.callers import callers
 from gilk.engines.follow.functions import Functions, of_plans, of_template
 from gilk.engines.follow.means import Activated, FollowingMeans, Keys
 from gilk.engines.follow.scope import TraceScope, calls
 from gilk.errors import GilkError, TargetError
 from gilk.image.model import FunctionSpan
+from gilk.session import libraries
 from gilk.session.probing import ProbingSession
 from gilk.session.staging import Timed
-from gilk.splice import points
 from gilk.splice.plan import Refusal
-from gilk.splice.points import Point
 from gilk.splice.template import PlanTemplate
 from gilk.splice.template_build import Progress
 from gilk.targets.base import Loaded
@@ -282,18 +280,12 @@ class BaseFollower(FollowingMeans, ProbingSession):
         Raises TargetError `cannot-watch` where the point cannot be instrumented.
         """
         function = self.code.analysis(loaded).function(span)
-        places = list(self._places(loaded, function, where))
+        places = list(libraries.places(self.code, loaded, function, where))
         carried, reasons = self._put_gate(loaded, places, gate, where == "entry") if places else (set(), [])
         self._carried |= carried
         if reasons or not places:
             why = f"it is refused: {reasons[0]}" if reasons else "there is no such point"
             raise TargetError("cannot-watch", f"{where} of {function.name} cannot be watched; {why}")
-
-    def _places(self, loaded: Loaded, function: Function, where: str) -> Iterator[tuple[Function, Point]]:
-        image, analysis = self.code.image(loaded.path), self.code.analysis(loaded)
-        if where == "return":
-            return points.returns(image, analysis, function)
-        return ((function, point) for point in points.points(image, analysis, function, where))
 
     def tactics(self) -> dict[str, int]:
         return dict(sum((Counter(made.outcomes[0]) for made in self._made), Counter(super().tactics())))

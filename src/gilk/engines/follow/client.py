@@ -105,7 +105,7 @@ class ClientFollower(BaseFollower, ClientSession):
         return np.packbits(mask).tobytes()
 
     def _forget_image(self, loaded: Loaded, number: int) -> None:
-        self._client.say({"do": "lose", **_named(loaded)})
+        self._client.lose(loaded)
 
     def _put_gate(
         self, loaded: Loaded, places: Sequence[tuple[Function, Point]], gate: int, first: bool

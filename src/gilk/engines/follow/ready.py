@@ -8,12 +8,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import field
+from functools import partial
 
 from gilk.engines.follow.adapt import Budget
 from gilk.engines.follow.base import BaseFollower
 from gilk.engines.follow.client import ClientFollower
 from gilk.engines.follow.event_place import place_of
-from gilk.engines.follow.libraries import Libraries
 from gilk.engines.follow.refused import unended, unfollowed, without_entry
 from gilk.engines.follow.scope import TraceScope
 from gilk.engines.follow.throttle import Throttle
@@ -22,6 +22,7 @@ from gilk.errors import GilkError, UsageError
 from gilk.runs.run import Run
 from gilk.runs.sample_columns import schema_of
 from gilk.session.kernel_session import KernelSession
+from gilk.session.libraries import Libraries
 from gilk.session.request import expand
 from gilk.spec.event import Event, Exit, Now, Reach
 from gilk.splice.template_build import Progress as Progressed
@@ -109,12 +110,13 @@ class ReadyTrace(Run):
         if self.started != NEVER and self.stopped == NEVER:
             follower.follow(fresh)
 
-    def _library(self, follower: BaseFollower, loaded: Loaded) -> None:
-        """Make ready a library that was opened on the way."""
-        try:
-            self._prepare(follower, [loaded])
-        except GilkError as error:
-            self.notes.append(f"{loaded.name} is not followed: {error}")
+    def _library(self, follower: BaseFollower, opened: Sequence[Loaded]) -> None:
+        """Make ready libraries that were opened on the way."""
+        for loaded in opened:
+            try:
+                self._prepare(follower, [loaded])
+            except GilkError as error:
+                self.notes.append(f"{loaded.name} is not followed: {error}")
 
     def _insert_kernel(self) -> None:
         """Insert the kernel's probes, which record nothing until the starting event turns them on."""
@@ -139,7 +141,7 @@ class ReadyTrace(Run):
             for event, gate in ((self.start, START), (self.stop, STOP)):
                 if isinstance(event, Reach):
                     self._put_gate(follower, event, gate)
-            self._libraries.append(Libraries(follower, _LIBRARIES, self._library, images))
+            self._libraries.append(Libraries(follower, _LIBRARIES, partial(self._library, follower), images))
         if isinstance(self.start, Reach):
             for follower in self._followers:
                 follower.gates.arm(START, self.start.hits, _HOLD)

@@ -24,6 +24,7 @@ from gilk.engines.follow.refused import ENTRIES, stripped
 from gilk.errors import GilkError
 from gilk.runs.outcome import Result
 from gilk.runs.run import Progress
+from gilk.session.broker.opened import remarks_unseen
 from gilk.spec.event import Elapsed, Exit, Reach
 from gilk.trace import flow_build
 from gilk.trace.about import Tally
@@ -181,10 +182,19 @@ class Tracing(ReadyTrace):
         held = sum(libraries.held for libraries in self._libraries)
         if self.started != NEVER and held:
             self.notes.append(f"opening libraries takes {held / 1e6:.0f} ms longer: they were made ready meanwhile")
+        self._name_unseen_libraries()
         self._name_what_is_missing()
         result = super().finish()
         self._check_scope(False)
         return result
+
+    def _name_unseen_libraries(self) -> None:
+        """Libraries that were opened where no thread could be held."""
+        for libraries in self._libraries:
+            libraries.look_last()
+            unseen = [loaded for loaded in libraries.arrivals.unseen if self.scope.takes_image(loaded)]
+            self.notes += remarks_unseen(unseen)
+            self.partial |= bool(unseen)
 
     def _close_file(self, result: Result, duration: int) -> None:
         """A trace in whose scope nothing came is refused, and leaves no file."""

@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from gilk.errors import GilkError
+from gilk.image import lookup
 from gilk.runs import run, strategy
 from gilk.runs.elsewhere import Elsewhere
 from gilk.runs.experiment.items import Deployment, Item, ItemState, refused_points, title
@@ -30,11 +31,14 @@ from gilk.runs.outcome import Result
 from gilk.runs.sample_columns import schema_of, writer
 from gilk.runs.strategy import Chosen
 from gilk.session.broker.client_session import ClientSession
+from gilk.session.broker.opened import remarks_unseen
 from gilk.session.kernel_session import KernelSession
+from gilk.session.libraries import Arrivals
 from gilk.session.probing import ProbingSession
 from gilk.session.request import Request, Wanted
+from gilk.spec.point import Spec
 from gilk.targets import wire
-from gilk.targets.base import Code
+from gilk.targets.base import Code, Loaded
 from gilk.targets.kernel.target import KernelTarget
 from gilk.targets.process import Process
 from gilk.values import dataclass
@@ -64,6 +68,7 @@ class Staged(run.Run):
     _watch_again: float = 0.0
     _of: dict[int, ProbingSession] = field(default_factory=dict)  # by pid, 0 for the kernel
     _left: set[int] = field(default_factory=set)
+    _arrivals: dict[int, Arrivals] = field(default_factory=dict)  # of libraries, which are not instrumented, by pid
 
     def begin(self, planning: AbstractContextManager[None] | None = None) -> None:
         self._zero, self.tells_of_unseen = time.monotonic_ns(), False  # a workload may begin what it likes
@@ -80,6 +85,7 @@ class Staged(run.Run):
     def _insert(self) -> None:
         """Insert as in a plain run: processes, then the kernel."""
         for process in self.processes if any(not item.of_kernel for item in self.items) else ():
+            self._arrivals[process.pid] = Arrivals(process, process.loaded())
             meant = self._meant(process, process.pid)
             self._prepare(meant, process.pid, ClientSession(process, _capacity(meant), ring=run.RING))
         if self.kernel is not None:
@@ -210,6 +216,8 @@ class Staged(run.Run):
 
     def _look(self) -> None:
         super()._look()
+        for pid in self._arrivals.keys() - self._ended:
+            self._arrivals[pid].look()
         for process in self.processes:
             if process.pid in self._ended - self._left:
                 self._left.add(process.pid)
@@ -241,10 +249,24 @@ class Staged(run.Run):
             self.partial = True
             self.notes.append(f"interrupted after {time.monotonic() - self._began:.1f} s")
         self._finishing = time.monotonic_ns()
+        self._name_unseen_libraries()
         result = super().finish()
         if self.workload is not None:
             self.workload.end(self.processes)
         return result
+
+    def _name_unseen_libraries(self) -> None:
+        """Libraries with points, which have been opened since points were found."""
+        specs = [item.wanted.spec for item in self.items if not item.of_kernel and item.wanted.spec.image]
+        for process in self.processes:
+            arrivals = self._arrivals.get(process.pid)
+            if arrivals is None:
+                continue
+            if process.pid not in self._ended:
+                arrivals.look(at_last=True)
+            unseen = [loaded for loaded in arrivals.unseen if any(_has(process, loaded, spec) for spec in specs)]
+            self.partial |= bool(unseen)
+            self.notes += remarks_unseen(unseen)
 
     def _result(self) -> Result:
         """The result of all probes that were ever in, where a plain run tells of those that are in at the end."""
@@ -299,3 +321,11 @@ def _points(target: Code, item: Item) -> list[Wanted]:
 
 def _capacity(meant: Meant) -> int:
     return max(sum(len(wanted) for _, wanted in meant), 1)
+
+
+def _has(process: Process, loaded: Loaded, spec: Spec) -> bool:
+    """Whether a library, which may have been closed since, has functions that are meant; True where nobody knows."""
+    try:
+        return loaded.is_meant(spec.image) and bool(lookup.matching(process.image(loaded.path), spec.function))
+    except (GilkError, OSError):
+        return True

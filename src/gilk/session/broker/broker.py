@@ -157,7 +157,7 @@ class Broker:
     def _answer(self, connection: Connection, message: Message) -> None:
         try:
             if connection.known and message.words.get("do") in OF_FOLLOWING:
-                told, content = connection.state.follow(message.words, message.content)
+                told, content = connection.state.follow(self._opened(), message.words, message.content)
                 connection.answer(told, content=content)
             else:
                 self._carry_out(connection, message)

@@ -15,6 +15,7 @@ from gilk.session.broker.transport import Closed, Line, Message
 from gilk.session.request import CFunction
 from gilk.targets import process as processes
 from gilk.targets.alive import is_alive, is_going, reap
+from gilk.targets.base import Loaded
 from gilk.targets.bounds import backing_at
 from gilk.targets.launch import ProcessEnd
 from gilk.targets.meeting import Meeting, rendezvous, right_to_trace
@@ -213,6 +214,10 @@ class BrokerClient:
     def remove(self, numbers: Sequence[int]) -> None:
         """Take out probes of a region. Raises TargetError; then nothing has changed."""
         self._tracer.say({"do": "remove", "numbers": list(numbers)})
+
+    def lose(self, loaded: Loaded) -> None:
+        """An image has been unmapped: all that was put in there is out. Raises TargetError."""
+        self._tracer.say({"do": "lose", "image": [str(loaded.path), loaded.bias]})
 
     def look(self) -> None:
         """The program has installed handlers of signals."""

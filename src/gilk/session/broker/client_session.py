@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from gilk.errors import TargetError
 from gilk.session.base import Probe
@@ -14,6 +15,7 @@ from gilk.session.probing import ProbingSession
 from gilk.session.request import Wanted
 from gilk.session.stream import ALL_CLASSES, Bounds
 from gilk.splice.plan import Refusal
+from gilk.targets.base import Loaded
 from gilk.targets.process import Process
 from gilk.trace.clock import Clock, calibrate
 from gilk.trace.drain import Drain
@@ -59,6 +61,7 @@ class ClientSession(ProbingSession):
         self._caught = 0
         self._wanted: dict[int, Wanted] = {}  # of every probe, by its number
         self._dormant: set[int] = set()
+        self._lost: set[int] = set()  # of images that have been unmapped
         self._stream.bounds = Bounds()
         self._stream.meet(process.pid, process.own_number)
 
@@ -94,7 +97,8 @@ class ClientSession(ProbingSession):
 
     def _take_out(self, numbers: Iterable[int]) -> None:
         """Take those of the probes out that are in the target."""
-        there = [number + 1 for number in numbers if number not in self._dormant | self._refused.keys()]
+        absent = self._dormant | self._lost | self._refused.keys()
+        there = [number + 1 for number in numbers if number not in absent]
         if there:
             self._client.remove(there)
 
@@ -108,6 +112,27 @@ class ClientSession(ProbingSession):
         self._take_out(numbers)
         self._drop(numbers)
         self._dormant.difference_update(numbers)
+
+    def lose(self, loaded: Loaded) -> None:
+        """An image has been unmapped, and its probes are gone with it; they stay known, for ``regain``. Raises
+        TargetError."""
+        gone = [number for number in self._probes if self._wanted[number].loaded == loaded]
+        if gone:
+            self._client.lose(loaded)
+            self._lost.update(gone)
+
+    def regain(self, loaded: Loaded) -> int:
+        """An image that was unmapped is mapped again, the same file: put its probes in. How many it had. Raises
+        TargetError."""
+        numbers = [number for number in sorted(self._lost) if self._wanted[number].loaded.path == loaded.path]
+        for number in numbers:
+            self._wanted[number] = replace(self._wanted[number], loaded=loaded)
+        self._lost.difference_update(numbers)
+        there = [number for number in numbers if number not in self._dormant]
+        made = self._insert({number: self._wanted[number] for number in there})
+        self._note(made, 0)
+        self._inserted(made, there)
+        return len(numbers)
 
     def _look_after(self) -> None:
         """Handlers of signals that the program has installed since are the broker's affair."""

@@ -4,13 +4,24 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gilk.errors import GilkError, TargetError
 from gilk.session.broker.following import Following
-from gilk.session.broker.messages import MOST_MEMORY, ProtocolError, ResolvedInsert, number, placed, region, semaphores
+from gilk.session.broker.gates import ClientGates
+from gilk.session.broker.messages import (
+    MOST_MEMORY,
+    ProtocolError,
+    ResolvedInsert,
+    image_named,
+    number,
+    placed,
+    region,
+    semaphores,
+)
 from gilk.session.broker.session import Carried, ClientRegion, SharedSession
 from gilk.session.request import Builtin
 from gilk.targets.base import Target
@@ -39,6 +50,7 @@ class ClientState:
         self._inserted = 0
         self._listening: list[Raised] = []
         self._following: Following | None = None
+        self._gates: ClientGates | None = None  # of one that follows nothing
 
     def have(self, session: SharedSession, words: dict[str, Any], fd: int) -> tuple[dict[str, Any], int]:
         """Give the client memory, or map what it has brought; the answer, and a file. Raises ProtocolError,
@@ -126,12 +138,7 @@ class ClientState:
         numbers = words.get("numbers")
         if not isinstance(numbers, list) or not all(type(each) is int and each in self._numbered for each in numbers):
             raise ProtocolError("numbers")
-        gone = [self._numbered[each] for each in set(numbers)]
-        session.take_out(gone)
-        keys = {want.key for _, want in gone}
-        self._carried = [one for one in self._carried if one[1].key not in keys]
-        for each in set(numbers):
-            del self._numbered[each]
+        self._take_out(session, [self._numbered[each] for each in set(numbers)])
         return {}
 
     def listen(self, session: SharedSession, words: dict[str, Any]) -> dict[str, Any]:
@@ -140,17 +147,41 @@ class ClientState:
         self._listening += session.process.raise_semaphores(wanted)
         return {}
 
-    def follow(self, words: dict[str, Any], content: bytes) -> tuple[dict[str, Any], bytes]:
-        """Carry out a request about what is followed. Raises ProtocolError, GilkError; nothing has changed then."""
-        if self._following is None:
-            raise ProtocolError("this region is not for following")
-        return self._following.carry_out(words, content)
+    def follow(self, session: SharedSession, words: dict[str, Any], content: bytes) -> tuple[dict[str, Any], bytes]:
+        """Carry out a request about what is followed, a gate, or an image that has gone. Raises ProtocolError,
+        GilkError; nothing has changed then."""
+        if words["do"] == "lose":
+            self._lose(session, words)
+        if self._following is not None:
+            return self._following.carry_out(words, content)
+        if words["do"] == "gate" and self._region is not None:
+            self._gates = self._gates or ClientGates(session, self._region)
+            return {"carried": [], "refused": self._gates.put(words)[0]}, b""
+        if words["do"] == "lose":
+            return {}, b""
+        raise ProtocolError("this region is not for following")
+
+    def _lose(self, session: SharedSession, words: dict[str, Any]) -> None:
+        """Take out what is in an image that has been unmapped: where it is mapped again, it is another."""
+        path, bias = image_named(words)
+        session.lose_image(path, bias)
+        gone = [one for one in self._carried if _image_of(one) == (path, bias)]
+        if gone:
+            self._take_out(session, gone)
+
+    def _take_out(self, session: SharedSession, gone: list[Carried]) -> None:
+        session.take_out(gone)
+        keys = {want.key for _, want in gone}
+        self._carried = [one for one in self._carried if one[1].key not in keys]
+        self._numbered = {each: one for each, one in self._numbered.items() if one[1].key not in keys}
 
     def leave(self, session: SharedSession) -> bool:
         """Whether all is out; a thread may be in the way of it for now."""
         try:
             if self._following is not None:
                 self._following.leave()
+            if self._gates is not None:
+                self._gates.leave()
             session.take_out(self._carried)
         except TargetError as error:
             if error.slug != "no-such-process":
@@ -181,3 +212,8 @@ class ClientState:
             with contextlib.suppress(GilkError):  # the process may have ended
                 process.keeper.unshare_memory(*memory)
         self._memory = self._common = None
+
+
+def _image_of(one: Carried) -> tuple[Path, int]:
+    ground = one[0].ground
+    return ground.analysis.image.path, ground.bias

@@ -8,7 +8,6 @@ function that are there already; where one of them has no room then, nothing of 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -17,18 +16,17 @@ from numpy.typing import NDArray
 
 from gilk.errors import GilkError
 from gilk.session import plan_cache
-from gilk.session.broker.messages import masks, number, places_of_gate, starts_of
+from gilk.session.broker.gates import ClientGates
+from gilk.session.broker.messages import masks, number, starts_of
 from gilk.session.broker.session import Carried, ClientRegion, SharedSession
 from gilk.session.placed import PlacedTiming, place_timing
 from gilk.session.plan_cache import TIMING
 from gilk.session.staging import ChangeResult, Timed
 from gilk.splice.allocator import OutOfSpace
-from gilk.splice.instrument import CallWithRegisters
-from gilk.splice.plan import Want
 from gilk.splice.template import PlanTemplate
 from gilk.targets.base import Loaded
 from gilk.targets.templates import Shape
-from gilk.trace.layout import GATES, IID_BITS
+from gilk.trace.layout import IID_BITS
 
 Mask = NDArray[np.bool_]
 Keys = NDArray[np.int64]
@@ -45,9 +43,8 @@ class Following:
         self._key_of: Keys = np.full(1, -1, np.int64)  # by iid; -1: there is none, or it is refused
         self._on: Mask = np.zeros(1, np.bool_)  # by iid: active
         self._placed: list[PlacedTiming] = []
-        self._gates: list[Carried] = []
+        self._gates = ClientGates(session, region)
         self._expected: Mask = np.zeros(1, np.bool_)
-        session.process.keeper.have_gates(region.address)
 
     def carry_out(self, words: dict[str, Any], content: bytes) -> Answer:
         """Answer a request of the client (messages.py). Raises ProtocolError, GilkError; then nothing has changed."""
@@ -188,20 +185,16 @@ class Following:
 
     def _put_gate(self, words: dict[str, Any]) -> Answer:
         """Put a gate in. The functions that have it are in force from then on: their iids; and why it is refused."""
-        session, gate = self._session, number(words.get("gate"), 0, GATES - 1)
-        loaded, points = places_of_gate(session.process, words)
-        ground = session.workspace.ground(loaded, session.process.analysis(loaded))
-        address = session.workspace.runtime_address(ground, "gilk_gate_reached")
-        instrument = CallWithRegisters(address, self._region.part.number << IID_BITS | gate, False)
-        keys = iter(range(session.take_keys(len(points)), 1 << 62))
-        fresh = [(session.ledger.entry_at(ground, start), Want(at, after, instrument, next(keys)))
-                 for start, at, after in points]  # fmt: skip
-        mine = np.isin(self._key_of, [key for entry, _ in fresh for key in entry.wants]) & (self._key_of >= 0)
-        refused = session.put_gate(fresh, self._keys(mine), first=bool(number(words.get("first"), 0, 1)))
-        reasons = [refused[want.key] for _, want in fresh if want.key in refused]
+        mine: Mask = np.zeros(0, np.bool_)
+
+        def along(fresh: list[Carried]) -> Keys:
+            nonlocal mine
+            mine = np.isin(self._key_of, [key for entry, _ in fresh for key in entry.wants]) & (self._key_of >= 0)
+            return self._keys(mine)
+
+        reasons, refused = self._gates.put(words, along)
         if reasons:
             return {"carried": [], "refused": reasons}, b""
-        self._gates += fresh
         self._key_of[np.isin(self._key_of, list(refused))] = -1
         self._turn(mine, True)
         return {"carried": np.flatnonzero(mine).tolist(), "refused": []}, b""
@@ -218,14 +211,7 @@ class Following:
     def leave(self) -> None:
         """Have all out. Raises GilkError: then some of it is in still, and this may be tried again."""
         session = self._session
-        with contextlib.suppress(GilkError, OSError):  # it may have ended
-            session.process.keeper.have_no_gates(self._region.address)
-        gates, self._gates = self._gates, []
-        try:
-            session.take_out(gates)
-        except GilkError:
-            self._gates = gates
-            raise
+        self._gates.leave()
         self._deactivate(np.ones(len(self._key_of), np.bool_))
         while self._placed:
             one = self._placed[-1]

@@ -23,6 +23,8 @@ answered; nothing comes unasked. An answer that has ``error`` is a GilkError, of
 
 ``wanted`` of an insert: [image, start of the function, address, after, object or name of a built-in, number].
 
+Any client that has a region may have gates, and any may say that an image has gone: `gate` and `lose` below.
+
 A client whose region ``follows`` has functions dormant, and activates them (following.py). A *mask* is a bit for each
 iid, from 0 on, the first of a byte its highest. `place` answers with such bits of the units of the image's template:
 those that are dormant by now; their iids are behind ``first``.
@@ -37,7 +39,7 @@ those that are dormant by now; their iids are behind ``first``.
 | follow | bytes: a mask | the same |
 | unfollow | bytes: a mask | total, seconds, lost: none |
 | gate | image, points: [start, address, after], gate, first | carried: iids, active while the gate is; refused: why |
-| lose | image | {}: it has been unmapped |
+| lose | image | {}: it has been unmapped, and what the client had there is out |
 """
 
 from __future__ import annotations
@@ -224,6 +226,12 @@ def places_of_gate(process: Target, words: dict[str, Any]) -> tuple[Loaded, list
     loaded = _image(process, image)
     code = process.image(loaded.path)
     return loaded, [_point(process, loaded, code, *row) for row in _rows(words, "points", 3)]
+
+
+def image_named(words: dict[str, Any]) -> tuple[Path, int]:
+    """The path and the bias of an image that may be mapped no more. Raises ProtocolError."""
+    ((path, bias),) = _rows({"images": [words.get("image")]}, "images", 2)
+    return Path(str(path)), number(bias, -_MOST_ADDRESS, _MOST_ADDRESS)
 
 
 def _image(process: Target, row: list[Any]) -> Loaded:

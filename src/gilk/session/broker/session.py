@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from gilk.errors import TargetError
@@ -220,6 +221,14 @@ class SharedSession(Session):
         self._carried -= keys
         for key in keys & self._ranks.keys():
             del self._ranks[key]
+
+    def lose_image(self, path: Path, bias: int) -> None:
+        """An image has been unmapped: whoever had probes in it has them no more. All go at once: to plan a function
+        again for those that are left would be to write to it. Raises TargetError."""
+        if not any((loaded.path, loaded.bias) == (path, bias) for loaded in self.process.loaded()):
+            gone = self._ledger.keys_in(path, bias)
+            self._ledger.remove(gone)
+            self._carried -= gone
 
     def tidy(self) -> None:
         """Take out what nobody has got, because something went wrong on the way."""

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Libraries that one process opens, and closes, during a session: whoever has probes there is asked to put them in, and
+it is noted which library has none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from gilk.errors import GilkError, TargetError
+from gilk.image.model import Image
+from gilk.session.broker.library_watch import LibraryWatch, WatchEnd, may_come
+from gilk.targets.base import Loaded
+from gilk.targets.process import Process
+from gilk.trace.clock import Clock
+
+_GONE = frozenset({"no-such-process", "keeper-gone"})
+_NAMED = 5
+
+
+class HasProbes(Protocol):
+    """Puts probes into libraries. Methods raise GilkError, OSError."""
+
+    def put_in(self, images: Sequence[Loaded]) -> list[str] | None:
+        """Put probes into those that have points that are meant: None where none has, else why some are refused."""
+        ...
+
+    def has_points(self, loaded: Loaded) -> bool:
+        """Whether there are points in it that are meant. It may have been closed since."""
+        ...
+
+    def regain(self, loaded: Loaded) -> list[str] | None:
+        """The same for one that had been closed, and is opened again: None where it had none."""
+        ...
+
+    def lose(self, loaded: Loaded) -> None:
+        """One has been closed."""
+        ...
+
+
+class OpenedLibraries:
+    """``names``: patterns for the images that are meant."""
+
+    def __init__(self, process: Process, names: Sequence[str], uses: HasProbes) -> None:
+        self.process = process
+        self._names, self._uses = tuple(filter(None, names)), uses
+        self._seen: dict[Path, Image] = {}  # as it was when probes went in
+        self._watch: LibraryWatch | None = None
+        self._probed: dict[str, None] = {}  # names
+        self._told: dict[str, None] = {}  # sentences about what is lacking
+
+    def begin(self, clock: Clock, known: Sequence[Loaded], launched: bool, is_first: bool = False) -> bool:
+        """``known``: the images that there were when probes went in; ``launched``: nothing of the program has run yet.
+        ``is_first``: probes are yet to go in. False where there is nothing to wait for. Raises TargetError."""
+        if not may_come(self.process, self._names, known, launched):
+            return False
+        self._watch = LibraryWatch(self.process, clock, self._opened, self._closed, None if is_first else known)
+        return True
+
+    @property
+    def known(self) -> tuple[Loaded, ...]:
+        """The images into which probes can go that have not yet gone in: none of them is unmapped before ``look``."""
+        assert self._watch is not None
+        return self._watch.libraries.known
+
+    def look(self, seconds: float) -> None:
+        """Wait for so long, or until something was opened."""
+        assert self._watch is not None
+        try:
+            self._watch.libraries.look(seconds)
+        except TargetError as error:
+            if error.slug not in _GONE:
+                raise
+
+    def close(self) -> WatchEnd:
+        """Hold no thread any more. Raises GilkError."""
+        if self._watch is None:
+            return WatchEnd()
+        self._watch.libraries.look_last()
+        return self._watch.close()
+
+    def _is_meant(self, loaded: Loaded) -> bool:
+        return not loaded.main and any(loaded.is_meant(name) for name in self._names)
+
+    def _opened(self, images: Sequence[Loaded]) -> None:
+        meant = [loaded for loaded in images if self._is_meant(loaded)]
+        try:
+            fresh = [loaded for loaded in meant if not self._is_back(loaded)]
+            if fresh:
+                self._note(fresh, self._uses.put_in(fresh))
+        except (GilkError, OSError) as error:
+            if getattr(error, "slug", "") not in _GONE:
+                which = named(loaded.name for loaded in meant)
+                self._told[f"opened later, and not instrumented: {which}: {error}"] = None
+
+    def _is_back(self, loaded: Loaded) -> bool:
+        """Whether it is a file that had been closed, and has its probes again."""
+        image = self.process.image(loaded.path)
+        if self._seen.setdefault(loaded.path, image) is not image:
+            self._seen[loaded.path] = image
+            return False
+        refused = self._uses.regain(loaded)
+        self._note([loaded], refused)
+        return refused is not None
+
+    def _closed(self, loaded: Loaded) -> None:
+        self._seen.setdefault(loaded.path, self.process.image(loaded.path))
+        self._uses.lose(loaded)
+
+    def _note(self, images: Iterable[Loaded], refused: list[str] | None) -> None:
+        if refused is not None:
+            self._probed.update((loaded.name, None) for loaded in images)
+            self._told.update((f"opened later, and refused there: {why}", None) for why in refused)
+
+    # The end.
+
+    @property
+    def has_probed(self) -> bool:
+        """Whether some library has got probes."""
+        return bool(self._probed)
+
+    @property
+    def lacking(self) -> list[str]:
+        """Sentences about libraries that have no probes, which they should have."""
+        unseen = self._watch.libraries.arrivals.unseen if self._watch is not None else ()
+        return [*self._told, *remarks_unseen(filter(self._lacks, unseen))]
+
+    def _lacks(self, loaded: Loaded) -> bool:
+        try:
+            return self._is_meant(loaded) and self._uses.has_points(loaded)
+        except (GilkError, OSError):
+            return True  # nobody knows
+
+    @property
+    def remarks(self) -> list[str]:
+        """Sentences about the others."""
+        if not self._probed or self._watch is None:
+            return []
+        held = self._watch.libraries.held / 1e6
+        return [f"opened later, and instrumented first: {named(self._probed)}; all that took {held:.0f} ms"]
+
+
+def named(libraries: Iterable[str]) -> str:
+    """A few of their names, and how many more there are."""
+    names = list(dict.fromkeys(libraries))
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
+
+
+def remarks_unseen(libraries: Iterable[Loaded]) -> list[str]:
+    """A sentence about libraries that were opened, and could not be instrumented in time, if there are any."""
+    names = [loaded.name for loaded in libraries]
+    if not names:
+        return []
+    what = "library was opened later, and has" if len(names) == 1 else "libraries were opened later, and have"
+    return [f"{len(names)} {what} no instruments: {named(names)}"]

@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Libraries that a program opens during a session have their instruments before their first instruction.
+
+The oracle is arithmetic: tests/programs/dlopen.c opens its plugin once a round, calls it ten times with numbers that are
+known, and closes it, and prints how many calls it made; opener.py does a byte of input at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import copyfile
+
+import pyarrow.parquet as pq
+import pytest
+
+from gilk.api import runs
+from gilk.errors import TargetError
+from gilk.session.broker.library_watch import LibraryWatch, linked
+from gilk.trace.reading import read
+from tests.behaviour.harness import ENVIRONMENT, Loop, differences, leftovers, run_gilk, wait_for
+from tests.programs.build import build, compile_text
+from tests.programs.opener import opener
+
+ROUNDS = 12
+CALLS = 10 * ROUNDS
+ARGUMENTS = [round_ + call for round_ in range(ROUNDS) for call in range(10)]
+
+
+def report_of(*words: str | Path, **options: str) -> dict[str, object]:
+    done = run_gilk("run", "--json", *words, **options)
+    assert done.returncode == 0, done.stderr
+    report: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    assert report["restored"] is True, report["notes"]
+    return report
+
+
+def test_calls_are_those_that_the_program_makes() -> None:
+    """Constructors and destructors, too, and however often it is closed and opened again."""
+    report = report_of("-Z", "-i", "plugin*:*:entry=count", "--", build("dlopen"), str(ROUNDS))
+    counts = report["counts"]
+    assert isinstance(counts, dict)
+    assert counts["plugin.so:plugin_hot:entry"] == CALLS
+    assert counts["plugin.so:on_load:entry"] == counts["plugin.so:on_unload:entry"] == ROUNDS
+    assert report["partial"] is False
+    assert "opened later, and instrumented first: plugin.so" in str(report["notes"])
+
+
+def test_without_being_asked_to_wait_it_is_refused() -> None:
+    """The negative control: it is not there when the session begins."""
+    done = run_gilk("run", "-i", "plugin:plugin_hot:entry=count", "--", build("dlopen"), "1")
+    assert (done.returncode, "(no-such-image)" in done.stderr, "-Z waits" in done.stderr) == (2, True, True)
+
+
+def test_a_pattern_needs_no_asking() -> None:
+    """It means something already."""
+    report = report_of("-i", "*:*plugin*:entry=count", "--", build("dlopen"), str(ROUNDS))
+    counts = report["counts"]
+    assert isinstance(counts, dict)
+    assert {name: count for name, count in counts.items() if count} == {
+        "dlopen:use_plugin:entry": ROUNDS, "plugin.so:plugin_hot:entry": CALLS,
+    }  # fmt: skip
+
+
+def test_instruments_of_all_kinds_at_one_function(tmp_path: Path) -> None:
+    """Records, conditions and stacks go and come with the library together."""
+    file = tmp_path / "all.parquet"
+    report = report_of(
+        "-Z", "-o", file, "-i", "plugin:plugin_hot:entry=args", "-i", "plugin:plugin_hot:entry/arg0 >= 12/=count",
+        "-i", "plugin:plugin_hot:entry=stack", "--", build("dlopen"), str(ROUNDS),
+    )  # fmt: skip
+    assert report["counts"] == {
+        "plugin.so:plugin_hot:entry": CALLS,
+        "plugin.so:plugin_hot:entry/arg0 >= 12/": sum(argument >= 12 for argument in ARGUMENTS),
+    }
+    assert pq.read_table(file)["arg0"].to_pylist() == ARGUMENTS
+
+
+def test_programs_that_are_followed_open_libraries() -> None:
+    program = build("dlopen")
+    report = report_of(
+        "--follow", "-i", "plugin:plugin_hot:entry=count", "--", "sh", "-c", f"{program} 3; {program} 5 | cat"
+    )
+    assert report["counts"] == {"plugin.so:plugin_hot:entry": 80}
+    programs = report["programs"]
+    assert isinstance(programs, list)
+    assert sorted(sum(one["counts"].values()) for one in programs) == [0, 0, 30, 50][-len(programs) :]
+
+
+def test_extension_modules_of_python() -> None:
+    """Its module is initialised once, however often it is imported."""
+    program = "import _decimal, _json, importlib; [importlib.import_module('_decimal') for _ in range(5)]"
+    words = ("-Z", "-i", "_decimal*:PyInit_*:entry=count", "-i", "_json*:PyInit_*:entry=count")
+    report = report_of(*words, "--", os.path.realpath(sys.executable), "-S", "-c", program)
+    counts = report["counts"]
+    assert isinstance(counts, dict)
+    assert sorted((name.split(":")[1], count) for name, count in counts.items()) == [
+        ("PyInit__decimal", 1), ("PyInit__json", 1),
+    ]  # fmt: skip
+
+
+def test_what_never_comes_is_named() -> None:
+    report = report_of("-Z", "-i", "no_such_library:f:entry=count", "-i", "plugin:plugin_hot:entry=count", "--",
+                       build("dlopen"), "1")  # fmt: skip
+    assert report["counts"] == {"plugin.so:plugin_hot:entry": 10}
+    assert report["partial"] is True
+    assert "nothing has come that was waited for: no image matches 'no_such_library'" in str(report["notes"])
+
+
+# A process that runs already.
+
+
+class Opener:
+    """For each byte it opens the library and calls it once, or closes it, and tells when it has."""
+
+    def __init__(self, directory: Path, library: Path | None = None) -> None:
+        program, plugin = opener(directory)
+        words = [program, library or plugin]
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def turn(self, times: int = 1) -> None:
+        assert self.process.stdin and self.process.stdout
+        for _ in range(times):
+            self.process.stdin.write(b"x")
+            assert self.process.stdout.read(1) == b"x", self.process.poll()
+
+
+@pytest.fixture
+def opens(tmp_path: Path) -> Iterator[Opener]:
+    made = Opener(tmp_path)
+    yield made
+    made.process.kill()
+    made.process.communicate()
+
+
+@contextmanager
+def going_on(pid: int, *points: str, waits: bool = True, until: int = 0) -> Iterator[list[runs.Result]]:
+    """A run of these instruments meanwhile; its result, at the end. ``until``: hits to wait for."""
+    results: list[runs.Result] = []
+    over, hits = threading.Event(), [0]
+    running = runs.prepare_run([runs.parse_request(point) for point in points], [pid], (), waits=waits)
+    running.begin()
+    waiting = threading.Thread(target=running.wait, args=(None, over.is_set, lambda state: hits.append(state.hits)))
+    waiting.start()
+    try:
+        yield results
+        assert wait_for(lambda: max(hits) >= until)
+    finally:
+        over.set()
+        waiting.join()
+        results.append(running.finish())
+
+
+def test_one_that_runs_already(opens: Opener) -> None:
+    opens.turn(4)
+    with going_on(opens.pid, "plugin:plugin_hot:entry=count", "plugin:on_load:entry=count") as results:
+        opens.turn(7)
+    (result,) = results
+    assert result.counts == {"plugin.so:plugin_hot:entry": 4, "plugin.so:on_load:entry": 4}
+    assert result.restored is True
+    assert (differences(opens.pid), leftovers(opens.pid)) == ([], [])
+    opens.turn(4)
+
+
+def test_one_that_opens_and_closes_it_all_the_time() -> None:
+    """Whenever the session begins, and until all is out; a round may be under way at both ends."""
+    with Loop([build("dlopen")]) as loop, going_on(loop.pid, "plugin:plugin_hot:entry=count", "use_plugin:entry=count",
+                                                   until=66) as results:  # fmt: skip
+        pass
+    hot, rounds = (results[0].counts[name] for name in ("plugin.so:plugin_hot:entry", "dlopen:use_plugin:entry"))
+    assert rounds >= 5
+    assert abs(hot - 10 * rounds) <= 20, (hot, rounds)
+    assert results[0].restored is True
+
+
+def test_two_sessions_at_once(opens: Opener) -> None:
+    """Each takes its probes out of the closed library, and neither disturbs those of the other."""
+    with going_on(opens.pid, "plugin:plugin_hot:entry=count") as first:
+        opens.turn(3)
+        with going_on(opens.pid, "plugin:plugin_hot:entry=stamp", "plugin:on_load:entry=count") as second:
+            opens.turn(6)
+        opens.turn(4)
+    assert first[0].counts == {"plugin.so:plugin_hot:entry": 7}
+    assert second[0].counts == {"plugin.so:on_load:entry": 3}
+    assert second[0].numbers["records"] == 3
+    assert (differences(opens.pid), leftovers(opens.pid)) == ([], [])
+
+
+def test_another_file_of_that_name(tmp_path: Path) -> None:
+    """Where the library is replaced while it is closed, points are looked up in the new one."""
+    library = tmp_path / "plugin.so"
+    copyfile(build("plugin"), library)
+    text = (build("plugin").parent.parent.parent.parent / "tests/programs/plugin.c").read_text()
+    padded = "int padding(int x) { for (int i = 0; i < x; i++) x += i * x; return x; }\n" + text
+    other = compile_text(tmp_path, "other", padded, "-O2", "-shared", "-fPIC", "-w")
+    opens = Opener(tmp_path, library)
+    with going_on(opens.pid, "plugin:plugin_hot:entry=count", "plugin:padding:entry=stamp") as results:
+        opens.turn(4)
+        os.replace(other, library)
+        opens.turn(4)
+    opens.process.kill()
+    opens.process.communicate()
+    assert results[0].counts == {"plugin.so:plugin_hot:entry": 4}
+    assert sum(results[0].tactics.values()) == 3
+
+
+def test_where_no_thread_can_be_held_it_is_said(opens: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process whose linker cannot be watched."""
+
+    def refuse(*_: object) -> None:
+        raise TargetError("cannot-watch", "for a test")
+
+    monkeypatch.setattr(LibraryWatch, "put_gate", refuse)
+    with going_on(opens.pid, "plugin:plugin_hot:entry=count") as results:
+        opens.turn(5)
+    assert results[0].counts == {}
+    assert results[0].partial
+    assert "1 library was opened later, and has no instruments: plugin.so" in results[0].notes
+
+
+def test_strategies_name_what_they_leave_out(opens: Opener) -> None:
+    """They are about the libraries that there are."""
+    with going_on(opens.pid, "*:*u*=@coverage", waits=False) as results:
+        opens.turn(3)
+        assert wait_for(lambda: "plugin.so" in Path(f"/proc/{opens.pid}/maps").read_text())
+    assert results[0].partial
+    assert "1 library was opened later, and has no instruments: plugin.so" in results[0].notes
+
+
+KILLED = """
+import sys, time
+from gilk.api import runs
+running = runs.prepare_run([runs.parse_request("plugin:plugin_hot:entry=count")], [int(sys.argv[1])], (), waits=True)
+running.begin()
+print("begun", flush=True)
+running.wait(None, lambda: False, lambda _: None)
+"""
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 3])
+def test_killed(turns: int, opens: Opener) -> None:
+    """Nobody waits at a gate then, and the code is what it was, whether the library is open or not."""
+    words = [sys.executable, "-c", KILLED, str(opens.pid)]
+    with subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE) as client:
+        assert client.stdout is not None and client.stdout.readline() == b"begun\n"
+        opens.turn(turns)
+        client.send_signal(signal.SIGKILL)
+    assert wait_for(lambda: not leftovers(opens.pid) and not differences(opens.pid))
+    opens.turn(4)
+
+
+def test_linked_libraries_stay(tmp_path: Path) -> None:
+    """The others are those that ldd does not name."""
+    import gilk
+
+    program, plugin = opener(tmp_path)
+    ldd = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    opens = Opener(tmp_path)
+    opens.turn()
+    with gilk.attach(opens.pid) as target:
+        present = target.process.loaded()
+        names = {one.name for one in linked(target.process, present) if not one.main}
+        assert {one.name for one in present} - names == {program.name, plugin.name}
+    opens.process.kill()
+    opens.process.communicate()
+    assert names == {line.split()[0].rpartition("/")[2] for line in ldd.splitlines() if "vdso" not in line}
+
+
+# In D.
+
+CLAUSES = """
+pid$target:plugin.so:plugin_hot:entry { @calls[probefunc] = count(); @sum = sum(arg0); self->entered = 1; }
+pid$target:plugin*:plugin_hot:return /self->entered/ { @returns = count(); self->entered = 0; }
+pid$target:plugin.so:on_load:entry { @calls[probefunc] = count(); }
+pid$target:a.out:use_plugin:entry { @calls[probefunc] = count(); }
+"""
+
+
+def numbers(text: str) -> list[list[str]]:
+    return sorted(line.split() for line in text.splitlines() if line.split() and line.split()[-1].isdigit())
+
+
+def test_in_d() -> None:
+    """Variables of threads are the same in what was there and in what has come."""
+    program = build("dlopen")
+    done = run_gilk("dtrace", "-Z", "-q", "-n", CLAUSES, "-c", f"{program} {ROUNDS}")
+    assert done.returncode == 0, done.stderr
+    found = numbers(done.stdout.partition("ok dlopen")[2])
+    assert found == sorted([["on_load", str(ROUNDS)], ["use_plugin", str(ROUNDS)], ["plugin_hot", str(CALLS)],
+                            [str(CALLS)], [str(sum(ARGUMENTS))]])  # fmt: skip
+    assert "opened later, and instrumented first: plugin.so" in done.stderr
+
+
+def test_in_d_one_that_is_not_there_is_an_error_unless_asked() -> None:
+    done = run_gilk("dtrace", "-n", "pid$target:plugin.so:plugin_hot:entry {}", "-c", f"{build('dlopen')} 1")
+    assert done.returncode != 0
+    assert "does not match any probes" in done.stderr
+
+
+def test_in_d_of_several_programs() -> None:
+    program = build("dlopen")
+    clause = "pid$target::plugin_hot:entry { @[execname, pid == $target] = count(); @all = count(); }"
+    done = run_gilk("dtrace", "--follow", "-Z", "-q", "-n", clause, "-c", f"sh -c '{program} 3; {program} 4; true'")
+    assert done.returncode == 0, done.stderr
+    assert ["dlopen", "0", "70"] in numbers(done.stdout)
+
+
+def test_in_d_of_several_processes(tmp_path: Path) -> None:
+    """And when it is interrupted, both go on with the code that they had."""
+    program = r"""tick-10ms /!said/ { printf("begun\n"); said = 1; } pid$target::plugin_hot:entry { @[pid] = count(); }"""
+    first, second = Opener(tmp_path), Opener(tmp_path)
+    words = ["dtrace", "-q", "-Z", "-n", program, "-p", str(first.pid), "-p", str(second.pid)]
+    with subprocess.Popen([sys.executable, "-m", "gilk", *words], env={**os.environ, **ENVIRONMENT}, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as done:  # fmt: skip
+        assert done.stdout is not None and done.stdout.readline() == "begun\n"
+        first.turn(6)
+        second.turn(3)
+        done.send_signal(signal.SIGINT)
+        text, errors = done.communicate(timeout=120)
+    assert numbers(text) == sorted([[str(first.pid), "3"], [str(second.pid), "2"]]), errors
+    for each in (first, second):
+        assert (differences(each.pid), leftovers(each.pid)) == ([], [])
+        each.turn(2)
+        each.process.kill()
+        each.process.communicate()
+
+
+def test_in_d_where_it_is_seen_as_json() -> None:
+    done = run_gilk("dtrace", "--json", "-Z", "-n", "pid$target::plugin_hot:entry { @ = count(); }", "-c",
+                    f"{build('dlopen')} 2")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "opened later, and instrumented first: plugin.so" in done.stdout
+
+
+# In a trace.
+
+
+def test_in_a_trace(tmp_path: Path) -> None:
+    """It opens and closes its library all the time, in the same place: each call of the trace has its own."""
+    words = ("--scope", "*plugin*", "--start", "call:use_plugin:2", "--stop", "return:use_plugin:4")
+    done = run_gilk("trace", "-q", *words, "-o", tmp_path / "t.parquet", "--", build("dlopen"), str(ROUNDS))
+    assert done.returncode == 0, done.stderr
+    rows = read(tmp_path / "t.parquet").flow.table.to_pylist()
+    calls = Counter(row["function"] for row in rows)
+    assert calls["use_plugin"] >= 3, calls
+    assert calls["plugin_hot"] == 10 * calls["use_plugin"], calls
