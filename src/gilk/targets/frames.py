@@ -32,8 +32,9 @@ FRAME_SIZE: Final = _NOTE + 32  # as far as it is looked at; bytes
 _WORD, _NOTE_WORDS, _STACK = struct.Struct("<Q"), struct.Struct("<4Q"), struct.Struct("<QI4xQ")
 _SYSCALL_IN_RESTORER = 7
 _SELECTORS, _SELECTORS_AT = struct.Struct("<3H"), 8 + 40 + 18 * 8  # cs, gs, fs (struct sigcontext_64)
-#: As the kernel writes them (put_sigcontext, arch/x86/kernel/signal.c): of 64-bit and of 32-bit code.
-_KERNELS = ((0x33, 0, 0), (0x23, 0, 0))
+#: As the kernel writes them (put_sigcontext, arch/x86/kernel/signal.c): of 64-bit and of 32-bit code, and those of a
+#: guest of Xen's without hardware support (FLAT_RING3_CS64, xen/interface/xen.h).
+_KERNELS = tuple((code, 0, 0) for code in (0x33, 0x23, 0xE033, 0xE023))
 
 
 @dataclass(frozen=True, slots=True)
