@@ -91,6 +91,9 @@ STRANGERS: list[tuple[str, dict[str, Any], int]] = [
     # A path that a router might take for /index.json.
     ("token", {"headers": [HOST], "path": "/index.json\n"}, 401),
     ("token", {"headers": [HOST], "path": "/index.json/"}, 401),
+    # Whatever has data in it is no page, though it may not be a twin.
+    ("token", {"headers": [HOST], "path": "/file/1/tile.bin"}, 401),
+    ("token", {"headers": [HOST], "path": "/assets/../index.json"}, 401),
     ("token", {"headers": [HOST], "path": "/index\r"}, 401),
 ]  # fmt: skip
 

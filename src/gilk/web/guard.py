@@ -35,11 +35,13 @@ HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
 }
-#: All paths of pages and files are so. A router may take a path for that of a twin which does not end like one.
+#: All paths of pages and files are so; those of pages have no point, which is for twins and what else has data. A
+#: router may take a path for that of a twin which does not end like one.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_/.=-]*")
 _LOOKING: Final = ("GET", "HEAD")
 KEY_PATH: Final = "/key"
 LIVE_PATH: Final = "/live"
+ASSETS_PATH: Final = "/assets/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,8 @@ def is_open(scope: Scope) -> bool:
     if scope["method"] == "POST":
         return bool(scope["path"] == KEY_PATH)
     path = scope["path"]
-    return scope["method"] in _LOOKING and ".json" not in path and _PLAIN.fullmatch(path) is not None
+    is_frame_or_file = "." not in path or (path.startswith(ASSETS_PATH) and ".json" not in path)
+    return scope["method"] in _LOOKING and is_frame_or_file and _PLAIN.fullmatch(path) is not None
 
 
 def _host(scope: Scope, headers: Headers, _gate: Gate) -> Turned | None:

@@ -29,7 +29,7 @@ from gilk.web.children import ServerChild, ToldError
 from gilk.web.d_routes import DPages, check_text
 from gilk.web.experiments import ExperimentPages
 from gilk.web.grants import KERNEL, Grants, identity_of, identity_of_file, title_of
-from gilk.web.guard import KEY_PATH, LIVE_PATH, Gate, Guard
+from gilk.web.guard import ASSETS_PATH, KEY_PATH, LIVE_PATH, Gate, Guard
 from gilk.web.keys import Keys
 from gilk.web.live import live
 from gilk.web.sessions import Sessions, WebSession, d_commands
@@ -318,7 +318,7 @@ def routes(window: Window) -> list[BaseRoute]:
         "/experiment/save": window.experiments.save, "/session/experiment": window.experiments.begin,
     }  # fmt: skip
     return [
-        Route("/assets/{digest}/{name}", window.assets.file),
+        Route(f"{ASSETS_PATH}{{digest}}/{{name}}", window.assets.file),
         *(Route(path, answering(handler)) for path, handler in twins.items()),
         *(Route(path, answering(handler), methods=["GET", "POST"]) for path, handler in asked.items()),
         *(Route(path, answering(handler), methods=["POST"]) for path, handler in actions.items()),
