@@ -36,7 +36,7 @@ def test_json_has_what_the_text_has(capsys: pytest.CaptureFixture[str]) -> None:
     assert explain(EXAMPLES / "race.aspect", "--events", EXAMPLES / "race.events", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     (race,) = found["automata"]
-    assert [one["keys"] for one in race["elements"]] == [[], ["ino"], ["path", "tid"]]
+    assert [one["keys"] for one in race["elements"]] == [[], ["dev", "ino"], ["path", "tid"]]
     assert found["counts"]["#1"]["ended"] == 2 and found["accepted"]
     deeds = [deed["did"] for event in found["events"] for deed in event["deeds"]]
     assert "denies" in deeds and "skipped" not in deeds

@@ -24,7 +24,7 @@ from gilk.lang.aspect.code.meeting import (
     value_of,
 )
 from gilk.lang.aspect.code.regions import length_of
-from gilk.lang.aspect.code.types import declared, is_array, is_text, kept_symbols, seen_symbols
+from gilk.lang.aspect.code.types import declared, is_array, is_pointer, is_text, kept_symbols, seen_symbols
 from gilk.lang.syntax.source import Source, Span
 
 
@@ -149,6 +149,8 @@ def _bind(met: MetElement, step: CheckedBinding, value: str) -> Iterator[str]:
     whether it is, and of names that only some alternatives bind, the instance."""
     to = f"gilk_bound->{step.name}"
     first = first_binders(met.aspect).get(step.name)
+    if step.expression is None and is_pointer(first[2].type if first is not None else step.type):
+        value = f"(__typeof__({to}))({value})"  # another element may have it as a pointer to something else
     lacking = uncertain(met.aspect)
     if not step.test and first is not None and step.name in lacking:
         bit = f"{1 << lacking.index(step.name)}UL"

@@ -41,6 +41,11 @@ def is_array(type_: CheckedType) -> bool:
     return _ARRAY.search(type_.text) is not None
 
 
+def is_pointer(type_: CheckedType) -> bool:
+    """Whether it is written as one."""
+    return type_.text.endswith("*")
+
+
 def is_text(type_: CheckedType) -> bool:
     """Whether it is an array of characters, which names are bound to up to the NUL."""
     words = type_.text.split("[")[0].replace("unsigned", "").replace("signed", "").replace("const", "")
