@@ -64,6 +64,9 @@ _OTHERS = """
     fdoffset        gd_fdoffset
     fdflags         gd_fdflags
     fdmount         gd_fdmount
+    d_path
+    pathof
+    argumentsof
     progenyof
     by_processor
     getmajor

@@ -64,7 +64,7 @@ def test_numbers(tmp_path: Path) -> None:
     names = (
         *("PROGRAM", "SITES", "ATTACH", "CLOCK", "FIRE", "READ", "LINES", "PUT", "STATUS", "REAP", "FIND", "FORCE"),
         *("ORIGINALS", "POINT", "MAPPED", "SETTLE", "UNWATCHED", "LINE", "EVERY_CPU", "ALWAYS", "DEEP", "POINT_NAME"),
-        *("UPROBE", "EDGE", "INSTRUCTION"),
+        *("UPROBE", "EDGE", "BIOS", "INSTRUCTION"),
     )
     expected = {f"ILK_D_{name}": int(getattr(abi, name)) for name in names}
     expected["ILK_D_SPECULATIONS_MAX"] = abi.SPECULATIONS

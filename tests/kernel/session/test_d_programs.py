@@ -204,7 +204,7 @@ def test_a_fault_is_told_and_ends_its_clause_alone(kernel: KernelTarget, calls: 
 
 @pytest.mark.parametrize(
     ("action", "what"),
-    [("this->p = alloca(8)", "alloca()"), ("trace(cwd)", "cwd")],
+    [("this->p = alloca(8)", "alloca()"), ("trace(fdflags(1))", "fdflags()")],
 )
 def test_what_there_is_not_is_refused_by_name(kernel: KernelTarget, action: str, what: str) -> None:
     with pytest.raises(UsageError) as caught:

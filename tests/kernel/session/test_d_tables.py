@@ -129,10 +129,18 @@ def test_requests_are_those_that_ftrace_sees(guest: Guest, disk: str) -> None:
                 args[0]->b_flags & B_READ ? "R" : "W", args[0]->b_blkno, args[0]->b_bcount / 512, args[1]->dev_statname,
                 args[2]->fi_name);
         }
+        io:::start, io:::done /args[1]->dev_name == "ram0"/ {
+            @ends[probename, args[0]->b_addr, args[0]->b_blkno, args[0]->b_bcount, args[0]->b_flags & B_READ] = count();
+        }
+        io:::start /args[1]->dev_name == "ram0"/ {
+            @paths[args[2]->fi_name, args[2]->fi_pathname, args[2]->fi_fs] = count();
+        }
         rawtp:ext4::ext4_sync_file_enter { synced++; }
+        END { printa("end %s %x %d %d %d %@d\\n", @ends); printa("path %s %s %s\\n", @paths); }
         END { printf("synced %d\\n", synced); }"""
-    work = f"echo words > {disk}/named; sync {disk}/named; echo 3 > /proc/sys/vm/drop_caches; cat {disk}/named"
-    done = ran(kernel, text, ["sh", "-c", work])
+    work = f"""mkdir {disk}/below; echo words > {disk}/named; echo more > {disk}/below/other
+        sync {disk}/named {disk}/below/other; echo 3 > /proc/sys/vm/drop_caches; cat {disk}/named"""
+    done = ran(kernel, text, ["sh", "-c", work], clausetime="200000")
     ours = [line.split() for line in done.lines if line.startswith("io")]
     theirs = re.findall(r"block_bio_queue: (\d+,\d+) (\S+) (\d+) \+ (\d+) ", shell(guest, END))
     wanted = [(device, "R" if "R" in kind else "W", at, size) for device, kind, at, size in theirs if size != "0"]
@@ -141,7 +149,68 @@ def test_requests_are_those_that_ftrace_sees(guest: Guest, disk: str) -> None:
     assert [one[7] for one in ours if one[2] == "W"].count("named") == 1 and "named" in [
         one[7] for one in ours if one[2] == "R"
     ]
-    assert done.lines[-1] == "synced 1"
+    assert done.lines[-1] == "synced 2"
+    ends = [line.split()[1:] for line in done.lines if line.startswith("end")]
+    started, ended = (sorted(row[1:] for row in ends if row[0] == name) for name in ("start", "done"))
+    assert started == ended and len(started) >= 4
+    paths = [line.split()[1:] for line in done.lines if line.startswith("path")]
+    assert ["named", "/named", "ext4"] in paths and ["other", "/below/other", "ext4"] in paths
+
+
+QUEUE = "nullb0"
+
+
+@pytest.fixture
+def queue(guest: Guest) -> Iterator[str]:
+    """A block device that has a queue, in which bios become requests; nothing else uses it."""
+    at_once = "-E lazy_itable_init=0,lazy_journal_init=0"  # nothing is written later, nor read
+    shell(guest, f"modprobe ext4 && modprobe null_blk memory_backed=1 gb=1 && mkfs.ext4 -q {at_once} /dev/nullb0")
+    options = "no_prefetch_block_bitmaps,noinit_itable"
+    shell(guest, f"mkdir -p /tmp/queue && mount -o {options} /dev/nullb0 /tmp/queue && sync")
+    yield "/tmp/queue"
+    shell(guest, "umount /tmp/queue; rmmod null_blk")
+
+
+def counters(guest: Guest) -> list[int]:
+    """Reads, those that were merged, and sectors; writes likewise (Documentation/block/stat.rst)."""
+    found = [int(word) for word in shell(guest, f"cat /sys/block/{QUEUE}/stat").split()]
+    return [*found[:3], *found[4:7]]
+
+
+def test_ends_of_requests_are_those_that_the_device_counts(guest: Guest, queue: str) -> None:
+    """Each bio ends once, also where several become one request; it is one that began, or a part that was split off."""
+    kernel = KernelTarget(guest.link)
+    text = """
+        io:::start /args[1]->dev_name == "nullb0"/ { started[args[0]->b_addr] = 1; }
+        io:::done /args[1]->dev_name == "nullb0"/ {
+            unmatched += !started[args[0]->b_addr]; started[args[0]->b_addr] = 0;
+            failed += args[0]->b_error != 0;
+        }
+        io:::done /args[1]->dev_name == "nullb0" && args[0]->b_bcount/ {
+            @bios[args[0]->b_flags & B_READ ? "R" : "W"] = count();
+            @bytes[args[0]->b_flags & B_READ ? "R" : "W"] = sum(args[0]->b_bcount);
+            @names[args[2]->fi_name] = sum(args[0]->b_bcount);
+        }
+        END {
+            printf("bad %d %d\\n", unmatched, failed);
+            printa("%s %@d %@d\\n", @bios, @bytes); printa("name %s %@d\\n", @names);
+        }"""
+    work = f"""dd if=/dev/zero of={queue}/large bs=64k count=40; sync; echo 3 > /proc/sys/vm/drop_caches
+        cat {queue}/large > /dev/null; dd if=/dev/zero of={queue}/direct bs=4k count=50 oflag=direct; sync"""
+    shell(guest, BEGIN.format(events="block/block_rq_complete block/block_split"))
+    before = counters(guest)
+    done = ran(kernel, text, ["sh", "-c", work])
+    seen = [after - first for after, first in zip(counters(guest), before, strict=True)]
+    said = shell(guest, END)
+    theirs = re.findall(r"block_rq_complete: \d+,\d+ (\S+) \(\) \d+ \+ (\d+) ", said)
+    told = {line.split()[0]: line.split()[1:] for line in done.lines if not line.startswith("name")}
+    assert told["bad"] == [str(said.count(": block_split: ")), "0"] and not done.errors
+    for kind, (requests, merged, sectors) in (("R", seen[:3]), ("W", seen[3:])):
+        bios, size = map(int, told[kind])
+        assert size == 512 * sectors == 512 * sum(int(each) for rwbs, each in theirs if ("R" in rwbs) == (kind == "R"))
+        assert bios == requests + merged
+    sizes = {line.split()[1]: int(line.split()[2]) for line in done.lines if line.startswith("name")}
+    assert sizes["large"] == 2 * 40 * 65536 and not guest.complaints()
 
 
 def test_a_module_is_held_as_long_as_a_program_is_at_its_tracepoints(guest: Guest, disk: str) -> None:
@@ -166,7 +235,8 @@ def test_points_that_make_no_sense_are_refused(kernel: KernelTarget, guest: Gues
         driver.ask(POINT, POINT_BODY.pack(*good))
     code = printed(made, enabled, enabled.groups(), consumer.options)
     DriverProgram(driver).load(code, [int(getattr(layout, name)) for name in LAYOUT_FIELDS], 50_000)
-    bad = [(1, 1, 0, 0, b"sched_switch"), (0, 1, 2, 0, b"sched_switch"), (0, 1, 0, 1, b"sched_switch")]
+    flags = [(0, 1, 2, 0, b"sched_switch"), (0, 1, 4, 0, b"sched_switch")]
+    bad = [(1, 1, 0, 0, b"sched_switch"), *flags, (0, 1, 0, 1, b"sched_switch")]
     for row in [*bad, (0, 1, 0, 0, b"sched_switch_"), (0, 1, 0, 0, b""), (0, 1, 0, 0, b"x" * POINT_NAME)]:
         with pytest.raises(TargetError):
             driver.ask(POINT, POINT_BODY.pack(*row))
@@ -179,7 +249,7 @@ def test_points_that_make_no_sense_are_refused(kernel: KernelTarget, guest: Gues
 @pytest.mark.parametrize(
     ("probe", "why"),
     [
-        ("io:::done", "no loops"),
+        ("io:::wait-done", "which request"),
         ("sched:::remain-cpu", "two places"),
         ("sched:::cpucaps-sleep", "no cpucaps"),
         ("rawtp:::no_such_tracepoint", "does not match"),

@@ -98,6 +98,70 @@ static bool ilk_d_user_register(u32 place, u64 *to)
 	return true;
 }
 
+/* Files: as the kernel has them, as far as paths go. */
+#include <linux/magic.h>
+
+struct shown_dentry {
+	u64 pprev, parent;
+	u32 hash, length;
+	u64 name, inode, super, operations, data;
+};
+struct shown_mount {
+	u64 above, place, root, super;
+};
+
+#define ILK_D_DENTRY_PARENT offsetof(struct shown_dentry, parent)
+#define ILK_D_DENTRY_NAME offsetof(struct shown_dentry, name)
+#define ILK_D_DENTRY_LENGTH offsetof(struct shown_dentry, length)
+#define ILK_D_DENTRY_FROM ILK_D_DENTRY_PARENT
+#define ILK_D_DENTRY_SIZE 24
+#define ILK_D_DENTRY_SUPER offsetof(struct shown_dentry, super)
+#define ILK_D_DENTRY_DATA offsetof(struct shown_dentry, data)
+#define ILK_D_DENTRY_INODE offsetof(struct shown_dentry, inode)
+#define ILK_D_DENTRY_OPERATIONS offsetof(struct shown_dentry, operations)
+#define ILK_D_DENTRY_HASHED offsetof(struct shown_dentry, pprev)
+#define ILK_D_OPERATIONS_NAME 0
+#define ILK_D_SUPER_MAGIC 0
+#define ILK_D_INODE_NUMBER 0
+#define ILK_D_PATH_DENTRY 8
+#define ILK_D_PATH_MOUNT 0
+#define ILK_D_FIRST_ROOT 0
+#define ILK_D_MOUNT_ROOT 0
+#define ILK_D_MOUNT_SUPER 8
+#define ILK_D_MOUNT_SIZE 16
+#define ILK_D_MOUNT_AT offsetof(struct shown_mount, root)
+#define ILK_D_MOUNT_ABOVE ILK_D_MOUNT_AT
+enum {
+	ILK_D_PIPES = PIPEFS_MAGIC, ILK_D_SOCKETS = SOCKFS_MAGIC, ILK_D_ANONYMOUS = ANON_INODE_FS_MAGIC,
+	ILK_D_NAMESPACES = NSFS_MAGIC
+};
+
+static u64 directory[2][2]; /* the root, the task's own: dentry, mount */
+static u64 first_root[2]; /* mount, dentry */
+static u64 first_place;
+
+static inline u64 ilk_d_first(void)
+{
+	first_place = (u64)first_root;
+	return (u64)&first_place;
+}
+
+static inline void ilk_d_directory(bool own, u64 *dentry, u64 *mount)
+{
+	*dentry = directory[own][0];
+	*mount = directory[own][1];
+}
+
+/* Memory number 1 is its own. */
+static u64 arguments[2];
+
+static inline bool ilk_d_arguments(u64 mm, u64 *start, u64 *end)
+{
+	*start = arguments[0];
+	*end = arguments[1];
+	return mm == 1;
+}
+
 #include "ilk/d/helpers.c"
 
 #include "ilk/d/check.h"
@@ -169,6 +233,24 @@ SHOWN void loaded(const struct ilk_d_program *message, u8 *memory)
 {
 	clauses = (struct ilk_clauses){ .memory = memory, .layout = message->layout, .sizes = *message };
 	ilk_d_place_tables(&clauses, message + 1);
+}
+
+SHOWN void stood(u32 own, u64 dentry, u64 mount)
+{
+	directory[own][0] = dentry;
+	directory[own][1] = mount;
+}
+
+SHOWN void first_stood(u64 dentry, u64 mount)
+{
+	first_root[0] = mount;
+	first_root[1] = dentry;
+}
+
+SHOWN void argued(u64 start, u64 end)
+{
+	arguments[0] = start;
+	arguments[1] = end;
 }
 
 /* As the driver does it when it is asked to: how many records moved. */

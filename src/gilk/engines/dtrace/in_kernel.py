@@ -180,7 +180,7 @@ class InKernel:
                 continue
             deep = any(number >= _OF_POINTS for number in self._used(probe).arguments)
             try:
-                self._program.point(made.point, self._group(probe), probe.number, deep)
+                self._program.point(made.point, self._group(probe), probe.number, deep, made.bios)
             except TargetError as error:
                 refused[probe] = f"the driver cannot reach the tracepoint: {error.message}"
 

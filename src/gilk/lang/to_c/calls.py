@@ -141,5 +141,6 @@ _SPECIAL = {
     "copyinto": "({{ if (!gd_copy(c, {2}, {0}, {1})) goto fault; }})",
     "bcopy": "({{ if (!gd_copy(c, {1}, {0}, {2})) goto fault; }})",
     "bcopy_string": "({{ if (!gd_copy_string(c, {1}, {0}, {2})) goto fault; }})",
+    **dict.fromkeys(("d_path", "pathof", "argumentsof"), '""'),  # a kernel's: no clause of a process has them
     "progenyof": "gd_progenyof(c, {0})",
 }

@@ -56,11 +56,11 @@ class ExpressionPrinter:
         return self._bound[node.number]
 
     def _let(self, node: ir.Let) -> str:
-        text, names, outer = "", {}, self._bound
+        text, outer = "", self._bound
         for number, value in node.bindings:
-            names[number] = self._name()
-            text += f"{c_type(value.type)} {names[number]} = {self.nullable(value)}; "
-        self._bound = {**outer, **names}
+            name, given = self._name(), self.nullable(value)
+            text += f"{c_type(value.type)} {name} = {given}; "
+            self._bound = {**self._bound, number: name}
         body = self.nullable(node.body)
         self._bound = outer
         return f"({{ {text}{body}; }})"

@@ -92,7 +92,7 @@ def _called(p: Printing, node: ir.Call, at: int, size: int, value: Emit) -> None
                 p.fails()
                 _copy(p, made, p.strsize, at, size)
         case ir.Call(name=name):
-            raise NotInKernel(name if name in ("cwd", "root") else f"{name}()")
+            raise NotInKernel(f"{name}()")
 
 
 def _copy(p: Printing, source: int, length: int, at: int, size: int) -> None:
@@ -104,21 +104,21 @@ def _copy(p: Printing, source: int, length: int, at: int, size: int) -> None:
 
 @contextmanager
 def binding(p: Printing, node: ir.Let, value: Emit) -> Iterator[None]:
-    """The values that its names stand for are computed, and lie in the frame meanwhile."""
-    outer, found = p.bound, dict[int, Room]()
+    """The values that its names stand for are computed, one after the other, and lie in the frame meanwhile."""
+    outer = p.bound
     with ExitStack() as rooms:
         for number, given in node.bindings:
             is_text = isinstance(given.type, String)
             if is_text and p.nulls.may_be(given):
                 raise NotInKernel("a string that may be NULL, of an inline or a translator")
             size = longest(p, given) if is_text else WORD
-            room = found[number] = Room(rooms.enter_context(p.frame.room(size)), size)
+            room = Room(rooms.enter_context(p.frame.room(size)), size)
             if is_text:
                 text(p, given, room.at, size, value)
             else:
                 value(p, given)
                 p.code.keep(room.at)
-        p.bound = {**outer, **found}
+            p.bound = {**p.bound, number: room}
         yield
         p.bound = outer
 

@@ -70,6 +70,8 @@ _ROWS = """
     after               120     220     4     to, string, by, strsize; fault
     address_text        3000    40      5     which, to, address, family or kind, strsize; fault
     swap                40      0       -     number, bytes
+    arguments           800     200     3     to, memory of a process, strsize
+    path_text           12000   60      4     which, to, address, strsize; fault
 """
 
 

@@ -22,10 +22,13 @@ _PATHS = ("basename", "dirname", "cleanpath")
 _CASES = ("tolower", "toupper")
 _FINDS = ("strchr", "strrchr")
 _ADDRESSES = ("inet_ntoa", "inet_ntoa6", "inet_ntop", "link_ntop")
+_ARGUMENTS = "argumentsof"
+_FILES = ("cwd", "root", "d_path", "pathof")
+_OF_PATH, _OF_CWD, _OF_ROOT = 0, 3, 4  # native/ilk/d/files.h
 _INDEXES = ("index", "rindex")
 _LONGEST = 0x7FFFFFFF  # the length that substr() is not given
 #: Subroutines whose results are strings; those of FOUND may find none.
-MADE = frozenset(("strjoin", "substr", "lltostr", "after", *_PATHS, *_CASES, *_ADDRESSES))
+MADE = frozenset(("strjoin", "substr", "lltostr", "after", *_PATHS, *_CASES, *_ADDRESSES, *_FILES, _ARGUMENTS))
 FOUND = frozenset(("strstr", "strtok", *_FINDS))
 #: Those whose results are places in a string.
 PLACES = frozenset(_INDEXES)
@@ -48,6 +51,11 @@ def make(p: Printing, node: ir.Call, to: int, value: Emit, text: Text) -> None:
             case name if name in _ADDRESSES:
                 address, kind = _address(node.name, given)
                 p.code.call("address_text", _ADDRESSES.index(name), to, address, kind, p.strsize)
+            case name if name in _FILES:
+                kind, path = _file(node.name, given)
+                p.code.call("path_text", kind, to, path, p.strsize)
+            case name if name == _ARGUMENTS:
+                p.code.call("arguments", to, given[0], p.strsize)
             case "strjoin":
                 p.code.call("strjoin", to, at[0], at[1], p.strsize)
             case "substr":
@@ -68,6 +76,18 @@ def _address(name: str, given: list[Slot]) -> tuple[Slot, int | Slot]:
     if name in ("inet_ntop", "link_ntop"):
         return given[1], given[0]
     return given[0], given[1] if len(given) > 1 else 0
+
+
+def _file(name: str, given: list[Slot]) -> tuple[int | Slot, int | Slot]:
+    """The kind of thing that the path is of, and where that is."""
+    match name:
+        case "cwd":
+            return _OF_CWD, 0
+        case "root":
+            return _OF_ROOT, 0
+        case "d_path":
+            return _OF_PATH, given[0]
+    return given[0], given[1]
 
 
 def _token(p: Printing, node: ir.Call, to: int, value: Emit, text: Text) -> None:
@@ -120,7 +140,8 @@ def swap(p: Printing, node: ir.Call, value: Emit) -> None:
         p.code.call("swap", given[0], SWAPS[node.name])
 
 
-_STRINGS = {**dict.fromkeys(("strjoin", "strstr", *_INDEXES), 2), **dict.fromkeys(("lltostr", *_ADDRESSES), 0)}
+_NO_STRINGS = ("lltostr", _ARGUMENTS, *_ADDRESSES, *_FILES)
+_STRINGS = {**dict.fromkeys(("strjoin", "strstr", *_INDEXES), 2), **dict.fromkeys(_NO_STRINGS, 0)}
 
 
 def _parted(node: ir.Call) -> tuple[tuple[ir.Expression, ...], tuple[ir.Expression, ...]]:

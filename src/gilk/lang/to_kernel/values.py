@@ -301,7 +301,7 @@ def _call(p: Printing, node: ir.Call) -> None:
     elif node.name == "copyin":
         data.copyin(p, node, value)
     else:
-        raise NotInKernel(node.name if node.name in ("cwd", "root", "epid") else f"{node.name}()")
+        raise NotInKernel(node.name if node.name == "epid" else f"{node.name}()")
 
 
 def _progeny(p: Printing, node: ir.Call) -> None:

@@ -205,11 +205,13 @@ struct ilk_d_point {
 	struct ilk_head head;
 	__u32 group; /* [in] all of it */
 	__u32 probe;
-	__u32 flags; /* ILK_D_DEEP: arguments from the sixth on are wanted */
+	__u32 flags; /* ILK_D_DEEP: arguments from the sixth on are wanted; ILK_D_BIOS */
 	__u32 reserved;
 	char name[ILK_D_POINT_NAME]; /* zero-ended */
 };
 
+/* Once for each bio that ends with it, which is arg0: only of the tracepoint block_rq_complete. */
+#define ILK_D_BIOS 4u
 #define ILK_D_EDGE 2u /* beside ILK_D_DEEP */
 #define ILK_D_INSTRUCTION 15u /* bytes, at the most */
 #define ILK_D_UPROBES_MAX 4096u /* of a program */

@@ -80,7 +80,9 @@ enum ilk_d_call {
 	ILK_D_CALL_AFTER = 54,
 	ILK_D_CALL_ADDRESS_TEXT = 55,
 	ILK_D_CALL_SWAP = 56,
-	ILK_D_CALLS = 57
+	ILK_D_CALL_ARGUMENTS = 57,
+	ILK_D_CALL_PATH_TEXT = 58,
+	ILK_D_CALLS = 59
 };
 
 /* Name, cost, and cost for each eight bytes: instructions, at the most; which numbers, from bit 0 on, tell
@@ -143,6 +145,8 @@ enum ilk_d_call {
 	CALL(after, 120, 220, 8) \
 	CALL(address_text, 3000, 40, 16) \
 	CALL(swap, 40, 0, 0) \
+	CALL(arguments, 800, 200, 4) \
+	CALL(path_text, 12000, 60, 8) \
 
 /* Size of its bytes, what follows, width in the frame, what it changes, the bytes. */
 #define ILK_D_FORM_ROWS(FORM) \

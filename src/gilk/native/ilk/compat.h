@@ -7,6 +7,7 @@
 #define ILK_COMPAT_H
 
 #include <linux/version.h>
+#include <linux/mount.h>
 #include <linux/types.h>
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0) || LINUX_VERSION_CODE >= KERNEL_VERSION(6, 2, 0)
@@ -31,6 +32,14 @@ struct ftrace_hash {
 	unsigned long count;
 	unsigned long flags;
 	struct rcu_head rcu;
+};
+
+/* The beginning of fs/mount.h's struct mount: the one that it is mounted on, and where. */
+struct ilk_mount {
+	struct hlist_node hash;
+	struct ilk_mount *parent;
+	struct dentry *place;
+	struct vfsmount mnt;
 };
 
 /* Name, result, parameters. All must be there, or the driver does not load. */

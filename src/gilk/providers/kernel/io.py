@@ -10,11 +10,12 @@ from gilk.providers.kernel import table
 from gilk.providers.kernel.probe import HasKernel, KernelProbe
 
 _ROWS = table.rows("""
-    start      | t:block_bio_queue | | args[0]; args[0]; args[0]
-    wait-start | e:submit_bio_wait | | args[0]; args[0]; args[0]
+    start      | t:block_bio_queue    |                 | args[0]; args[0]; args[0]
+    done       | b:block_rq_complete  | is_queued[arg0] | (struct bio *)arg0; (struct bio *)arg0; (struct bio *)arg0
+    done       | t:block_bio_complete |                 | args[1]; args[1]; args[1]
+    wait-start | e:submit_bio_wait    |                 | args[0]; args[0]; args[0]
 """)
 NOT_SEEN = {
-    "done": "a request may have any number of bios, and clauses have no loops",
     "wait-done": "where submit_bio_wait() returns it is not known which request has been waited for",
 }
 

@@ -59,7 +59,8 @@ class KernelProbe:
     """``function``: where ``edge``, "entry" or "return", makes it fire. ``call``: it is about the system call of that
     number, which all go by that function. ``point``: instead of a function, a tracepoint. ``user``: instead of either,
     places in files that processes map. ``row``: the table's, of a
-    probe that another one is behind; several of one name differ by ``number``."""
+    probe that another one is behind; several of one name differ by ``number``. ``bios``: it fires for each that ends at
+    that tracepoint."""
 
     key: Key
     function: FunctionSpan | None
@@ -68,6 +69,7 @@ class KernelProbe:
     point: str = ""
     row: ProviderRow | None = None
     number: int = 0
+    bios: bool = False
     user: tuple[UserFire, ...] = ()
 
 

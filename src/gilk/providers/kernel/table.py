@@ -2,8 +2,9 @@
 """Providers whose probes are others behind a condition: tables, a line a probe.
 
 A line has the probe's name, what is behind it, a condition and the arguments that it gives, with ``|`` in between: D,
-which is compiled like a program's. Behind it is ``t:NAME``, a tracepoint, or ``e:NAME`` or ``r:NAME``, where a function
-begins or returns; a glob means the first function that it fits. Several lines may have one name.
+which is compiled like a program's. Behind it is ``t:NAME``, a tracepoint, ``b:NAME``, one once for each bio that ends
+there, which is its arg0, or ``e:NAME`` or ``r:NAME``, where a function begins or returns; a glob means the first
+function that it fits. Several lines may have one name.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def probes(
         if fnmatch.fnmatchcase(row.name, description.name or "*"):
             made = _made((provider, _MODULE, "", row.name), row, target)
             if made is not None:
-                yield KernelProbe(*made, number=number)
+                yield KernelProbe(*made, number=number, bios=row.at.startswith("b:"))
 
 
 def _made(
@@ -49,7 +50,7 @@ def _made(
 ) -> tuple[tuple[str, str, str, str], FunctionSpan | None, str, None, str, ProviderRow] | None:
     """A probe without its number; None where the kernel has not what is behind it."""
     kind, _, name = row.at.partition(":")
-    if kind == "t":
+    if kind in ("t", "b"):
         found = name in tracepoints(target)
         there = ProviderRow(row.name, f"rawtp:::{name}", row.condition, row.arguments)
         return (key, None, "entry", None, name, there) if found else None

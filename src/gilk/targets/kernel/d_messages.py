@@ -27,6 +27,7 @@ EVERY_CPU: Final = 1
 ALWAYS: Final = 1
 DEEP: Final = 1
 EDGE: Final = 2
+BIOS: Final = 4
 INSTRUCTION: Final = 15  # bytes, at the most
 PROGRAM_BODY: Final = struct.Struct("<12I")
 AGGREGATION: Final = struct.Struct("<IIIIqqq")
@@ -180,11 +181,11 @@ class DriverProgram:
         """``period`` in ns; on one processor, or on every one of them."""
         self._driver.ask(CLOCK, CLOCK_BODY.pack(period, group, probe, EVERY_CPU * everywhere, 0))
 
-    def point(self, name: str, group: int, probe: int, deep: bool) -> None:
-        """Have a group run at a tracepoint. ``deep``: arguments from the sixth on are wanted. Raises TargetError also
-        where there is none of that name."""
+    def point(self, name: str, group: int, probe: int, deep: bool, bios: bool = False) -> None:
+        """Have a group run at a tracepoint. ``deep``: arguments from the sixth on are wanted. ``bios``: for each that
+        ends there with a request. Raises TargetError also where there is none of that name."""
         encoded = name.encode("utf-8", "surrogateescape")[: POINT_NAME - 1]
-        self._driver.ask(POINT, POINT_BODY.pack(group, probe, DEEP * deep, 0, encoded))
+        self._driver.ask(POINT, POINT_BODY.pack(group, probe, DEEP * deep | BIOS * bios, 0, encoded))
 
     def uprobe(self, fire: UserFire) -> None:
         """Raises OSError: the file cannot be opened, or the driver or its kernel refuse the place; TargetError."""

@@ -56,8 +56,11 @@ def _rows(role: Role, text: str, type_: Type = VOID, destructive: bool = False) 
 
 #: Subroutines that ask for what only the kernel has.
 _KERNELS = "mutex_owned mutex_type_adaptive mutex_type_spin rw_iswriter rw_read_held rw_write_held"
+_FACTS = ("d_path", "pathof", "argumentsof")
+#: Those that clauses in a kernel have.
+IN_A_KERNEL = frozenset(("stack", *_FACTS))
 #: Those that a program is refused for: no clause runs in the kernel.
-OF_THE_KERNEL = frozenset(("breakpoint", "panic", "stack", "mutex_owner", *_KERNELS.split()))
+OF_THE_KERNEL = frozenset(("breakpoint", "panic", "stack", "mutex_owner", *_FACTS, *_KERNELS.split()))
 #: DTrace's actions for which a program is refused otherwise: why.
 NOT_HERE = {"jstack": "no virtual machine is asked for its stacks", "pcap": "packets are the kernel's"}
 _U16, _U32 = Integer("uint16_t", 2, False, 1), Integer("uint32_t", 4, False, 2)
@@ -95,6 +98,7 @@ FUNCTIONS: dict[str, Callable_] = {
     **_rows(Role.SUBROUTINE, "inet_ntoa6 in6 int?\ninet_ntop int ptr\nlink_ntop int ptr", STRING),
     **_rows(Role.SUBROUTINE, "\n".join(f"{name} object" for name in _KERNELS.split()), INT),
     **_rows(Role.SUBROUTINE, "mutex_owner object", Pointer(VOID)),
+    **_rows(Role.SUBROUTINE, "d_path ptr\npathof int ptr\nargumentsof ptr", STRING),
     **_rows(
         Role.AGGREGATING,
         """

@@ -16,6 +16,7 @@
 #include "../../abi/ilk_d_forms.h"
 #include "../../runtime/d/deeds.h"
 #include "../../runtime/d/program.h"
+#include "files.h"
 #include "helpers.h"
 #include "places.h"
 #include "run.h"

@@ -4,6 +4,8 @@
  *
  * A point is freed when whoever may be in its probe has left it. Need: ilk_mutex.
  */
+#include <linux/bio.h>
+#include <linux/blk-mq.h>
 #include <linux/list.h>
 #include <linux/module.h>
 #include <linux/notifier.h>
@@ -15,6 +17,7 @@
 #include "../../host/kernel.h"
 
 #define POINTS_MAX 4096u /* of a program */
+#define REQUESTS_END "block_rq_complete"
 #define IN_REGISTERS 5u /* arguments behind the probe's own */
 
 struct point {
@@ -25,6 +28,7 @@ struct point {
 	u32 group;
 	u32 probe;
 	bool deep;
+	bool bios;
 };
 
 struct search {
@@ -111,6 +115,7 @@ static int add(struct ilk_program *p, const struct ilk_d_point *m, const struct 
 	point->group = m->group;
 	point->probe = m->probe;
 	point->deep = m->flags & ILK_D_DEEP;
+	point->bios = m->flags & ILK_D_BIOS;
 	error = tracepoint_probe_register(point->tracepoint, ilk_point, point);
 	if (error)
 		kfree(point);
@@ -127,8 +132,10 @@ int ilk_d_point(struct ilk_client *client, struct ilk_d_point *m)
 
 	if (!p)
 		return -ENXIO;
-	if (m->group >= p->clauses.sizes.groups || m->reserved || m->flags & ~ILK_D_DEEP ||
+	if (m->group >= p->clauses.sizes.groups || m->reserved || m->flags & ~(ILK_D_DEEP | ILK_D_BIOS) ||
 	    strnlen(m->name, sizeof(m->name)) == sizeof(m->name))
+		return -EINVAL;
+	if (m->flags & ILK_D_BIOS && strcmp(m->name, REQUESTS_END))
 		return -EINVAL;
 	if (count(p) >= POINTS_MAX)
 		return -E2BIG;
@@ -167,6 +174,28 @@ static void load_deep(struct ilk_firing *firing, const u64 *stack, bool deep)
 	}
 }
 
+/*
+ * The bios of a request that end as so many bytes of it do, before the block layer ends them: each whole one. A request may
+ * have one of no bytes; if that had data these have ended before, and what ends now is the flush behind them.
+ */
+static void run_bios(struct ilk_firing *firing)
+{
+	const struct request *request = (const struct request *)(unsigned long)firing->arg[0];
+	u32 left = (u32)firing->arg[2];
+	const struct bio *bio;
+
+	for (bio = request->bio; bio && bio->bi_iter.bi_size <= left; bio = bio->bi_next) {
+		u32 size = bio->bi_iter.bi_size;
+
+		firing->arg[0] = (u64)(unsigned long)bio;
+		if (size || !bio->bi_vcnt)
+			ilk_d_run(firing);
+		left -= size;
+		if (!left)
+			break;
+	}
+}
+
 /* From the thunk ilk_point. `stack`: the return address, and what lies above it. */
 void ilk_d_point_hit(struct gilk_regs *regs, const u64 *stack)
 {
@@ -190,6 +219,9 @@ void ilk_d_point_hit(struct gilk_regs *regs, const u64 *stack)
 	firing.arg[3] = regs->r8;
 	firing.arg[4] = regs->r9;
 	load_deep(&firing, stack, point->deep);
-	ilk_d_run(&firing);
+	if (point->bios)
+		run_bios(&firing);
+	else
+		ilk_d_run(&firing);
 	raw_local_irq_restore(flags);
 }

@@ -4,8 +4,17 @@
 #define ILK_D_TASK_H
 
 #include <linux/cred.h>
+#include <linux/dcache.h>
+#include <linux/fs.h>
+#include <linux/fs_struct.h>
+#include <linux/magic.h>
+#include <linux/mm_types.h>
+#include <linux/mount.h>
 #include <linux/percpu.h>
+#include <linux/pid_namespace.h>
 #include <linux/sched.h>
+
+#include "../compat.h"
 
 /*
  * The addresses on the kernel's stack, the innermost first, at most `most`, into `to` unless that is null: how many. From
@@ -75,6 +84,64 @@ static inline bool ilk_d_is_progeny(u64 process)
 		task = READ_ONCE(task->real_parent);
 	}
 	return false;
+}
+
+/* Where files.h finds things: in a dentry from what to what its parent and its name lie, and the rest. */
+#define ILK_D_DENTRY_PARENT offsetof(struct dentry, d_parent)
+#define ILK_D_DENTRY_NAME offsetof(struct dentry, d_name.name)
+#define ILK_D_DENTRY_LENGTH offsetof(struct dentry, d_name.len)
+#define ILK_D_DENTRY_FROM min_t(size_t, ILK_D_DENTRY_PARENT, offsetof(struct dentry, d_name))
+#define ILK_D_DENTRY_SIZE                                                                                              \
+	(max_t(size_t, ILK_D_DENTRY_PARENT + 8, offsetof(struct dentry, d_name) + sizeof(struct qstr)) - ILK_D_DENTRY_FROM)
+#define ILK_D_DENTRY_SUPER offsetof(struct dentry, d_sb)
+#define ILK_D_DENTRY_DATA offsetof(struct dentry, d_fsdata)
+#define ILK_D_DENTRY_INODE offsetof(struct dentry, d_inode)
+#define ILK_D_DENTRY_OPERATIONS offsetof(struct dentry, d_op)
+#define ILK_D_DENTRY_HASHED offsetof(struct dentry, d_hash.pprev)
+#define ILK_D_OPERATIONS_NAME offsetof(struct dentry_operations, d_dname)
+#define ILK_D_SUPER_MAGIC offsetof(struct super_block, s_magic)
+#define ILK_D_INODE_NUMBER offsetof(struct inode, i_ino)
+#define ILK_D_PATH_DENTRY offsetof(struct path, dentry)
+#define ILK_D_FIRST_ROOT offsetof(struct fs_struct, root)
+#define ILK_D_PATH_MOUNT offsetof(struct path, mnt)
+#define ILK_D_MOUNT_ROOT offsetof(struct vfsmount, mnt_root)
+#define ILK_D_MOUNT_SUPER offsetof(struct vfsmount, mnt_sb)
+#define ILK_D_MOUNT_SIZE sizeof(struct vfsmount)
+#define ILK_D_MOUNT_AT offsetof(struct ilk_mount, mnt)
+#define ILK_D_MOUNT_ABOVE (ILK_D_MOUNT_AT - offsetof(struct ilk_mount, parent))
+
+enum {
+	ILK_D_PIPES = PIPEFS_MAGIC, ILK_D_SOCKETS = SOCKFS_MAGIC, ILK_D_ANONYMOUS = ANON_INODE_FS_MAGIC,
+	ILK_D_NAMESPACES = NSFS_MAGIC
+};
+
+/* Where the first process has the address of its struct fs_struct. */
+static inline u64 ilk_d_first(void)
+{
+	return (u64)(unsigned long)&READ_ONCE(init_pid_ns.child_reaper)->fs;
+}
+
+/* The task's own directory, or its root: 0 of a task without one, which ends. Another thread may change both meanwhile. */
+static inline void ilk_d_directory(bool own, u64 *dentry, u64 *mount)
+{
+	const struct fs_struct *fs = READ_ONCE(current->fs);
+	const struct path *path = own ? &fs->pwd : &fs->root;
+
+	*dentry = fs ? (u64)(unsigned long)READ_ONCE(path->dentry) : 0;
+	*mount = fs ? (u64)(unsigned long)READ_ONCE(path->mnt) : 0;
+}
+
+/* Where the process that runs has its arguments, if that is its memory. It may change where meanwhile, and what is there. */
+static inline bool ilk_d_arguments(u64 mm, u64 *start, u64 *end)
+{
+	const struct mm_struct *own = current->mm;
+
+	*start = *end = 0;
+	if (!own || (u64)(unsigned long)own != mm)
+		return false;
+	*start = READ_ONCE(own->arg_start);
+	*end = READ_ONCE(own->arg_end);
+	return true;
 }
 
 #endif

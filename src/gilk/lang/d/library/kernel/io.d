@@ -53,20 +53,39 @@ translator devinfo_t < struct bio *B > {
 	dev_statname = stringof(B->bi_bdev->bd_device.kobj.name);
 };
 
-/* The page's own file, if it is one of the page cache, with a name. The two lowest bits tell what else it is. */
-inline struct address_space *bio_mapping[struct bio *B] =
-	B->bi_vcnt == 0 || B->bi_io_vec == NULL ? (struct address_space *)NULL :
-	(uintptr_t)B->bi_io_vec->bv_page->mapping & 3 ? (struct address_space *)NULL : B->bi_io_vec->bv_page->mapping;
+/*
+ * The page's own file, if it is one of the page cache, with a name. The two lowest bits tell what else it is. A part of
+ * what was split has the vectors of the whole.
+ */
+inline struct bio_vec *bio_vector[struct bio *B] =
+	B->bi_iter.bi_size == 0 || B->bi_io_vec == NULL ? (struct bio_vec *)NULL : B->bi_io_vec + B->bi_iter.bi_idx;
+inline struct address_space *page_mapping[struct page *P] =
+	(uintptr_t)P->mapping & 3 ? (struct address_space *)NULL : P->mapping;
+inline struct address_space *vector_mapping[struct bio_vec *V] =
+	V == NULL ? (struct address_space *)NULL : page_mapping[V->bv_page];
+inline struct address_space *bio_mapping[struct bio *B] = vector_mapping[bio_vector[B]];
 inline struct inode *mapping_inode[struct address_space *M] = M == NULL ? (struct inode *)NULL : M->host;
 inline uintptr_t inode_alias[struct inode *I] = I == NULL ? 0 : (uintptr_t)I->i_dentry.first;
 inline string alias_name[uintptr_t A] =
 	A == 0 ? "<none>" : stringof(((struct dentry *)(A - offsetof(struct dentry, d_u)))->d_name.name);
 
+inline string alias_path[uintptr_t A] =
+	A == 0 ? "<none>" : pathof(2, (void *)(A - offsetof(struct dentry, d_u)));
+inline string inode_kind[struct inode *I] = I == NULL ? "<none>" : stringof(I->i_sb->s_type->name);
+
+/* Its path in its file system: a bio tells nothing of mounts. */
 translator fileinfo_t < struct bio *B > {
 	fi_name = alias_name[inode_alias[mapping_inode[bio_mapping[B]]]];
+	fi_pathname = alias_path[inode_alias[mapping_inode[bio_mapping[B]]]];
+	fi_fs = inode_kind[mapping_inode[bio_mapping[B]]];
 };
+
+/* Not a driver's own command, REQ_OP_DRV_IN or REQ_OP_DRV_OUT, which nothing has queued. */
+inline int is_queued[uintptr_t A] =
+	(((struct bio *)A)->bi_opf & 0xff) != 34 && (((struct bio *)A)->bi_opf & 0xff) != 35;
 
 provider io {
 	probe start(struct bio *B, struct bio *D, struct bio *F) : (bufinfo_t *B, devinfo_t *D, fileinfo_t *F);
+	probe done(struct bio *B, struct bio *D, struct bio *F) : (bufinfo_t *B, devinfo_t *D, fileinfo_t *F);
 	probe wait__start(struct bio *B, struct bio *D, struct bio *F) : (bufinfo_t *B, devinfo_t *D, fileinfo_t *F);
 };

@@ -25,6 +25,7 @@ translator psinfo_t < struct task_struct *T > {
 	pr_egid = T->real_cred->egid.val;
 	pr_addr = (uintptr_t)T;
 	pr_fname = stringof(T->group_leader->comm);
+	pr_psargs = argumentsof(T->mm);
 	pr_dmodel = PR_MODEL_LP64;
 	pr_taskid = 0;
 	pr_projid = 0;

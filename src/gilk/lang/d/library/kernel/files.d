@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What DTrace tells of descriptors, of the task that runs: see docs/d/variables.md. Paths are pathof()'s: of 0 a struct
+ * path, 1 where a mount is, 2 a dentry in its file system; with 16 the last component, with 32 what is before it.
+ */
+#pragma D depends_on library file_types.d
+
+inline struct file *fdtable_file[struct fdtable *T, int N] =
+	N < 0 || N >= T->max_fds ? (struct file *)NULL : T->fd[N];
+inline struct file *files_file[struct files_struct *S, int N] =
+	S == NULL ? (struct file *)NULL : fdtable_file[S->fdt, N];
+
+translator fileinfo_t < struct file *F > {
+	fi_name = F == NULL ? "<none>" : pathof(16, &F->f_path);
+	fi_dirname = F == NULL ? "<none>" : pathof(32, &F->f_path);
+	fi_pathname = F == NULL ? "<none>" : pathof(0, &F->f_path);
+	fi_offset = F == NULL ? 0 : F->f_pos;
+	fi_fs = F == NULL ? "<none>" : stringof(F->f_inode->i_sb->s_type->name);
+	fi_mount = F == NULL ? "<none>" : pathof(1, F->f_path.mnt);
+	fi_oflags = F == NULL ? 0 : F->f_flags;
+};
+
+inline fileinfo_t fds[int N] = xlate <fileinfo_t> (files_file[curthread->files, N]);
+#pragma D attributes Stable/Stable/Common fds
+#pragma D binding "1.1" fds
