@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""`gilk trace --follow`: the calls of every program of a tree of processes, each from its first instruction, in one file."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.behaviour.harness import ENVIRONMENT, children, cpu, differences, leftovers, run_gilk, wait_for
+from tests.behaviour.test_run_follow import MAKEFILE, SERVER, SHELL, comm, executed, tracer
+from tests.programs.build import build, compile_text
+
+
+def traced(directory: Path, *words: str | Path, status: int = 0) -> dict[str, Any]:
+    """The report of a trace, which is in `t.parquet`."""
+    done = run_gilk("trace", "--follow", "--all", "--json", "-o", directory / "t.parquet", *words, cwd=directory)
+    assert done.returncode == status, done.stderr
+    report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return report
+
+
+def rows(directory: Path, sql: str) -> list[dict[str, Any]]:
+    done = run_gilk("query", "--json", directory / "t.parquet", sql)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    return [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
+
+
+def calls_of(directory: Path, function: str) -> collections.Counter[int]:
+    """How often each process called a function."""
+    found = rows(directory, f"select pid, count(*) as n from calls where function = '{function}' group by pid")
+    return collections.Counter({row["pid"]: row["n"] for row in found})
+
+
+@pytest.mark.parametrize(("name", "hits", "programs", "processes"), [
+    ("exec", 500, 6, 1),  # a program that executes itself, at first from another thread than the first
+    ("vfork", 15, 6, 5),  # children that have their parent's memory until they execute something
+    ("fork", 550, 1, 6),  # children that execute nothing
+])  # fmt: skip
+def test_no_call_is_lost(tmp_path: Path, name: str, hits: int, programs: int, processes: int) -> None:
+    """The programs check their sums themselves, and say so by their status."""
+    report = traced(tmp_path, "--scope", f"{name}:", "--", build(name), "5")
+    assert report["restored"] is True and not report["partial"] and report["drops"] == 0, report["notes"]
+    assert len(report["programs"]) == programs
+    assert calls_of(tmp_path, "hot").total() == hits and len(calls_of(tmp_path, "hot")) == processes
+    assert report["trace"]["states"]["cut"] == report["trace"]["states"]["open"] == 0
+
+
+def test_programs_are_those_that_strace_sees(tmp_path: Path) -> None:
+    """Each is entered at the start of its own code once, by the process that has executed it."""
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    report = traced(tmp_path, "--scope", "libc.so.6:__libc_start_main*", "--", "make", "-j2")
+    assert not report["partial"] and report["restored"] is True, report["notes"]
+    programs = collections.Counter(one["path"] for one in report["programs"])
+    assert programs == executed(tmp_path, "make", "-j2")
+    assert calls_of(tmp_path, "__libc_start_main") == collections.Counter(one["pid"] for one in report["programs"])
+    marks = rows(tmp_path, "select pid, point from samples where kind = 'program' and point is not null")
+    later = [(one["pid"], one["path"]) for one in report["programs"][1:]]
+    assert sorted((row["pid"], row["point"]) for row in marks) == sorted(later)
+
+
+TWO = """
+__attribute__((noipa)) int work(int n) { __asm__ volatile(""); return n + 1; }
+int main(void) { int n = 0; while (n < COUNT) n = work(n); return 0; }
+"""
+
+
+def two_programs(directory: Path) -> tuple[Path, Path]:
+    """`one` calls work() 10 times, and `two` 20 times."""
+    made = [compile_text(directory, name, TWO, "-O1", f"-DCOUNT={count}") for name, count in (("one", 10), ("two", 20))]
+    return made[0], made[1]
+
+
+def test_functions_of_one_name_are_told_apart_by_image(tmp_path: Path) -> None:
+    one, two = two_programs(tmp_path)
+    line = shlex.join([str(one)]) + "; " + shlex.join([str(two)]) + "; true"
+    traced(tmp_path, "--scope", "one:", "--scope", "two:", "--", "sh", "-c", line)
+    shown = json.loads(run_gilk("show", "--json", tmp_path / "t.parquet").stdout)
+    counts = {(row["image"], row["function"]): row["calls"] for row in shown["functions"]}
+    assert counts["one", "work"] == 10 and counts["two", "work"] == 20
+    assert counts["one", "main"] == counts["two", "main"] == 1
+
+
+def test_programs_of_one_process_are_apart(tmp_path: Path) -> None:
+    """A shell that executes a program in its place ends there, and the program's calls are not within its own."""
+    _, two = two_programs(tmp_path)
+    traced(tmp_path, "--scope", "dash:", "--scope", "two:", "--", "dash", "-c", f"exec {shlex.quote(str(two))}")
+    table = rows(tmp_path, "select distinct pid from samples")
+    assert len(table) == 1
+    shown = run_gilk("show", "--tree", tmp_path / "t.parquet").stdout
+    (pid,) = (row["pid"] for row in table)
+    first, second = shown.split(f"two ({pid}), stack 1\n")
+    assert f"dash ({pid})\n" in first and "work" not in first
+    assert re.search(r"^ *\S+ +\S+ +20 .* work$", second, re.MULTILINE) and "sub_" not in second
+
+
+def test_other_programs_read_it(tmp_path: Path) -> None:
+    """Calls of a thread nest, as the format wants it, also where it has executed another program."""
+    traced(tmp_path, "--scope", "exec:", "--", build("exec"), "5")
+    assert run_gilk("export", "--to", "chrome", "-o", tmp_path / "t.json", tmp_path / "t.parquet").returncode == 0
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    assert sum(event.get("name") == "hot" and event["ph"] in "XB" for event in events) == 500
+    for words in (["anomalies"], ["diff", tmp_path / "t.parquet"], ["show", "--tree"], ["show"]):
+        done = run_gilk(*words, tmp_path / "t.parquet")
+        assert done.returncode == 0, done.stderr
+    done = run_gilk("diff", tmp_path / "t.parquet", tmp_path / "t.parquet")
+    assert "only in" not in done.stdout, done.stdout
+
+
+def following(*words: str | Path) -> subprocess.Popen[bytes]:
+    line = [sys.executable, "-m", "gilk", "trace", "--follow", *map(str, words)]
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **ENVIRONMENT})
+
+
+@contextmanager
+def shell_with_two(tmp_path: Path, *words: str) -> Iterator[tuple[subprocess.Popen[bytes], list[int]]]:
+    """A followed shell with two programs, both of which are followed; the client, and all three."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    kept = os.open(fifo, os.O_RDWR)
+    line = SHELL.format(program=build("hot8"), fifo=fifo)
+    client = following("--scope", "hot8:", "-o", tmp_path / "t.parquet", *words, "--", "sh", "-c", line)
+    pids: list[int] = []
+    with client:
+        try:
+            assert client.stdout and client.stdout.readline() == client.stdout.readline() == b"ready\n"
+            shell = next(pid for pid in descendants(client.pid) if comm(pid) == "sh")
+            pids = [shell, *children(shell)]
+            assert len(pids) == 3 and all(map(leftovers, pids[1:])), pids
+            yield client, pids
+        finally:
+            os.close(kept)
+            for pid in pids:
+                with suppress(ProcessLookupError):  # it has ended: its input has
+                    os.kill(pid, signal.SIGKILL)
+            client.kill()
+
+
+def descendants(pid: int) -> list[int]:
+    found = children(pid)
+    return [*found, *(below for each in found for below in descendants(each))]
+
+
+def assert_clean(pids: list[int]) -> None:
+    for pid in pids:
+        assert wait_for(lambda pid=pid: not leftovers(pid) and not differences(pid) and not tracer(pid)), pid
+    for pid in pids[1:]:
+        ticks = cpu(pid)
+        assert wait_for(lambda pid=pid, ticks=ticks: cpu(pid) > ticks)
+
+
+def test_all_are_clean_when_the_client_is_killed(tmp_path: Path) -> None:
+    """The calls until then can be read."""
+    with shell_with_two(tmp_path) as (client, pids):
+        partial = tmp_path / "t.parquet.partial"
+        assert wait_for(lambda: partial.exists() and partial.stat().st_size > 100_000)
+        client.send_signal(signal.SIGKILL)
+        assert_clean(pids)
+        shown = json.loads(run_gilk("show", "--json", tmp_path / "t.parquet").stdout)
+        assert shown["partial"] and shown["records"] > 0
+        assert {row["image"] for row in shown["functions"]} == {"hot8"}
+
+
+def test_an_interrupt_ends_the_trace_and_leaves_all_running(tmp_path: Path) -> None:
+    """The first is the command's own affair, and it ignores this one: SIGTERM is for gilk."""
+    with shell_with_two(tmp_path, "--json") as (client, pids):
+        client.send_signal(signal.SIGTERM)
+        assert_clean(pids)
+        assert wait_for(lambda: not (tmp_path / "t.parquet.partial").exists())
+    counts = calls_of(tmp_path, "hot0")
+    assert set(counts) <= set(pids[1:])
+
+
+def test_children_of_a_server_that_was_attached_to(tmp_path: Path) -> None:
+    """Its forked children go on in its program, or execute one; then it is what it was."""
+    program = compile_text(tmp_path, "server", SERVER, "-O1", "-w")
+    server = subprocess.Popen([program, "loop"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with server:
+        assert server.stdin and server.stdout and server.stdout.readline() == b"ready\n"
+        words = ("--all", "--json", "--scope", "server:", "-o", tmp_path / "t.parquet", "-p", str(server.pid))
+        with following(*words) as client:
+            assert wait_for(lambda: (tmp_path / "t.parquet.partial").exists())
+            for turn, byte in enumerate(b"xfxfx"):
+                server.send_signal(signal.SIGUSR1)
+                server.stdin.write(bytes([byte]))
+                server.stdin.flush()
+                assert server.stdout.readline() == b"0 %d\n" % (turn + 1)
+            client.send_signal(signal.SIGINT)
+            assert client.stdout
+            report = json.loads(client.stdout.read().splitlines()[-1])
+        assert report["restored"] is True and len(report["programs"]) == 4, json.dumps(report)
+        assert calls_of(tmp_path, "served").total() == 5 == len(calls_of(tmp_path, "served"))
+        assert calls_of(tmp_path, "on_usr1") == {server.pid: 5}
+        assert not differences(server.pid) and not leftovers(server.pid) and tracer(server.pid) == 0
+        server.stdin.close()
+        assert server.wait() == 0
+
+
+def test_a_trace_that_begins_later_has_the_programs_of_before_and_after(tmp_path: Path) -> None:
+    """Until the signal nothing is recorded; those that wait for it are followed from then on."""
+    with shell_with_two(tmp_path, "--start", "signal:USR2", "--json") as (client, pids):
+        assert wait_for(lambda: all(map(leftovers, pids[1:])))
+        client.send_signal(signal.SIGUSR2)
+        partial = tmp_path / "t.parquet.partial"
+        assert wait_for(lambda: partial.exists() and partial.stat().st_size > 100_000)
+        client.send_signal(signal.SIGTERM)
+        assert_clean(pids)
+    found = rows(tmp_path, "select distinct pid from samples where kind = 'time-entry'")
+    assert {row["pid"] for row in found} <= set(pids[1:]) and found
+
+
+@pytest.mark.parametrize(("words", "says"), [
+    (["--start", "call:main"], "call:main"),
+    (["--stop", "return:main"], "return:main"),
+    (["--kernel"], "kernel"),
+    (["--on", "lab", "--kernel"], "kernel"),
+])  # fmt: skip
+def test_refused(tmp_path: Path, words: list[str], says: str) -> None:
+    done = run_gilk("trace", "--follow", *words, "--", "true", cwd=tmp_path)
+    assert done.returncode == 2 and "(cannot-follow)" in done.stderr and says in done.stderr
+
+
+def test_nothing_in_the_scope_of_any(tmp_path: Path) -> None:
+    done = run_gilk("trace", "--follow", "--scope", "nosuch:", "--", "sh", "-c", "/bin/true; true", cwd=tmp_path)
+    assert done.returncode == 2 and "(nothing-to-follow)" in done.stderr and not list(tmp_path.iterdir())
+
