@@ -29,7 +29,7 @@ from gilk.targets.tree_client import TreeClient
 from gilk.trace import clock, executed
 from gilk.trace.about import About
 from gilk.trace.probes import ProbeRow, RecordKind
-from gilk.trace.traced import NEVER
+from gilk.trace.traced import NEVER, Omitted, TraceDescription
 from gilk.values import dataclass
 
 _KINDS = (RecordKind.ENTRY, RecordKind.HEAD, RecordKind.RETURN)
@@ -41,7 +41,7 @@ class TreeTracing(TreeRun, Tracing):
 
     _watched: dict[int, Libraries] = field(default_factory=dict)  # by id of a follower
     _newest: dict[int, FollowedProgram] = field(default_factory=dict)  # by process
-    _rows: dict[ProbeRow, None] = field(default_factory=dict)  # of programs that are over; those of one library once
+    _rows: dict[tuple[str, str], ProbeRow] = field(default_factory=dict)  # by point and kind, of programs that are over
     _over_functions: int = 0  # that were ready in programs that are over
     _over_unfit: int = 0
     _named: dict[str, set[str]] = field(default_factory=dict)  # the paths of programs, by name
@@ -120,7 +120,9 @@ class TreeTracing(TreeRun, Tracing):
         for follower in _followers(program):
             self._follow_no_more(follower)
         super()._forget(program)
-        self._rows |= dict.fromkeys(replace(row, iid=0) for part in program.past for row in part.rows)
+        for row in (row for part in program.past for row in part.rows):
+            if (row.point, row.kind) not in self._rows:  # those of a library once, whoever had it
+                self._rows[row.point, row.kind] = replace(row, iid=0)
         program.past = [replace(part, rows=()) for part in program.past]
 
     def _follow_no_more(self, follower: ClientFollower) -> None:
@@ -154,10 +156,19 @@ class TreeTracing(TreeRun, Tracing):
     def refused(self) -> int:
         return self._over_unfit + sum(follower.unfit for follower in self._followers)
 
+    def traced(self) -> TraceDescription:
+        """A function that was left out in several processes is named once, from when the first of them did without."""
+        made, once = super().traced(), dict[tuple[str, str], Omitted]()
+        for one in sorted(made.omitted, key=lambda one: one.from_ns):
+            first = once.setdefault((one.function, one.image), one)
+            if first is not one:
+                once[one.function, one.image] = replace(first, calls=first.calls + one.calls)
+        return replace(made, omitted=tuple(once.values()))
+
     def _about(self) -> About:
         """Processes that are begun later have nothing that was entered before, so that they are not among `pids`."""
         about = super()._about()
-        return replace(about, probes=(*self._rows, *about.probes), pids=tuple(self._trees))
+        return replace(about, probes=(*self._rows.values(), *about.probes), pids=tuple(self._trees))
 
     def finish(self) -> Result:
         self._look_for_exit()  # before the trees are closed
