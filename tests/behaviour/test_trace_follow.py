@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import signal
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -263,3 +264,36 @@ def test_nothing_in_the_scope_of_any(tmp_path: Path) -> None:
     done = run_gilk("trace", "--follow", "--scope", "nosuch:", "--", "sh", "-c", "/bin/true; true", cwd=tmp_path)
     assert done.returncode == 2 and "(nothing-to-follow)" in done.stderr and not list(tmp_path.iterdir())
 
+
+
+def test_programs_of_one_name_are_named(tmp_path: Path) -> None:
+    """They are one image in the trace."""
+    paths = []
+    for name, count in (("a", 10), ("b", 20)):
+        (tmp_path / name).mkdir()
+        paths.append(compile_text(tmp_path / name, "same", TWO, "-O1", f"-DCOUNT={count}"))
+    report = traced(tmp_path, "--scope", "same:", "--", "sh", "-c", f"{paths[0]}; {paths[1]}; true")
+    assert any("2 programs are called same here" in note for note in report["notes"])
+    assert sorted(calls_of(tmp_path, "work").values()) == [10, 20]
+
+
+THIRTY_TWO_BITS = (
+    b"\x7fELF\x01\x01\x01" + bytes(9)
+    + struct.pack("<HHIIIIIHHHHHH", 2, 3, 1, 0x8048054, 52, 0, 0, 52, 32, 1, 0, 0, 0)
+    + struct.pack("<IIIIIIII", 1, 0, 0x8048000, 0x8048000, 96, 96, 5, 4096)
+    + bytes.fromhex("b801000000bb07000000cd80")  # mov $1,%eax; mov $7,%ebx; int $0x80: exit(7)
+)  # fmt: skip
+
+
+def test_a_program_that_cannot_be_followed_is_named(tmp_path: Path) -> None:
+    """It runs all the same, and the trace says that it is partial."""
+    odd = tmp_path / "odd"
+    odd.write_bytes(THIRTY_TWO_BITS)
+    odd.chmod(0o755)
+    if subprocess.run([odd], check=False).returncode != 7:
+        pytest.skip("this kernel runs no 32-bit programs")
+    report = traced(tmp_path, "--scope", "libc.so.6:write", "--", "sh", "-c", f"{odd}; echo $?")
+    (missed,) = (one for one in report["programs"] if one["slug"])
+    assert missed["path"] == str(odd) and report["partial"] is True
+    done = run_gilk("trace", "--follow", "--scope", "libc.so.6:write", "--", "sh", "-c", f"{odd}; echo $?", cwd=tmp_path)
+    assert done.stdout == "7\n" and f"({odd})" in done.stderr and "this is a partial result" in done.stderr
