@@ -12,6 +12,7 @@ from gilk.api.runs import check_output, report
 from gilk.engines.follow.adapt import Budget
 from gilk.engines.follow.scope import TraceScope
 from gilk.engines.follow.tracing import Tracing
+from gilk.engines.follow.tree_tracing import TreeTracing
 from gilk.errors import UsageError
 from gilk.render.timeline_parts import TimelineParts
 from gilk.render.trace import load
@@ -39,6 +40,7 @@ def prepare_trace(
     machine: str = "",
     modules: Sequence[Path] = (),
     depth: int = 0,
+    follow: bool = False,
 ) -> Tracing:
     """A trace of processes, with nothing put in yet. Raises GilkError; then everything is let go.
 
@@ -47,9 +49,12 @@ def prepare_trace(
     ``kernel``: globs of functions of the kernel to be followed while one of the processes is in them, and, with
     ``irq``, while an interrupt is, on a processor that one of them was last seen on; ``machine``:
     whose, and where ``command`` runs, if not here: then the functions are followed whoever calls them. ``modules`` are
-    loaded there first. ``depth``: how many levels of calls within calls belong to the trace; 0 for all.
+    loaded there first. ``depth``: how many levels of calls within calls belong to the trace; 0 for all. ``follow``:
+    also the programs that the processes execute, and those that they begin.
     """
     first, last, chosen = event.parse(start), event.parse(stop), TraceScope.parse(scope, skip)
+    if follow:
+        _check_followed((first, last), bool(kernel) or bool(machine))
     budget = None if everything else Budget()
     globs = [glob for glob in kernel if glob != _INTERRUPTS] or (["*"] if kernel else [])
     requests = [request_of(f"kernel:{glob}:entry=time") for glob in globs]
@@ -61,10 +66,22 @@ def prepare_trace(
     if elsewhere is not None:
         elsewhere.load(modules)
     held = hold(pids, command if elsewhere is None else ())
-    return Tracing(
+    made = TreeTracing if follow else Tracing
+    return made(
         held, requests, file, tuple(command), target, elsewhere,
         start=first, stop=last, scope=chosen, budget=budget, depth=depth, interrupts=_INTERRUPTS in kernel,
     )  # fmt: skip
+
+
+def _check_followed(events: Sequence[event.Event], is_of_kernel: bool) -> None:
+    """Raises UsageError `cannot-follow`."""
+    if is_of_kernel:
+        what = "--follow is about processes of this machine, not about a kernel"
+        raise UsageError("cannot-follow", what, "leave out --follow, or ask for that in a trace of its own")
+    for each in events:
+        if isinstance(each, event.Reach):
+            what = f"with --follow, {each.text} could be of any program; a trace of a tree has no such events"
+            raise UsageError("cannot-follow", what, "use now, after:, for:, signal:, key: or exit")
 
 
 def trace_report(running: Tracing, result: Result) -> TraceReport:

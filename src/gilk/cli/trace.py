@@ -55,6 +55,7 @@ which, and from when on; --all follows them too. Ctrl-C ends the trace and takes
 @click.option(
     "--depth", type=click.IntRange(min=0), default=0, metavar="N", help="Only so many levels of calls within calls."
 )
+@click.option("--follow", is_flag=True, help="Also in the programs that are executed, in all processes that are begun.")
 @click.option("--all", "everything", is_flag=True, help="Leave nothing out for being called too often.")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), default=Path("trace.parquet"),
@@ -67,8 +68,8 @@ which, and from when on; --all follows them too. Ctrl-C ends the trace and takes
 @mangled_option
 def trace(
     pids: tuple[int, ...], line: str | None, start: str, end: str, scope: tuple[str, ...], skip: tuple[str, ...],
-    in_kernel: tuple[str, ...], machine: str, modules: tuple[Path, ...], depth: int, everything: bool, output: Path,
-    as_json: bool, quiet: bool, verbose: bool, command: tuple[str, ...],
+    in_kernel: tuple[str, ...], machine: str, modules: tuple[Path, ...], depth: int, follow: bool, everything: bool,
+    output: Path, as_json: bool, quiet: bool, verbose: bool, command: tuple[str, ...],
 ) -> int:  # fmt: skip
     words = split_command(line, command)
     if not words and not pids and not in_kernel:
@@ -78,7 +79,7 @@ def trace(
     from gilk.api import traces  # here: --help need not wait for it
 
     running = traces.prepare_trace(
-        pids, words, output, start, end, scope, skip, everything, in_kernel, machine, modules, depth
+        pids, words, output, start, end, scope, skip, everything, in_kernel, machine, modules, depth, follow
     )
     return carry_out_for_user(
         running, None, bool(words), as_json, quiet, partial(traces.trace_report, running), verbose

@@ -20,7 +20,8 @@ from gilk.trace.reading import Trace
 from gilk.trace.series import ordinals
 from gilk.values import dataclass
 
-_NO_ARRIVAL = [str(RecordKind.RETURN), str(RecordKind.GAP)]  # kinds of samples that no event begins with
+#: Kinds of samples that no event begins with.
+_NO_ARRIVAL = [str(RecordKind.RETURN), str(RecordKind.GAP), str(RecordKind.PROGRAM)]
 _SERIES = ("series", "function", "thread", "pid")  # columns of an answer that may name series, the first there is
 
 

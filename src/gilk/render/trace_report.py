@@ -8,6 +8,7 @@ from dataclasses import field
 from typing import Any
 
 from gilk.render.names import named, readable
+from gilk.render.programs import summary
 from gilk.render.report import RunReport, losses
 from gilk.render.text import cell, left_out, listed, plural
 from gilk.trace.traced import NEVER, Omitted, TraceDescription, Unended, Unfollowed
@@ -43,7 +44,7 @@ class TraceReport:
     def render(self, verbose: bool = False) -> str:
         """Several lines for a person; ends with a newline. ``verbose``: also the state of each call at the edges."""
         run = self.run
-        text = self._ready() + self._window(verbose) + _omitted(self.traced.omitted)
+        text = self._ready() + summary(run.programs) + self._window(verbose) + _omitted(self.traced.omitted)
         text += "".join(f"{line}\n" for line in losses(run.drops, run.lost, run.nested, run.corrupt))
         text += f"{plural(run.records, 'record')} in {cell(run.file)}\n" if run.file else ""
         if run.restored is False:

@@ -67,6 +67,10 @@ class RecordStream:
 
         return Samples(probes, self._clock, self.start, self._classes, self._name)
 
+    def name_by(self, threads: Callable[[Threads], Threads]) -> None:
+        """Have threads named otherwise from now on; ``threads`` is given those that name them now."""
+        self._threads = threads(self._threads)
+
     def meet(self, pid: int, tid: int) -> None:
         """Note a thread's name: one that ends at once has none to be read any more when its records are."""
         self._name(pid, tid)

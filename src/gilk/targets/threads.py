@@ -28,6 +28,20 @@ class Threads(Protocol):
         ...
 
 
+class ThreadsOfProgram:
+    """The threads of a program of a tree. One of a process that has executed another since, or has ended, goes by
+    ``name``. ``has_another``: whether the process of a number has executed another."""
+
+    def __init__(self, threads: Threads, name: str, has_another: Gone) -> None:
+        self._threads, self._name, self._has_another = threads, name, has_another
+
+    def live(self, threads: Iterable[Thread]) -> set[Thread]:
+        return self._threads.live(threads)
+
+    def name(self, pid: int, tid: int) -> str:
+        return ("" if self._has_another(pid) else self._threads.name(pid, tid)) or self._name
+
+
 class OwnThreads:
     """The threads of this machine."""
 

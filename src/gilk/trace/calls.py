@@ -2,7 +2,7 @@
 """Entries and returns become calls.
 
 A return record's sp equals that of the entry it belongs to, so the two are
-matched by process, function and sp; not by thread, for a coroutine may enter on
+matched by process (and its program), function and sp; not by thread, for a coroutine may enter on
 one thread and return on another. Where one entry follows another with the same
 key, the first was left by longjmp or an exception: abandoned. Not so where a
 function jumps to its own start (kind `time-head`): the first begins the call, and
@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from gilk.trace import executed
 from gilk.trace.probes import RecordKind
 from gilk.trace.samples import NAME
 from gilk.values import dataclass
@@ -143,15 +144,15 @@ def _codes(column: pa.Array) -> NDArray[np.int64]:
 
 
 def _keys(samples: pa.Table, rows: Index) -> NDArray[np.uint64]:
-    """process and function in the high half, sp in the low one."""
+    """process, its program, and function in the high half, sp in the low one."""
     function = _codes(samples["function"].combine_chunks())[rows] + 1  # 0 for none
-    pid = np.asarray(samples["pid"])[rows]
-    who = _ranks(pid) * (int(function.max()) + 1) + function
+    pid = np.asarray(samples["pid"])[rows].astype(np.int64)
+    who = _ranks(pid << 32 | executed.programs(samples)[rows]) * (int(function.max()) + 1) + function
     keys: NDArray[np.uint64] = who.astype(np.uint64) << np.uint64(32) | np.asarray(samples["sp"])[rows]
     return keys
 
 
-def _ranks(numbers: NDArray[np.int32]) -> NDArray[np.int64]:
+def _ranks(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """Each number's place among the different ones. One process is usual, and needs no sort."""
     if (numbers == numbers[0]).all():
         return np.zeros(len(numbers), np.int64)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gilk.trace import evidence
+from gilk.trace import evidence, executed
 from gilk.trace.about import About, Tally
 from gilk.trace.calls import Matches, cut_by_gaps, match
 from gilk.trace.evidence import Events
@@ -86,8 +86,9 @@ class _Builder:
         self._unended = self._of(unended)
         self._until = self._given_up(omitted)
         self._threads = self._pid.astype(np.int64) << 32 | self._tid.view(np.uint32)
+        self._program = executed.programs(samples)[found.rows]
         self._events = Events(
-            thread=_by_first(self._threads),
+            thread=_by_first(np.unique(self._threads, return_inverse=True)[1] << 32 | self._program),
             sp=np.asarray(samples["sp"])[found.rows].astype(np.int64),
             kernel=self._image == (self._images.index(KERNEL) if KERNEL in self._images else -1),
             entry=found.entry,
@@ -206,13 +207,27 @@ class _Builder:
         if len(crossed):
             divided = np.isin(thread, crossed)
             number[divided] = _within(thread[divided], _by_first(self._events.stack)[at[divided]])
-        return number
+        return number if not self._program.any() else number + self._earlier_stacks(thread, number)
+
+    def _earlier_stacks(self, thread: Ints, number: Ints) -> Ints:
+        """For each call how many stacks its thread had in the programs that its process had before: each has its own.
+
+        ``thread`` and ``number``: the threads of calls, a program's each, and the numbers of their stacks there."""
+        count = np.zeros(int(thread.max(initial=-1)) + 1, np.int64)
+        np.maximum.at(count, thread, number + 1)
+        first = np.unique(self._events.thread, return_index=True)[1]  # threads are numbered by their first events
+        before = np.zeros(len(first), np.int64)
+        sums: dict[int, int] = {}
+        for at, identity in enumerate(self._threads[first][: len(count)].tolist()):
+            before[at] = sums.get(identity, 0)
+            sums[identity] = int(before[at] + count[at])
+        return before[thread]
 
     def _start_times(self, at: Ints, begin: Ints, end: Ints) -> Ints:
-        """The begin of calls without an entry, in ns. A process made after the start has nothing that was entered
-        before its first event."""
+        """The begin of calls without an entry, in ns. A process made after the start, and a program executed since,
+        have nothing that was entered before their first events."""
         first = self._time[np.unique(self._events.thread, return_index=True)[1]][self._events.thread[at]]
-        known = np.isin(self._pid[at], self._about.pids)
+        known = np.isin(self._pid[at], self._about.pids) & (self._program[at] == 0)
         event = (begin + np.isin(begin, end)) // 2  # where something ends between the same two events: the later one
         return np.where(begin < 0, np.where(known, self._start, first), self._time[np.maximum(event, 0)])
 
@@ -229,7 +244,19 @@ class _Builder:
                 ended = running[thread[at[running]] == number]
                 state[ended] = _LEFT
                 times[ended] = self._time[np.flatnonzero(thread == number)[-1]]
+        self._end_with_program(at, times, state)
         return times
+
+    def _end_with_program(self, at: Ints, times: Ints, state: Ints) -> None:
+        """The calls that are under way when their process begins another program, or ends, end there."""
+        rows = executed.marks(self._samples)
+        numbers = executed.programs(self._samples)[rows]
+        pids, when = (np.asarray(self._samples[name])[rows].tolist() for name in ("pid", "time"))
+        ends = dict(zip(zip(pids, (numbers - 1).tolist(), strict=True), when, strict=True))
+        for call in np.flatnonzero(state == _OPEN).tolist() if ends else ():
+            end = ends.get((int(self._pid[at[call]]), int(self._program[at[call]])))
+            if end is not None:
+                state[call], times[call] = _LEFT, end
 
     def _named_by(self, at: Ints) -> dict[str, Any]:
         """The columns that are an event's own."""

@@ -33,6 +33,7 @@ class RecordKind(StrEnum):
     TEXT = "text"
     OTHER = "other"
     GAP = "gap"
+    PROGRAM = "program"  # of no probe either: see trace/executed.py
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +27,7 @@ from gilk.splice.template_build import Progress
 from gilk.targets.base import Loaded
 from gilk.targets.process import Process
 from gilk.targets.templates import Shape
+from gilk.targets.threads import Threads
 from gilk.trace.layout import PAGE
 from gilk.trace.parts import OF_TRACE
 from gilk.trace.probes import ProbeRow
@@ -50,6 +51,10 @@ class ClientFollower(BaseFollower, ClientSession):
     def __init__(self, process: Process, threads: int = 1024, ring: int = 16 << 20) -> None:
         super().__init__(process, 1, threads, ring, classes=_STAMPS, follows=True)
         self._prepare_to_follow(self._client.memory)
+
+    def name_threads_by(self, threads: Callable[[Threads], Threads]) -> None:
+        """Before there are records: ``threads`` is given those of this machine, and returns what names them."""
+        self._stream.name_by(threads)
 
     # Making ready.
 

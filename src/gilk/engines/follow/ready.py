@@ -27,6 +27,7 @@ from gilk.session.request import expand
 from gilk.spec.event import Event, Exit, Now, Reach
 from gilk.splice.template_build import Progress as Progressed
 from gilk.targets.base import Loaded
+from gilk.targets.process import Process
 from gilk.trace.probes import RecordKind
 from gilk.trace.traced import NEVER, Unended, Unfollowed
 from gilk.values import dataclass
@@ -63,13 +64,7 @@ class ReadyTrace(Run):
         self._watches = [Watch(self.start, START), Watch(self.stop, STOP)]
         present = []
         for process in self.processes:
-            follower = ClientFollower(process, ring=_RING)
-            if self.sessions:
-                follower.align(self._zero, self.sessions[0].clock)
-            self.sessions.append(follower)
-            self._followers.append(follower)
-            if self.budget is not None:
-                self._throttles[id(follower)] = Throttle(follower, self.budget)
+            follower = self._take_in_follower(process)
             present.append(process.loaded())
             self._prepare(follower, present[-1])
             self._zero = self._zero or follower.began
@@ -83,6 +78,17 @@ class ReadyTrace(Run):
                 self._expect(follower)
         if isinstance(self.start, Now) and any(process.unstarted for process in self.processes):
             self._follow()
+
+    def _take_in_follower(self, process: Process) -> ClientFollower:
+        """A follower that has nothing ready yet. Raises TargetError."""
+        follower = ClientFollower(process, ring=_RING)
+        if self.sessions:
+            follower.align(self._zero, self.clock)
+        self.sessions.append(follower)
+        self._followers.append(follower)
+        if self.budget is not None:
+            self._throttles[id(follower)] = Throttle(follower, self.budget)
+        return follower
 
     @property
     def _is_empty(self) -> bool:
@@ -141,10 +147,16 @@ class ReadyTrace(Run):
             for event, gate in ((self.start, START), (self.stop, STOP)):
                 if isinstance(event, Reach):
                     self._put_gate(follower, event, gate)
-            self._libraries.append(Libraries(follower, _LIBRARIES, partial(self._library, follower), images))
+            self._watch_for_libraries(follower, images)
         if isinstance(self.start, Reach):
             for follower in self._followers:
                 follower.gates.arm(START, self.start.hits, _HOLD)
+
+    def _watch_for_libraries(self, follower: ClientFollower, images: Sequence[Loaded]) -> Libraries:
+        """``images``: those that have been made ready."""
+        libraries = Libraries(follower, _LIBRARIES, partial(self._library, follower), images)
+        self._libraries.append(libraries)
+        return libraries
 
     def _put_gate(self, follower: ClientFollower, event: Reach, gate: int) -> None:
         """At the function that goes by that name: in the main program, or in the first library that has one."""

@@ -21,10 +21,12 @@ from gilk.engines.follow.base import BaseFollower
 from gilk.engines.follow.ended import unless_ended
 from gilk.engines.follow.ready import START, STOP, ReadyTrace
 from gilk.engines.follow.refused import ENTRIES, stripped
+from gilk.engines.follow.watch import Watch
 from gilk.errors import GilkError
 from gilk.runs.outcome import Result
 from gilk.runs.run import Progress
 from gilk.session.broker.opened import remarks_unseen
+from gilk.session.libraries import Libraries
 from gilk.spec.event import Elapsed, Exit, Reach
 from gilk.trace import flow_build
 from gilk.trace.about import Tally
@@ -43,6 +45,7 @@ class Tracing(ReadyTrace):
 
     omitted: list[Omitted] = field(default_factory=list)
     activation_ms: float = 0.0
+    _held: int = 0  # ns for which libraries were held, in processes that are followed no more
     _recorded: int = 0
     _dropped_before: int = 0  # records
     _after: After = field(default_factory=After)
@@ -53,10 +56,10 @@ class Tracing(ReadyTrace):
         looked = 0.0
         while not stop() and not self._over():
             if self.started == NEVER:
-                if self._watches[0].come(self._followers, self._began, _TICK):
+                if self._await(self._watches[0], self._began, _TICK):
                     self._follow()
                 self._drain()
-            elif self._watches[1].come(self._followers, self._since(), self._drain_and_adapt()):
+            elif self._await(self._watches[1], self._since(), self._drain_and_adapt()):
                 self._halt()
                 return
             for libraries in self._libraries:
@@ -66,6 +69,11 @@ class Tracing(ReadyTrace):
                 looked = time.monotonic()
                 self._look()
                 show(self.progress())
+
+    def _await(self, watch: Watch, since: float, patience: float) -> bool:
+        """Whether an event has come; after waiting for it for up to ``patience`` seconds. ``since``: the time from
+        which a stretch of time counts."""
+        return watch.come(self._followers, since, patience)
 
     def _since(self) -> float:
         """The time from which a stretch counts for the stopping event."""
@@ -173,13 +181,12 @@ class Tracing(ReadyTrace):
 
     def finish(self) -> Result:
         self._look_for_stop()  # before the gates are opened; the program may have ended since
-        if isinstance(self.stop, Exit) and self.started != NEVER and self.stopped == NEVER and self._over():
-            self.stopped = self._now()
+        self._look_for_exit()
         for watch in self._watches:
             watch.close()
         for follower in self._followers:
             follower.gates.open_all()
-        held = sum(libraries.held for libraries in self._libraries)
+        held = self._held + sum(libraries.held for libraries in self._libraries)
         if self.started != NEVER and held:
             self.notes.append(f"opening libraries takes {held / 1e6:.0f} ms longer: they were made ready meanwhile")
         self._name_unseen_libraries()
@@ -188,13 +195,21 @@ class Tracing(ReadyTrace):
         self._check_scope(False)
         return result
 
+    def _look_for_exit(self) -> None:
+        """Note when all had ended, if that is where the trace is to stop."""
+        if isinstance(self.stop, Exit) and self.started != NEVER and self.stopped == NEVER and self._over():
+            self.stopped = self._now()
+
     def _name_unseen_libraries(self) -> None:
         """Libraries that were opened where no thread could be held."""
         for libraries in self._libraries:
-            libraries.look_last()
-            unseen = [loaded for loaded in libraries.arrivals.unseen if self.scope.takes_image(loaded)]
-            self.notes += remarks_unseen(unseen)
-            self.partial |= bool(unseen)
+            self._name_unseen(libraries)
+
+    def _name_unseen(self, libraries: Libraries) -> None:
+        libraries.look_last()
+        unseen = [loaded for loaded in libraries.arrivals.unseen if self.scope.takes_image(loaded)]
+        self.notes += remarks_unseen(unseen)
+        self.partial |= bool(unseen)
 
     def _close_file(self, result: Result, duration: int) -> None:
         """A trace in whose scope nothing came is refused, and leaves no file."""
@@ -206,14 +221,15 @@ class Tracing(ReadyTrace):
     def _name_what_is_missing(self) -> None:
         """Functions of which there are no calls, or only their beginnings."""
         for follower in self._followers:
-            try:
-                self.unfollowed += follower.unfollowed()
-            except GilkError as error:  # of the analysis that says who calls them
-                self.notes.append(f"{follower.code.who}: functions that are not followed cannot be named: {error}")
-            self.unended += follower.unended()
+            self._name_missing(follower)
         self.notes += stripped(self._followers)
-        self.unfollowed = list(dict.fromkeys(self.unfollowed))
-        self.unended = list(dict.fromkeys(self.unended))
+
+    def _name_missing(self, follower: BaseFollower) -> None:
+        try:
+            self.unfollowed = list(dict.fromkeys([*self.unfollowed, *follower.unfollowed()]))
+        except GilkError as error:  # of the analysis that says who calls them
+            self.notes.append(f"{follower.code.who}: functions that are not followed cannot be named: {error}")
+        self.unended = list(dict.fromkeys([*self.unended, *follower.unended()]))
 
     def traced(self) -> TraceDescription:
         """The trace's description of itself."""

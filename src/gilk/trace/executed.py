@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The programs that processes executed while their calls were recorded. A sample of kind `program` says that its
+process has another from then on, or that it has ended: nothing of the program before is under way any more."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from gilk.trace.nesting import Ints
+from gilk.trace.probes import RecordKind
+from gilk.trace.samples import schema
+
+
+def mark(time: int, pid: int, thread: str, path: str) -> pa.Table:
+    """The sample. ``time`` is ns since the session's start; ``path``: the program, '' where the process has ended."""
+    row = {"time": time, "pid": pid, "tid": pid, "thread": thread, "point": path or None, "function": None}
+    return pa.Table.from_pylist([{**row, "kind": str(RecordKind.PROGRAM), "sp": 0}], schema=schema({0}))
+
+
+def marks(samples: pa.Table) -> Ints:
+    """The rows that are such samples."""
+    kinds = samples["kind"].combine_chunks()
+    names = kinds.dictionary.to_pylist()
+    if RecordKind.PROGRAM not in names:
+        return np.empty(0, np.int64)
+    return np.flatnonzero(np.asarray(kinds.indices.fill_null(-1)) == names.index(RecordKind.PROGRAM))
+
+
+def programs(samples: pa.Table) -> Ints:
+    """For each row of a table in order of time the number of its program among those of its process, from 0."""
+    number = np.zeros(samples.num_rows, np.int64)
+    found = marks(samples)
+    if not len(found):
+        return number
+    pids = np.asarray(samples["pid"])
+    number[found] = 1
+    order = np.argsort(pids, kind="stable")
+    running = np.cumsum(number[order])
+    first = np.flatnonzero(np.diff(pids[order], prepend=pids[order][0] - 1))
+    before = running[first] - number[order][first]
+    number[order] = running - np.repeat(before, np.diff(np.append(first, len(order))))
+    return number
