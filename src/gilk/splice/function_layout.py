@@ -12,6 +12,7 @@ from gilk.analysis.jumps import within
 from gilk.analysis.model import Block, End, Function, LiveInstruction
 from gilk.arch.asm import INT3, JUMP_SIZE
 from gilk.arch.decode import RETURN, raises
+from gilk.image.model import FunctionSpan
 from gilk.splice.byte_registry import padding_end, whole_pads
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Refusal, Want
@@ -173,7 +174,7 @@ class FunctionLayout:
         """Between functions that end before this one, as far as anything here can reach."""
         start = self.function.start
         while (previous := self._image.span_before(start)) is not None and self.function.start - previous.end < 256:
-            if previous.end < start and padding_end(self._image, previous.end, start) == start:
+            if previous.end < start and self._is_padded(previous, start):
                 yield previous.end, start
             start = previous.start
 
@@ -182,9 +183,17 @@ class FunctionLayout:
         span = self._image.span_after(self.function.end)
         while span is not None and span.start - self.function.end < _MARGIN:
             following = self._image.span_after(span.end)
-            if following is not None and padding_end(self._image, span.end, following.start) > span.end:
+            if following is not None and span.end < following.start and self._is_padded(span, following.start):
                 yield span.end, following.start
             span = following
+
+    def _is_padded(self, span: FunctionSpan, following: int) -> bool:
+        """Whether nothing but padding, which nothing executes, lies between a function and the next one. Some go on
+        through the nops there, as __memcpy_chk of glibc does into memcpy."""
+        if padding_end(self._image, span.end, following) != following:
+            return False
+        blocks = self._analysis.function(span).blocks
+        return bool(blocks) and blocks[-1].end == span.end and blocks[-1].how in PADDED
 
     @cached_property
     def predecessors(self) -> dict[int, list[Block]]:
