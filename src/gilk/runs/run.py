@@ -95,6 +95,11 @@ class Run:
     _began: float = 0.0
     _looked: float = 0.0
 
+    @property
+    def _sees_all(self) -> str:
+        """The command that has instruments in programs that processes begin."""
+        return "gilk run --follow"
+
     def begin(self, planning: AbstractContextManager[None] | None = None) -> None:
         """Put everything in, and let launched programs run. Raises GilkError; then nothing is left behind.
 
@@ -373,7 +378,7 @@ class Run:
     def finish(self) -> Result:
         """Take everything out, and say what there was. Notes what went wrong instead of raising."""
         duration = int((time.monotonic() - self._began) * 1e9)
-        self.notes += [f"{remark}; gilk run --follow sees such" for one in self._unseen if (remark := one.remark)]
+        self.notes += [f"{remark}; {self._sees_all} sees such" for one in self._unseen if (remark := one.remark)]
         self._hurry()
         for session in self.sessions:
             try:

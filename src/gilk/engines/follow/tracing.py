@@ -51,6 +51,10 @@ class Tracing(ReadyTrace):
     _after: After = field(default_factory=After)
     _began_trace: float = 0.0
 
+    @property
+    def _sees_all(self) -> str:
+        return "gilk trace --follow"
+
     def _wait(self, seconds: float | None, stop: Callable[[], bool], show: Callable[[Progress], None]) -> None:
         """Wait for the stopping event, the end of every process, or ``stop``."""
         looked = 0.0
