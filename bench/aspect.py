@@ -147,7 +147,7 @@ _FLOW = "(call(long outer(long c, long d)), call(long one(long a, long b))) then
 
 
 def _alias(access: str) -> str:
-    """Of a block that the program has asked for."""
+    """Accesses to a block that the program has asked for."""
     watched = f"{access}(b, 64) && in(main:main, main:counted) then {{ }} *"
     return f"seq(call(char *block(long n)) && return(b); {watched}; call(void drop(char *b)));"
 
@@ -229,7 +229,7 @@ class Rounds:
             return self.steps(process, CONSTRUCTS[name].what) - steps_alone
 
     def nops(self) -> int:
-        """What is counted for 100 instructions that do nothing."""
+        """The instructions that are counted for 100 that do nothing."""
         with timed(self.main) as program:
             return self.steps(program.process, "N") - self.steps(program.process, "n")
 

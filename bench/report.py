@@ -69,7 +69,7 @@ def _line(what: str, found: dict[str, Row], tools: Sequence[str], limits: dict[s
     ours = found.get("gilk")
 
     def against(tool: str) -> float | None:
-        """What is in another unit is a figure of its own."""
+        """A value in another unit is a figure of its own."""
         if tool == "gilk":
             return least
         return ours.value if ours is not None and tool in found and found[tool].unit == ours.unit else None

@@ -54,7 +54,7 @@ def rounds(tmp_path_factory: pytest.TempPathFactory) -> Rounds:
 
 @pytest.fixture(scope="module")
 def more(rounds: Rounds) -> Callable[[str], int]:
-    """What a construct takes more. Each is counted once."""
+    """Instructions that a construct takes more. Each is counted once."""
     return functools.cache(rounds.more)
 
 

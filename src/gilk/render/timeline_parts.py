@@ -140,7 +140,7 @@ class TimelineParts:
         }
 
     def _figures(self, symbol: int) -> Json:
-        """Those of all calls of a function."""
+        """The same figures over all calls of a function."""
         if symbol not in self._known:
             same = np.flatnonzero(self._symbol == symbol)
             times = self._duration[same]

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gilk.engines.dtrace.asked import Asked, about
@@ -133,6 +133,7 @@ def test_options_are_offered_where_the_line_ends() -> None:
 
 
 @settings(max_examples=150)
+@example([",", ".", "BEGIN", "BEGIN"], "", 0.5)  # a member of nothing
 @given(
     st.lists(st.sampled_from(TOKENS), max_size=30),
     st.sampled_from(["", "BEGIN { ", "BEGIN /", "x[", "struct s { "]),

@@ -21,7 +21,7 @@ _FILE = 48  # bits of an address in a file: above them, the number of the file
 
 
 def probes(target: HasKernel, description: Description) -> Iterator[KernelProbe]:
-    """Those of the processes that are traced there, and of one that the description names by its number."""
+    """Probes of the processes that are traced there, and of one that the description names by its number."""
     if description.number or not description.provider:
         return
     for provider, pids in _meant(target.users, description.provider):

@@ -35,7 +35,7 @@ _WITH_BRACKET = frozenset(("if", "sizeof", "stringof", "offsetof"))
 
 
 def own_words(there: Opening) -> Iterator[OfferedWord]:
-    """Those that D has without anything being declared."""
+    """Words that D has without anything being declared."""
     match there.kind:
         case OpeningKind.PROBE if there.first and not there.fields:
             yield from (OfferedWord(word, "keyword", goes_on=True) for word in _TOP)
@@ -115,7 +115,7 @@ _MACROS: Final = {
 
 
 def chosen(words: Iterable[OfferedWord], prefix: str, most: int) -> tuple[list[OfferedWord], int]:
-    """Those that go on from the prefix, then those that have it elsewhere; and how many are left out."""
+    """Words that go on from the prefix, then those that have it elsewhere; and how many are left out."""
     known: dict[str, OfferedWord] = {}
     for word in words:
         known.setdefault(word.text, word)

@@ -174,7 +174,7 @@ def _member(found: Outline, start: int, end: int, prefix: str) -> Opening:
     arrow = pieces[-1].text == "->"
     first = _chain(pieces, len(pieces) - 2)
     if first is None:
-        return _nothing(start)
+        return _nothing(start + len(prefix))
     if arrow and first == len(pieces) - 2 and pieces[first].text in ("self", "this"):
         return Opening(OpeningKind.SCOPED, start, end, prefix, word=pieces[first].text)
     base = pieces[first].span.start, pieces[-2].span.end
