@@ -9,9 +9,15 @@ from collections.abc import Iterator
 
 #: As DTrace has it: the program itself, whatever its file is called.
 MAIN = ("a.out", "-")
+_GLOB = frozenset("*?[")
 _VERSION = re.compile(r"(-[0-9.]+)?\.so.*\Z")
 _BEHIND = re.compile(r"(?<=\.so)\..*\Z")
 _FOREIGN_ROOT = re.compile(r"/proc/\d+/root(?=/)")
+
+
+def is_glob(pattern: str) -> bool:
+    """Whether it means any name that is like it, and not one name alone."""
+    return not _GLOB.isdisjoint(pattern)
 
 
 def matches(pattern: str, path: str, soname: str = "", main: bool = False, link: str = "") -> bool:

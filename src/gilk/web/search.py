@@ -12,11 +12,11 @@ from typing import Final
 from gilk.api.scans import FunctionSymbol, SurveyTable, TargetImage
 from gilk.errors import UsageError
 from gilk.render.survey import REASONS
+from gilk.spec.image import is_glob
 from gilk.values import dataclass
 
 PAGE: Final = 200  # rows that are shown at a time
 _LONGEST: Final = 200  # letters of a query
-_GLOB: Final = frozenset("*?[")
 SORTS: Final = ("match", "name", "address", "size", "blocks", "refused")
 
 
@@ -98,7 +98,7 @@ def _matching(rows: Sequence[SymbolRow], query: str) -> Iterator[SymbolRow]:
     elif len(query) > 1 and query[0] == query[-1] == "/":
         search = _expression(query[1:-1]).search
         yield from (row for row in rows if search(row.shown) or search(row.symbol.name))
-    elif _GLOB & set(query):
+    elif is_glob(query):
         match = re.compile(fnmatch.translate(query), re.IGNORECASE).match
         yield from (row for row in rows if match(row.shown) or match(row.symbol.name))
     else:

@@ -21,11 +21,10 @@ from gilk.lang.aspect.checked import (
 )
 from gilk.lang.aspect.code.meeting import MetAlternative, MetElement, MetFunction, NumberedAspect, OuterFunction
 from gilk.session.places import FunctionView, functions
+from gilk.spec.image import is_glob
 from gilk.targets.base import Code
 from gilk.targets.process import Process
 from gilk.values import dataclass
-
-_GLOB = frozenset("*?[")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ class Shadows:
     def _functions_meant(self, point: CheckedFunction) -> list[FunctionView]:
         """Without an image, the functions are looked for in the program, and if it has none, in any library."""
         found = self._of_first_image(point, [point.image] if point.image else ["", "*"])
-        if len({one.address for one in found}) > 1 and not _GLOB & set(point.name) and not point.image:
+        if len({one.address for one in found}) > 1 and not is_glob(point.name) and not point.image:
             raise UsageError(
                 "ambiguous-function", f"{self._where(point)}: there are {len(found)} functions {point.name}",
                 "say the image: " + ", ".join(sorted({one.loaded.name for one in found})[:5]),

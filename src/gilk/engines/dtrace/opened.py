@@ -13,11 +13,11 @@ from gilk.errors import UsageError
 from gilk.lang.d import tree
 from gilk.lang.d.probes import Description, DProbe, described
 from gilk.session.among import among
+from gilk.spec.image import is_glob
 from gilk.targets.base import Loaded
 from gilk.targets.process import Process
 
 _NOT_IN_LIBRARIES = ("dtrace", "profile", "proc", "syscall")
-_GLOB = frozenset("*?[")
 
 
 def patterns(program: tree.Program, process: Process, renamed: Renamed) -> list[str]:
@@ -31,7 +31,7 @@ def _may_be_in_libraries(description: Description, pid: int) -> bool:
     provider = description.provider
     if description.number or not provider or provider in _NOT_IN_LIBRARIES or description.function == "-":
         return False
-    return provider.endswith(str(pid)) or not _GLOB.isdisjoint(provider)
+    return provider.endswith(str(pid)) or is_glob(provider)
 
 
 class LaterDProbes:

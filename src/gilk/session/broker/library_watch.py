@@ -9,7 +9,7 @@ from gilk.errors import GilkError, TargetError
 from gilk.image.model import FunctionSpan
 from gilk.session.broker.client import BrokerClient
 from gilk.session.libraries import Libraries, Prepare, places
-from gilk.spec.image import MAIN
+from gilk.spec.image import MAIN, is_glob
 from gilk.targets.base import Code, Loaded
 from gilk.targets.process import Process
 from gilk.trace.clock import Clock
@@ -18,7 +18,6 @@ from gilk.trace.layout import Geometry, Shared
 from gilk.values import dataclass
 
 _GATE, _RING = 0, 4096
-_GLOB = frozenset("*?[")
 
 
 class LibraryWatch:
@@ -95,7 +94,7 @@ def may_come(code: Code, patterns: Iterable[str], known: Sequence[Loaded], launc
         if not pattern or pattern in MAIN:
             continue
         meant = [loaded for loaded in known if loaded.is_meant(pattern)]
-        if not meant or not _GLOB.isdisjoint(pattern):
+        if not meant or is_glob(pattern):
             return True
         if stay is None:
             stay = linked(code, known)
