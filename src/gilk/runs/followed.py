@@ -6,15 +6,15 @@ from __future__ import annotations
 import time
 
 from gilk.errors import UsageError
-from gilk.runs.opened import NOT_THERE, expanded
+from gilk.runs.opened import expanded
 from gilk.runs.outcome import Result
-from gilk.runs.run import RING
+from gilk.runs.run import RING, AnyPoint
 from gilk.runs.sample_columns import kinds_of, schema_of
 from gilk.runs.tree_run import FollowedProgram, TreeRun
 from gilk.session.base import BaseSession, Probe
 from gilk.session.broker.client_session import ClientSession
 from gilk.session.probing import ProbingSession
-from gilk.session.request import Request, Wanted
+from gilk.session.request import Wanted
 from gilk.targets.process import Process
 from gilk.values import dataclass
 
@@ -59,13 +59,7 @@ class FollowedRun(TreeRun):
             for one in program.sessions:
                 self._note_for_later(process, one)
 
-    def _note_missing(self, _request: Request, error: UsageError) -> None:
-        self._why_none = self._why_none or error
-
-    def _note_missing_clause(self, error: UsageError) -> None:
-        """Raises what does not say that a program has no such point."""
-        if error.slug not in NOT_THERE:
-            raise error
+    def _note_missing(self, _what: AnyPoint, error: UsageError) -> None:
         self._why_none = self._why_none or error
 
     def _take_in_later(self, process: Process, session: BaseSession) -> None:

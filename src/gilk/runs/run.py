@@ -24,7 +24,7 @@ from gilk.runs.sample_columns import kinds_of, schema_of
 from gilk.session.among import among
 from gilk.session.base import BaseSession, Probe
 from gilk.session.broker.client_session import ClientSession
-from gilk.session.broker.opened import OpenedLibraries
+from gilk.session.broker.opened import OpenedLibraries, rest
 from gilk.session.inlined import NamedFunctions
 from gilk.session.kernel_session import KernelSession
 from gilk.session.probing import PreparedSession, ProbingSession
@@ -161,14 +161,14 @@ class Run:
 
     # Libraries that are opened later.
 
-    def _note_missing(self, request: Request, error: UsageError) -> None:
-        self._missing[request] = error
+    def _note_missing(self, what: AnyPoint, error: UsageError) -> None:
+        self._missing[what] = error
 
     def _note_missing_clause(self, error: UsageError) -> None:
         """Raises what does not say that there is nothing of the kind."""
         if error.slug not in NOT_THERE:
             raise error
-        self._missing[error.message] = error
+        self._note_missing(error.message, error)
 
     def _watch_libraries(
         self, process: Process, known: Sequence[Loaded], launched: bool, is_first: bool = False
@@ -208,11 +208,6 @@ class Run:
             made.begin()
             self._missing = {request: why for request, why in self._missing.items() if isinstance(request, Request)}
         return made is not None
-
-    def _look_for_libraries(self, seconds: float) -> None:
-        """For so long in all, or until some have come."""
-        for opened, _ in list(self._openings.values()):
-            opened.look(seconds / len(self._openings))
 
     def _stop_watching(self, process: Process | None) -> None:
         """No thread of it is held any more."""
@@ -310,10 +305,7 @@ class Run:
 
     def _rest(self, seconds: float) -> None:
         """Wait for so long, or until there is something to do."""
-        if self._openings:
-            self._look_for_libraries(seconds)
-        else:
-            time.sleep(seconds)
+        rest((opened for opened, _ in self._openings.values()), seconds)
 
     def _lose(self, error: MachineGone) -> None:
         """Go on with the records until now, which are all there will be."""

@@ -82,7 +82,7 @@ class TreeRun(Run):
         """Until there is news, too: a program waits meanwhile."""
         lines = {fd: tree for tree in self._trees.values() if (fd := tree.fileno()) >= 0}
         there, _ = wire.ready(list(lines), seconds=min(seconds, _GLANCE) if self._openings else seconds)
-        self._look_for_libraries(0.0)
+        super()._rest(0.0)
         for root, tree in list(self._trees.items()):
             if tree.fileno() in there:
                 self._hear(root, tree)

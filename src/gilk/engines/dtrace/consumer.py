@@ -180,11 +180,6 @@ class Consumer:
         compiled = compile_programs(self.texts, self.macros, options, world, self._libraries(process))
         return compiled.program, enable(compiled.program, code, zero=True, known=self.enabled, renamed=named)
 
-    def _look_for_libraries(self, seconds: float) -> None:
-        """For so long in all, or until some have come."""
-        for opened in list(self._openings.values()):
-            opened.look(seconds / len(self._openings))
-
     def _stop_watching(self, number: int) -> None:
         """No thread of that process is held any more. Raises TargetError."""
         opened = self._openings.pop(number, None)
@@ -289,10 +284,12 @@ class Consumer:
             self._rest(max(min(wait, soonest - now, _LONGEST), 0.0))
 
     def _rest(self, seconds: float) -> None:
-        if self._openings:
-            self._look_for_libraries(seconds)
-        else:
+        if not self._openings:
             time.sleep(seconds)
+            return
+        from gilk.session.broker.opened import rest  # here: as above
+
+        rest(self._openings.values(), seconds)
 
     def _goes_on(self) -> bool:
         if self.machine is not None:

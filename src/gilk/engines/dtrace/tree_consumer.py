@@ -113,7 +113,7 @@ class TreeConsumer(Consumer):
             time.sleep(seconds)
         elif wire.readable(self._tree.fileno(), min(seconds, _GLANCE) if self._openings else seconds):
             self._hear(self._tree)
-        self._look_for_libraries(0.0)
+        super()._rest(0.0)
 
     def _hear(self, following: TreeClient) -> None:
         for news in following.look():

@@ -4,6 +4,7 @@ it is noted which library has none."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -139,6 +140,15 @@ class OpenedLibraries:
             return []
         held = self._watch.libraries.held / 1e6
         return [f"opened later, and instrumented first: {named(self._probed)}; all that took {held:.0f} ms"]
+
+
+def rest(watched: Iterable[OpenedLibraries], seconds: float) -> None:
+    """Wait for so long in all, or until one of these processes has opened something."""
+    each = list(watched)
+    for opened in each:
+        opened.look(seconds / len(each))
+    if not each:
+        time.sleep(seconds)
 
 
 def named(libraries: Iterable[str]) -> str:
