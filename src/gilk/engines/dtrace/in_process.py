@@ -165,8 +165,9 @@ class InProcess:
     def regain(self, loaded: Loaded, marked: bool) -> list[tuple[DProbe, str]] | None:
         """An image that was unmapped is mapped again, the same file: its probes are in again, but for those that are
         refused; None if it had none. Raises as insert()."""
-        back = [whole.at(loaded) for whole in self._lost if whole.only(loaded.path).made.rows]
-        self._lost = [whole for whole in self._lost if not whole.only(loaded.path).made.rows]
+        mine = [bool(whole.only(loaded.path).made.rows) for whole in self._lost]
+        back = [whole.at(loaded) for whole, is_mine in zip(self._lost, mine, strict=True) if is_mine]
+        self._lost = [whole for whole, is_mine in zip(self._lost, mine, strict=True) if not is_mine]
         refused = [one for whole in back for one in self._insert(whole, marked)]
         return refused if back else None
 

@@ -73,9 +73,15 @@ def values_of(request: str) -> dict[str, Value]:
     return {"points": points, "instrument": instrument}
 
 
-def _part(text: str, where: str) -> TextPart | None:
+def _place(where: str) -> tuple[str, int | None]:
+    """The name of a table, and its number among those of that name, from 1; None of one that there is once."""
     match = re.fullmatch(r"(\w+)\[(\d+)\]", where)
-    name, nth = (match[1], int(match[2])) if match else (where, 1)
+    return (match[1], int(match[2])) if match else (where, None)
+
+
+def _part(text: str, where: str) -> TextPart | None:
+    name, number = _place(where)
+    nth = 1 if number is None else number
     found = [part for part in _parts(text.splitlines()) if part.name == name]
     return found[nth - 1] if 0 < nth <= len(found) else None
 
@@ -141,8 +147,8 @@ def _written(value: Value) -> str:
 
 
 def _set(table: dict[str, Any], where: str, key: str, value: Value | None) -> None:
-    match = re.fullmatch(r"(\w+)\[(\d+)\]", where)
-    place = table[match[1]][int(match[2]) - 1] if match else table.setdefault(where, {}) if where else table
+    name, number = _place(where)
+    place = table[name][number - 1] if number is not None else table.setdefault(name, {}) if name else table
     if value is None:
         place.pop(key, None)
     else:
