@@ -111,7 +111,7 @@ def test_the_table_sets_gilk_against_the_limit_and_others_against_gilk() -> None
 
 
 def test_figures_in_another_unit_are_set_against_nothing() -> None:
-    """What was counted is told to the last digit."""
+    """A count is told to the last digit."""
     rows = [Row("aspect: call", "gilk", 8.0), Row("aspect: call", "x", 2.0, "x"), Row("aspect: call", "y", 34184, "")]
     assert "| aspect: call |  |  | 8.00 ns | 2.00 x | 34184 |" in list(report.markdown(rows, LIMITS))
 

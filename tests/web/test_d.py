@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.behaviour.harness import Loop, differences, leftovers, run_gilk, wait_for
 from tests.programs.build import build
 from tests.web.served import Asking, Served, served
-from tests.web.windows import browser, context, page, ready, suits
+from tests.web.windows import asking, browser, context, page, ready, suits
 
-__all__ = ["browser", "context", "page"]  # fixtures
+__all__ = ["asking", "browser", "context", "page"]  # fixtures
 
 CANARY = '<img src=x onerror="window.canary=1">'
 
@@ -230,13 +230,6 @@ HOSTILE = {
     "a comment": "/* " * 100_000,
     "half a letter": "BEGIN { \ud800",
 }
-
-
-@pytest.fixture(scope="module")
-def asking(window: Served, context: BrowserContext) -> Asking:
-    """With the token that the browser was given: a window has one key."""
-    token = context.pages[0].evaluate("sessionStorage.getItem('gilk-token')")
-    return Asking(window, str(token))
 
 
 @pytest.mark.parametrize("name", HOSTILE)

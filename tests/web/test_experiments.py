@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import re
@@ -14,14 +13,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
+from gilk.web.grants import identity_of_file
 from tests.behaviour.harness import Loop, differences, leftovers, wait_for
 from tests.programs.build import build
 from tests.web.served import PATIENCE, Asking, Served, served
-from tests.web.windows import browser, context, narrow, opened, page, reach, ready, suits
+from tests.web.windows import asking, browser, context, narrow, opened, page, reach, ready, suits
 
-__all__ = ["browser", "context", "page"]  # fixtures
+__all__ = ["asking", "browser", "context", "page"]  # fixtures
 
 CANARY = '<img src=x onerror="window.canary=1">'
 KEPT = "# kept: what is said about it"
@@ -60,16 +60,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def window(loop: Loop, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(tmp_path_factory.mktemp("web"), "--pid", str(loop.pid), "--experiments", folder) as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def asking(window: Served, context: BrowserContext) -> Asking:
-    token = context.pages[0].evaluate("sessionStorage.getItem('gilk-token')")
-    return Asking(window, str(token))
-
-
-def identity(path: Path) -> str:
-    return "file-" + base64.urlsafe_b64encode(bytes(path)).decode().rstrip("=")
 
 
 def over(page: Page) -> None:
@@ -118,7 +108,7 @@ def test_an_experiment_by_mouse(page: Page, window: Served, folder: Path, asking
     narrow(page, "an experiment")
     drag(page, "Start of libc:write=@path", 150)
     drag(page, "Stop of libc:write=@path", -200)
-    values = asking.post(f"/experiment/{identity(folder / 'mouse.toml')}/check.json",
+    values = asking.post(f"/experiment/{identity_of_file(folder / 'mouse.toml')}/check.json",
                          text=page.get_by_label("The file", exact=True).input_value())["values"]  # fmt: skip
     late = values["instruments"][1]
     assert late["start"] > 0 and late["start"] < late["stop"] < 10
@@ -176,7 +166,7 @@ def test_an_experiment_by_keyboard(page: Page, window: Served, folder: Path, ask
 
 def test_the_commands_do_the_same(asking: Asking, folder: Path) -> None:
     (folder / "same.toml").write_text(TWO.replace("repetitions = 2\n", ""))
-    found = asking.get(f"/experiment/{identity(folder / 'same.toml')}.json")
+    found = asking.get(f"/experiment/{identity_of_file(folder / 'same.toml')}.json")
     done = subprocess.run([sys.executable, "-c", found["python"]], capture_output=True, text=True, timeout=PATIENCE)
     assert "'libc.so.6:write:entry': 2" in done.stdout, done.stderr
     (folder / "out.parquet").unlink()
@@ -187,7 +177,7 @@ def test_the_commands_do_the_same(asking: Asking, folder: Path) -> None:
 
 def test_what_is_wrong_is_told_where_it_is(page: Page, window: Served, folder: Path) -> None:
     (folder / "wrong.toml").write_text(TWO.replace("points", "pionts"))
-    opened(page, window, f"/experiment/{identity(folder / 'wrong.toml')}")
+    opened(page, window, f"/experiment/{identity_of_file(folder / 'wrong.toml')}")
     expect(page.get_by_role("alert")).to_contain_text("line 9, instrument[1].pionts: there is no such key")
     expect(page.get_by_role("alert")).to_contain_text("did you mean points?")
     expect(page.get_by_role("button", name="Begin")).to_be_disabled()
@@ -198,7 +188,7 @@ def test_what_is_wrong_is_told_where_it_is(page: Page, window: Served, folder: P
 
 def test_another_has_changed_the_file(page: Page, window: Served, folder: Path) -> None:
     (folder / "twice.toml").write_text(TWO)
-    opened(page, window, f"/experiment/{identity(folder / 'twice.toml')}")
+    opened(page, window, f"/experiment/{identity_of_file(folder / 'twice.toml')}")
     (folder / "twice.toml").write_text(TWO + "# by another\n")
     page.get_by_label("The file", exact=True).fill(TWO + "# by me\n")
     page.get_by_role("button", name="Save").click()
@@ -210,7 +200,7 @@ def test_a_process_is_left_as_it_was(page: Page, window: Served, folder: Path, l
     """An instrument in a running process, which ends with `Take out`."""
     text = f'targets = ["pid:{loop.pid}"]\n[[instrument]]\npoints = "dispatch:entry"\ninstrument = "count"\n'
     (folder / "process.toml").write_text(text)
-    opened(page, window, f"/experiment/{identity(folder / 'process.toml')}")
+    opened(page, window, f"/experiment/{identity_of_file(folder / 'process.toml')}")
     page.get_by_role("button", name="Begin").click()
     expect(page.get_by_role("table", name="Instruments", exact=True)).to_contain_text("dispatch:entry=count")
     assert differences(loop.pid)
@@ -254,8 +244,8 @@ def test_a_window_that_is_killed_leaves_nothing(loop: Loop, folder: Path, tmp_pa
     file.write_text(text + '[[instrument]]\npoints = "dispatch:entry"\ninstrument = "count"\n')
     with served(tmp_path, "--pid", str(loop.pid), "--experiments", folder) as window:
         asking = Asking(window)
-        digest = asking.get(f"/experiment/{identity(file)}.json")["digest"]
-        host = asking.post("/session/experiment", file=identity(file), digest=digest)["host"]
+        digest = asking.get(f"/experiment/{identity_of_file(file)}.json")["digest"]
+        host = asking.post("/session/experiment", file=identity_of_file(file), digest=digest)["host"]
         assert wait_for(lambda: bool(differences(loop.pid)))
         workload = [pid for pid in children_of(host) if b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes()]
         window.process.kill()
@@ -289,8 +279,8 @@ def test_files_that_are_refused(asking: Asking, folder: Path, text: str, slug: s
     file = folder / "refused.toml"
     (folder / "x.py").write_text(f"open({str(folder / 'executed')!r}, 'w')\n")
     file.write_text(text)
-    digest = asking.get(f"/experiment/{identity(file)}.json")["digest"]
-    found = asking.post("/session/experiment", file=identity(file), digest=digest)
+    digest = asking.get(f"/experiment/{identity_of_file(file)}.json")["digest"]
+    found = asking.post("/session/experiment", file=identity_of_file(file), digest=digest)
     assert "error" in found and (not slug or found["error"]["slug"] == slug), found
     assert not (folder / "executed").exists(), "no code of a file is executed when it is looked at"
 
@@ -301,14 +291,15 @@ def test_files_out_of_reach(asking: Asking, folder: Path, tmp_path: Path) -> Non
     (folder / "sub").mkdir(exist_ok=True)
     for path in (tmp_path / "there.toml", folder / "link.toml", folder / "x.txt", folder / ".." / "a.toml",
                  folder / "sub" / "a.toml"):  # fmt: skip
-        assert asking.get(f"/experiment/{identity(path)}.json")["error"]["slug"] == "not-granted", path
-        found = asking.post("/experiment/save", file=identity(path), text=TWO, digest="")
+        assert asking.get(f"/experiment/{identity_of_file(path)}.json")["error"]["slug"] == "not-granted", path
+        found = asking.post("/experiment/save", file=identity_of_file(path), text=TWO, digest="")
         assert found["error"]["slug"] == "not-granted" and not path.with_suffix(".txt").exists()
     (folder / "pipe.toml").unlink(missing_ok=True)
     os.mkfifo(folder / "pipe.toml")
-    assert asking.get(f"/experiment/{identity(folder / 'pipe.toml')}.json")["error"]["slug"] == "not-text"
+    assert asking.get(f"/experiment/{identity_of_file(folder / 'pipe.toml')}.json")["error"]["slug"] == "not-text"
     (folder / "pipe.toml").unlink()
-    other = asking.post("/experiment/save", file=identity(folder / "new.toml"), text="x" * (65 << 10), digest="")
+    long = "x" * (65 << 10)
+    other = asking.post("/experiment/save", file=identity_of_file(folder / "new.toml"), text=long, digest="")
     assert other["error"]["slug"] == "bad-request"
 
 
@@ -319,7 +310,7 @@ def test_hostile_names_are_text(page: Page, window: Served, folder: Path) -> Non
     file.write_text(text)
     opened(page, window, "/")
     expect(page.get_by_role("table", name="Experiments")).to_contain_text("\\u202e.toml")
-    opened(page, window, f"/experiment/{identity(file)}")
+    opened(page, window, f"/experiment/{identity_of_file(file)}")
     expect(page.locator(".bars")).to_contain_text("<img src=x")
     assert page.locator("#main img").count() == 0
     narrow(page, "hostile names")
@@ -333,7 +324,7 @@ def test_who_only_looks_cannot_run(browser: Browser, folder: Path, tmp_path: Pat
         page = browser.new_page()
         page.goto(window.address)
         ready(page)
-        opened(page, window, f"/experiment/{identity(folder / 'two.toml')}")
+        opened(page, window, f"/experiment/{identity_of_file(folder / 'two.toml')}")
         expect(page.get_by_role("button", name="Begin")).to_be_disabled()
         expect(page.get_by_role("button", name="Save")).to_be_disabled()
         expect(page.get_by_role("slider")).to_have_count(0)

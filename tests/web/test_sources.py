@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.behaviour.harness import Loop, differences, wait_for
 from tests.programs.build import HERE, build
 from tests.web.served import Asking, Served, served
-from tests.web.windows import browser, context, narrow, opened, page, reach, suits
+from tests.web.windows import asking, browser, context, narrow, opened, page, reach, suits
 
-__all__ = ["browser", "context", "page"]  # fixtures
+__all__ = ["asking", "browser", "context", "page"]  # fixtures
 
 CANARY = '<img src=x onerror="window.canary=1">'
 WORK = HERE / "work.c"
@@ -58,12 +58,6 @@ def window(loop: Loop, folder: Path, tmp_path_factory: pytest.TempPathFactory) -
     place = tmp_path_factory.mktemp("web")
     with served(place, "--pid", str(loop.pid), "--files", folder, "--files", HERE) as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def asking(window: Served, context: BrowserContext) -> Asking:
-    token = context.pages[0].evaluate("sessionStorage.getItem('gilk-token')")
-    return Asking(window, str(token))
 
 
 def by_addr2line(program: Path, blocks: list[dict[str, Any]]) -> dict[int, set[int]]:

@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 
+from gilk.web.grants import identity_of_file
 from tests.behaviour.harness import run_gilk
 from tests.trace.machine import nested, write
 from tests.web.served import Asking, Served, served
-from tests.web.windows import browser, context, narrow, opened, page, reach, suits
+from tests.web.windows import asking, browser, context, narrow, opened, page, reach, suits
 
-__all__ = ["browser", "context", "page"]  # fixtures
+__all__ = ["asking", "browser", "context", "page"]  # fixtures
 
 CANARY = '<img src=x onerror="window.canary=1">'
 LEAF = ("d", 10)
@@ -51,22 +52,12 @@ def window(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         yield found
 
 
-@pytest.fixture(scope="module")
-def asking(window: Served, context: BrowserContext) -> Asking:
-    token = context.pages[0].evaluate("sessionStorage.getItem('gilk-token')")
-    return Asking(window, str(token))
-
-
-def identity(path: Path) -> str:
-    return "file-" + base64.urlsafe_b64encode(bytes(path)).decode().rstrip("=")
-
-
 def settled(page: Page) -> None:
     expect(page.locator("#line[data-settled=yes]")).to_be_visible()
 
 
 def line(page: Page, window: Served, folder: Path, name: str, query: str = "") -> None:
-    opened(page, window, f"/file/{identity(folder / name)}/timeline{query}")
+    opened(page, window, f"/file/{identity_of_file(folder / name)}/timeline{query}")
     settled(page)
 
 
@@ -153,7 +144,7 @@ PIXELS = """places => {
 def test_the_canvas_has_the_calls(page: Page, window: Served, folder: Path, asking: Asking) -> None:
     """The middle of each call that is wide enough to be seen has its function's colour, and the ground has none."""
     line(page, window, folder, "small.parquet")
-    base = f"/file/{identity(folder / 'small.parquet')}/timeline"
+    base = f"/file/{identity_of_file(folder / 'small.parquet')}/timeline"
     head = asking.get(base + ".json")
     colours = dict(zip((name for name, _, _ in head["symbols"]), page.evaluate(COLOURS, head["symbols"]), strict=True))
     for part, seen in [(1, {"a", "b", "c"}), (10, {"a", "b", "c", "sys"}), (100, {"b", "d"})]:
@@ -173,7 +164,7 @@ def test_the_canvas_has_the_calls(page: Page, window: Served, folder: Path, aski
 
 def test_a_page_says_what_its_twin_says(page: Page, window: Served, folder: Path, asking: Asking) -> None:
     line(page, window, folder, "small.parquet")
-    base = f"/file/{identity(folder / 'small.parquet')}/timeline"
+    base = f"/file/{identity_of_file(folder / 'small.parquet')}/timeline"
     head = asking.get(base + ".json")
     assert head["calls"] == 2 * 7 + 1 and [each["rows"] for each in head["tracks"]] == [3, 1]
     shown = json.loads(run_gilk("show", "--json", "--table", str(folder / "small.parquet")).stdout)["functions"]
@@ -186,7 +177,7 @@ def test_a_page_says_what_its_twin_says(page: Page, window: Served, folder: Path
 
 
 def test_a_rare_call_is_found_among_many(page: Page, window: Served, folder: Path, asking: Asking) -> None:
-    base = f"/file/{identity(folder / 'many.parquet')}/timeline"
+    base = f"/file/{identity_of_file(folder / 'many.parquet')}/timeline"
     span = asking.get(base + ".json")["span"]
     zoom = (span // 512).bit_length()
     whole = numbers(asking.get(f"{base}/tile.json?zoom={zoom}&number=0&chunk=0"))
@@ -224,7 +215,7 @@ def test_two_are_compared(page: Page, window: Served, folder: Path) -> None:
 
 
 def test_the_same_is_the_same(asking: Asking, folder: Path) -> None:
-    query = f"a={identity(folder / 'small.parquet')}&b={identity(folder / 'small.parquet')}"
+    query = f"a={identity_of_file(folder / 'small.parquet')}&b={identity_of_file(folder / 'small.parquet')}"
     found = asking.get(f"/diff.json?{query}")
     assert found["same"] is True and found["text"].startswith("the same calls in the same order")
     whole = json.loads(run_gilk("diff", "--json", *found["command"].split()[2:]).stdout)
@@ -254,14 +245,14 @@ def test_what_is_no_trace_is_refused(asking: Asking, folder: Path, base: str) ->
         for _ in range(1 + 10 * number):
             data[chance.randrange(len(data))] = chance.randrange(256)
         (folder / "bent.parquet").write_bytes(data[: len(data) - 3 * number])
-        found = asking.get(f"/file/{identity(folder / 'bent.parquet')}/timeline{base}.json")
+        found = asking.get(f"/file/{identity_of_file(folder / 'bent.parquet')}/timeline{base}.json")
         assert isinstance(found, dict)
     for path, slug in [(folder / "broken.parquet", "bad-trace"), (folder / "none.parquet", "no-such-file"),
                        (folder / "x.txt", "not-samples"), (Path("/etc/passwd"), "not-granted"),
                        (folder / ".." / "x.parquet", "not-granted")]:  # fmt: skip
-        assert asking.get(f"/file/{identity(path)}/timeline{base}.json")["error"]["slug"] == slug, path
+        assert asking.get(f"/file/{identity_of_file(path)}/timeline{base}.json")["error"]["slug"] == slug, path
     (folder / "bent.parquet").unlink()
-    assert asking.get(f"/file/{identity(folder / 'small.parquet')}/timeline.json")["calls"] == 15
+    assert asking.get(f"/file/{identity_of_file(folder / 'small.parquet')}/timeline.json")["calls"] == 15
 
 
 @pytest.mark.parametrize("query", [
@@ -270,5 +261,5 @@ def test_what_is_no_trace_is_refused(asking: Asking, folder: Path, base: str) ->
     "find.json?q=" + "a" * 300,
 ])  # fmt: skip
 def test_numbers_that_are_none_are_refused(asking: Asking, folder: Path, query: str) -> None:
-    found = asking.get(f"/file/{identity(folder / 'small.parquet')}/timeline/{query}")
+    found = asking.get(f"/file/{identity_of_file(folder / 'small.parquet')}/timeline/{query}")
     assert found["error"]["slug"] in ("bad-request", "bad-range", "no-such-call")

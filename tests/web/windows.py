@@ -13,7 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
 
 from tests.render.browser import CHROMIUM, FLAGS
-from tests.web.served import Served
+from tests.web.served import Asking, Served
 
 expect.set_options(timeout=60_000)
 
@@ -41,6 +41,13 @@ def context(browser: Browser, window: Served) -> Iterator[BrowserContext]:
     ready(first)
     yield found
     found.close()
+
+
+@pytest.fixture(scope="module")
+def asking(window: Served, context: BrowserContext) -> Asking:
+    """With the token that the browser was given: a window has one key."""
+    token = context.pages[0].evaluate("sessionStorage.getItem('gilk-token')")
+    return Asking(window, str(token))
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ def test_what_has_run_by_then(tmp_path: Path, value: str, expected: dict[str, in
 
 
 def test_at_exec_the_linker_has_done_nothing(tmp_path: Path) -> None:
-    """What it opens is seen, and has its probes before its constructors run, as those have that are in place."""
+    """A library that it opens is seen, and has its probes before its constructors run, as those have that are there."""
     opens = "syscall::openat:entry { self->it = strstr(copyinstr(arg1), \"libother\") != NULL; }"
     opens += "syscall::openat:return /self->it && !errno/ { @[\"opened\"] = count(); }"
     program = f"#pragma D option evaltime=exec\n#pragma D option zdefs\n{COUNTS}{opens}"

@@ -126,7 +126,7 @@ def test_a_path_that_changes_has_names_that_were_there(told: Told) -> None:
 
 
 def test_arguments_are_those_that_proc_tells(kernel: KernelTarget) -> None:
-    """Of the process that runs; none of a process that another one makes known."""
+    """The arguments of the process that runs; none of a process that another one makes known."""
     text = """
         syscall::write:entry /pid == $target/ { printf("%s\\n", curpsinfo->pr_psargs); exit(0); }
         sched:::off-cpu /pid == $target/ { other += args[1]->pr_pid != pid && args[1]->pr_psargs != ""; }

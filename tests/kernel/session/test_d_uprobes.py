@@ -98,7 +98,7 @@ class Turning:
         assert self.process.wait(PATIENCE) == 0
 
     def byte(self, name: str) -> bytes:
-        """What its memory has where the function begins."""
+        """The bytes that its memory has where the function begins."""
         place = offset_of(self._path, name)
         for line in self._guest.link.read_file(f"/proc/{self.pid}/maps").decode().splitlines():
             span, permissions, offset, *_ = line.split()

@@ -10,22 +10,11 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "computing.h"
+
 static ucontext_t first, second;
 static char stack[128 << 10];
 static volatile int over;
-
-__attribute__((noinline, noclone)) unsigned long work(int n, unsigned long a, unsigned long b)
-{
-	__asm__ volatile("" : : : "memory"); /* or it would be called once */
-	for (int i = 0; i < n; i++) {
-		if (a & 1)
-			a = a * 3 + 1;
-		else
-			a = a / 2 + b;
-		b ^= a << 3;
-	}
-	return a ^ b;
-}
 
 __attribute__((noinline, noclone)) static char ask(void)
 {
