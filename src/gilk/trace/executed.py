@@ -41,3 +41,10 @@ def programs(samples: pa.Table) -> Ints:
     before = running[first] - number[order][first]
     number[order] = running - np.repeat(before, np.diff(np.append(first, len(order))))
     return number
+
+
+def ends(samples: pa.Table, programs: Ints) -> dict[tuple[int, int], int]:
+    """When programs were over, by process and number; ``programs``: the number for each row."""
+    found = marks(samples)
+    pids, when = (np.asarray(samples[name])[found].tolist() for name in ("pid", "time"))
+    return dict(zip(zip(pids, (programs[found] - 1).tolist(), strict=True), when, strict=True))

@@ -86,7 +86,8 @@ class _Builder:
         self._unended = self._of(unended)
         self._until = self._given_up(omitted)
         self._threads = self._pid.astype(np.int64) << 32 | self._tid.view(np.uint32)
-        self._program = executed.programs(samples)[found.rows]
+        programs = executed.programs(samples)
+        self._program, self._program_ends = programs[found.rows], executed.ends(samples, programs)
         self._events = Events(
             thread=_by_first(np.unique(self._threads, return_inverse=True)[1] << 32 | self._program),
             sp=np.asarray(samples["sp"])[found.rows].astype(np.int64),
@@ -249,12 +250,8 @@ class _Builder:
 
     def _end_with_program(self, at: Ints, times: Ints, state: Ints) -> None:
         """The calls that are under way when their process begins another program, or ends, end there."""
-        rows = executed.marks(self._samples)
-        numbers = executed.programs(self._samples)[rows]
-        pids, when = (np.asarray(self._samples[name])[rows].tolist() for name in ("pid", "time"))
-        ends = dict(zip(zip(pids, (numbers - 1).tolist(), strict=True), when, strict=True))
-        for call in np.flatnonzero(state == _OPEN).tolist() if ends else ():
-            end = ends.get((int(self._pid[at[call]]), int(self._program[at[call]])))
+        for call in np.flatnonzero(state == _OPEN).tolist() if self._program_ends else ():
+            end = self._program_ends.get((int(self._pid[at[call]]), int(self._program[at[call]])))
             if end is not None:
                 state[call], times[call] = _LEFT, end
 
