@@ -175,19 +175,20 @@ def assert_clean(pids: list[int]) -> None:
         assert wait_for(lambda pid=pid, before=before: waits(pid) > before + 10)
 
 
-def has_records(directory: Path) -> bool:
-    """Whether some are in the file of a trace that goes on."""
+def has_records(directory: Path, processes: int = 1) -> bool:
+    """Whether some calls of that many processes are in the file of a trace that goes on."""
     partial = directory / "t.parquet.partial"
     if not partial.exists():
         return False
-    found = run_gilk("query", "--json", directory / "t.parquet", "select count(*) from samples")
-    return found.returncode == 0 and json.loads(found.stdout)["rows"][0][0] > 0
+    counted = "select count(distinct pid) from samples where kind in ('time-entry', 'time-head')"
+    found = run_gilk("query", "--json", directory / "t.parquet", counted)
+    return found.returncode == 0 and json.loads(found.stdout)["rows"][0][0] >= processes
 
 
 def test_all_are_clean_when_the_client_is_killed(tmp_path: Path) -> None:
     """The calls until then can be read."""
     with shell_with_two(tmp_path) as (client, pids):
-        assert wait_for(lambda: has_records(tmp_path))
+        assert wait_for(lambda: has_records(tmp_path, 2))
         client.send_signal(signal.SIGKILL)
         assert_clean(pids)
         shown = json.loads(run_gilk("show", "--json", tmp_path / "t.parquet").stdout)
@@ -198,7 +199,7 @@ def test_all_are_clean_when_the_client_is_killed(tmp_path: Path) -> None:
 def test_an_interrupt_ends_the_trace_and_leaves_all_running(tmp_path: Path) -> None:
     """The first is the command's own affair, and it ignores this one: SIGTERM is for gilk."""
     with shell_with_two(tmp_path, "--json") as (client, pids):
-        assert wait_for(lambda: has_records(tmp_path))
+        assert wait_for(lambda: has_records(tmp_path, 2))
         client.send_signal(signal.SIGTERM)
         assert_clean(pids)
         assert wait_for(lambda: not (tmp_path / "t.parquet.partial").exists())

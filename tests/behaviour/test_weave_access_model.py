@@ -31,7 +31,8 @@ NOINLINE void set_b(long n) { b = (int)n; }
 NOINLINE long get_b(void) { return b; }
 NOINLINE void add_a(long n) { a += n; }
 NOINLINE void add_b(long n) { b += (int)n; }
-NOINLINE void both(long n) { __asm__ volatile("nop"); set_a(n); __asm__ volatile(""); add_b(n); __asm__ volatile(""); }
+/* The nops are room for a jump at its end: one that shared bytes with what follows could lead into the heap. */
+NOINLINE void both(long n) { __asm__ volatile("nop"); set_a(n); __asm__ volatile(""); add_b(n); __asm__ volatile("nop;nop;nop;nop;nop"); }
 int main(void)
 {
 	char line[256], word[16];
