@@ -6,9 +6,10 @@ from __future__ import annotations
 import time
 
 from gilk.errors import UsageError
-from gilk.runs.opened import expanded
+from gilk.runs.opened import expanded, raise_unless_absent
+from gilk.runs.openings import AnyPoint
 from gilk.runs.outcome import Result
-from gilk.runs.run import RING, AnyPoint
+from gilk.runs.run import RING
 from gilk.runs.sample_columns import kinds_of, schema_of
 from gilk.runs.tree_run import FollowedProgram, TreeRun
 from gilk.session.base import BaseSession, Probe
@@ -57,10 +58,14 @@ class FollowedRun(TreeRun):
         launched = process.unstarted or process not in self.processes
         if self._watch_libraries(process, known, launched) is not None:
             for one in program.sessions:
-                self._note_for_later(process, one)
+                self._openings.note(process, one)
 
     def _note_missing(self, _what: AnyPoint, error: UsageError) -> None:
         self._why_none = self._why_none or error
+
+    def _note_missing_clause(self, error: UsageError) -> None:
+        raise_unless_absent(error)
+        self._note_missing(error.message, error)
 
     def _take_in_later(self, process: Process, session: BaseSession) -> None:
         super()._take_in_later(process, session)

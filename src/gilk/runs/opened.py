@@ -18,7 +18,7 @@ from gilk.targets.base import Loaded
 from gilk.targets.process import Process
 
 #: The errors that say that there is nothing of what was asked for.
-NOT_THERE = frozenset({
+_NOT_THERE = frozenset({
     "no-such-image", "no-such-function", "no-such-block", "no-such-line", "no-line-table", "not-an-instruction",
     "no-such-probe",
 })  # fmt: skip
@@ -43,10 +43,17 @@ def expanded(
         try:
             found += expand(code, [request])
         except UsageError as error:
-            if missing is None or error.slug not in NOT_THERE:
+            if missing is None:
                 raise
+            raise_unless_absent(error)
             missing(request, error)
     return found
+
+
+def raise_unless_absent(error: UsageError) -> None:
+    """Nothing, if the error says that there is nothing of what was asked for; else it is raised."""
+    if error.slug not in _NOT_THERE:
+        raise error
 
 
 class LaterProbes:

@@ -18,13 +18,14 @@ from gilk.errors import GilkError, MachineGone, StoreError, TargetError, UsageEr
 from gilk.runs.clause_request import ClauseRequest, ClauseSessions
 from gilk.runs.elsewhere import Elsewhere
 from gilk.runs.kept import Recorder
-from gilk.runs.opened import NOT_THERE, LaterProbes, expanded, patterns
+from gilk.runs.opened import LaterProbes, expanded, patterns
+from gilk.runs.openings import Openings, Stopped
 from gilk.runs.outcome import Result, SessionOutcome, added, numbers, outcome_of, refused_by_point, restored_of
 from gilk.runs.sample_columns import kinds_of, schema_of
 from gilk.session.among import among
 from gilk.session.base import BaseSession, Probe
 from gilk.session.broker.client_session import ClientSession
-from gilk.session.broker.opened import OpenedLibraries, rest
+from gilk.session.broker.opened import OpenedLibraries
 from gilk.session.inlined import NamedFunctions
 from gilk.session.kernel_session import KernelSession
 from gilk.session.probing import PreparedSession, ProbingSession
@@ -47,8 +48,6 @@ _CALM = 0.2  # how full of 1 a buffer may be found, for there to be time to conv
 _WAITING = 1 << 29  # bytes that may wait to be converted; beyond, records are dropped rather than memory filled
 _PRESENT_EVERY = 0.05
 _WAIT = "-Z waits for libraries that are opened later"
-#: A request, or a sentence that says which.
-AnyPoint = Request | str
 #: Bytes of each buffer: what a busy thread records in the time that gilk may have to wait for a processor.
 RING = 16 << 20
 _KERNEL_RING = 4 << 20  # bytes of each CPU's buffer of a record class
@@ -87,8 +86,7 @@ class Run:
     _kept: Recorder = field(default_factory=Recorder)
     _unseen: list[Unseen] = field(default_factory=list)
     waits: bool = False  # points that mean nothing yet may be in libraries that are opened later
-    _openings: dict[int, tuple[OpenedLibraries, LaterProbes]] = field(default_factory=dict)  # by the process's identity
-    _missing: dict[AnyPoint, UsageError] = field(default_factory=dict)  # requests without a point when it began
+    _openings: Openings = field(default_factory=Openings)
     tells_of_unseen: bool = True  # programs that processes begin, and that have no instruments, are named
     asked: NamedFunctions = field(default_factory=NamedFunctions)
     _zero: int = 0  # time 0 of all samples, in ns of our CLOCK_MONOTONIC
@@ -139,36 +137,27 @@ class Run:
         opened = self._watch_libraries(process, process.loaded(), process.unstarted, is_first=True)
         code = process if opened is None else among(process, opened.known)
         try:
-            wanted = expanded(code, requests, self._note_missing if self.waits else None)
+            wanted = expanded(code, requests, self._openings.miss if self.waits else None)
         except UsageError as error:
             raise with_hint(error, _WAIT) if error.slug == "no-such-image" else error
         self.asked.note(process, [r.spec.function for r in requests], ((w.loaded, w.function) for w in wanted))
         if requests:
             session = ClientSession(process, points=max(len(wanted), 1), ring=RING)
-            self._note_for_later(process, session)
+            self._openings.note(process, session)
             self._put(session, wanted)
-        missing = self._note_missing_clause if self.waits else None
+        missing = self._openings.miss_clause if self.waits else None
         made = self._with_clauses(process, missing, code) if self.clauses else None
         if made is not None:
-            self._note_for_later(process, made)
+            self._openings.note(process, made)
             self._take_in(made)
             made.begin()
             self._zero = self._zero or made.began
         elif not requests:
             session = ClientSession(process, points=1)
-            self._note_for_later(process, session)
+            self._openings.note(process, session)
             self._put(session, [])
 
     # Libraries that are opened later.
-
-    def _note_missing(self, what: AnyPoint, error: UsageError) -> None:
-        self._missing[what] = error
-
-    def _note_missing_clause(self, error: UsageError) -> None:
-        """Raises what does not say that there is nothing of the kind."""
-        if error.slug not in NOT_THERE:
-            raise error
-        self._note_missing(error.message, error)
 
     def _watch_libraries(
         self, process: Process, known: Sequence[Loaded], launched: bool, is_first: bool = False
@@ -179,17 +168,8 @@ class Run:
         make, put_clauses = self._session_for_later, self._put_later_clauses
         probes = LaterProbes(process, requests, make, put_clauses, bool(self.clauses))
         opened = OpenedLibraries(process, patterns(requests, self.clauses), probes)
-        self._openings[id(process)] = opened, probes
         clock = self.clock if self.sessions else calibrate()
-        if opened.begin(clock, known, launched, is_first):
-            return opened
-        del self._openings[id(process)]
-        return None
-
-    def _note_for_later(self, process: Process, session: BaseSession) -> None:
-        """Its probes go and come with libraries of the process."""
-        if id(process) in self._openings:
-            self._openings[id(process)][1].note(session)
+        return opened if self._openings.begin(opened, probes, clock, known, launched, is_first) else None
 
     def _session_for_later(self, process: Process, points: int) -> ClientSession:
         session = ClientSession(process, points, ring=RING, clock=self.clock)
@@ -198,7 +178,7 @@ class Run:
 
     def _take_in_later(self, process: Process, session: BaseSession) -> None:
         """A session of libraries that a process has opened."""
-        self._note_for_later(process, session)
+        self._openings.note(process, session)
         self._take_in(session)
 
     def _put_later_clauses(self, process: Process, code: Process) -> bool:
@@ -206,31 +186,12 @@ class Run:
         if made is not None:
             self._take_in_later(process, made)
             made.begin()
-            self._missing = {request: why for request, why in self._missing.items() if isinstance(request, Request)}
+            self._openings.meet_clauses()
         return made is not None
 
-    def _stop_watching(self, process: Process | None) -> None:
-        """No thread of it is held any more."""
-        opened, probes = self._openings.pop(id(process), (None, None))
-        if opened is not None and probes is not None:
-            end = opened.close()
-            for session in probes.sessions:
-                if session.goes_on:  # for the watch
-                    session.restored, session.goes_on = end.restored, end.goes_on
-            self.notes += [*end.notes, *opened.remarks, *opened.lacking]
-            self.partial |= bool(opened.lacking)
-            self._missing = {request: why for request, why in self._missing.items() if request not in probes.met}
-
-    def _stop_watching_all(self) -> None:
-        """Nobody waits any more. Till now nothing was opened without instruments while the others were in."""
-        for opened, _ in list(self._openings.values()):
-            try:
-                self._stop_watching(opened.process)
-            except GilkError as error:
-                self.partial = True
-                self.notes.append(f"{opened.process.who}: {error}")
-        self.notes += [f"nothing has come that was waited for: {error}" for error in self._missing.values()]
-        self.partial |= bool(self._missing)
+    def _note_stopped(self, stopped: Stopped) -> None:
+        self.notes += stopped.notes
+        self.partial |= stopped.partial
 
     @contextlib.contextmanager
     def _unless_ended(self, process: Process) -> Iterator[None]:
@@ -305,7 +266,7 @@ class Run:
 
     def _rest(self, seconds: float) -> None:
         """Wait for so long, or until there is something to do."""
-        rest((opened for opened, _ in self._openings.values()), seconds)
+        self._openings.rest(seconds)
 
     def _lose(self, error: MachineGone) -> None:
         """Go on with the records until now, which are all there will be."""
@@ -383,7 +344,7 @@ class Run:
                 self.partial = True
                 self.notes.append(f"{session.code.who}: {error}")
             self.notes += session.notes
-        self._stop_watching_all()
+        self._note_stopped(self._openings.stop_all())  # till now nothing was opened without instruments
         self._leave()
         if self._kept.reservation:
             self.notes.append(self._kept.reservation)
@@ -462,9 +423,7 @@ class Run:
         """Undo whatever begin() had done; nothing is reported. A launched program that has not begun never does."""
         for process in self.processes:
             process.kill_unstarted()
-        for opened, _ in self._openings.values():
-            with contextlib.suppress(GilkError):
-                opened.close()
+        self._openings.abort()
         for session in self.sessions:
             with contextlib.suppress(GilkError):
                 session.close()

@@ -113,7 +113,7 @@ class TreeRun(Run):
         if process is not None:
             with contextlib.suppress(GilkError):  # it has ended
                 process.release()
-            if not program.sessions and id(process) not in self._openings:
+            if not program.sessions and process not in self._openings:
                 self._let_go(program)
 
     def _refuse(self, program: FollowedProgram, error: GilkError | OSError) -> None:
@@ -127,7 +127,7 @@ class TreeRun(Run):
     def _forget(self, program: FollowedProgram) -> None:
         """Close its sessions, which may have failed, and keep what came of them."""
         with contextlib.suppress(GilkError):
-            self._stop_watching(program.process)
+            self._note_stopped(self._openings.stop(program.process))
         sessions, program.sessions = program.sessions, []
         for session in sessions:
             with contextlib.suppress(ValueError):
