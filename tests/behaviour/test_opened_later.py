@@ -23,8 +23,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from gilk.api import runs
+from gilk.engines.follow.client import ClientFollower
+from gilk.engines.follow.scope import TraceScope
 from gilk.errors import TargetError
 from gilk.session.broker.library_watch import LibraryWatch, linked
+from gilk.targets.process import attach
 from gilk.trace.reading import read
 from tests.behaviour.harness import ENVIRONMENT, Loop, differences, leftovers, run_gilk, wait_for
 from tests.programs.build import build, compile_text
@@ -242,6 +245,8 @@ def test_strategies_name_what_they_leave_out(opens: Opener) -> None:
 KILLED = """
 import sys, time
 from gilk.api import runs
+from gilk.engines.follow.client import ClientFollower
+from gilk.engines.follow.scope import TraceScope
 running = runs.prepare_run([runs.parse_request("plugin:plugin_hot:entry=count")], [int(sys.argv[1])], (), waits=True)
 running.begin()
 print("begun", flush=True)
@@ -356,3 +361,19 @@ def test_in_a_trace(tmp_path: Path) -> None:
     calls = Counter(row["function"] for row in rows)
     assert calls["use_plugin"] >= 3, calls
     assert calls["plugin_hot"] == 10 * calls["use_plugin"], calls
+
+
+def test_one_that_is_closed_before_it_is_ready_for_a_trace(opens: Opener) -> None:
+    """The trace is none the worse for it, and takes it for one that has not been opened yet."""
+    opens.turn()
+    with attach(opens.pid) as process, ClientFollower(process) as follower:
+        images = process.loaded()
+        opens.turn()
+        _, trouble = follower.prepare(images, TraceScope.parse(["opens:", "*plugin*:"]))
+        assert trouble == []
+        assert {loaded.name for loaded in follower.gone} == {"plugin.so"}
+        assert "main" in {name for _, names in follower.names for name in names}
+        opens.turn()
+        again, trouble = follower.prepare([one for one in process.loaded() if one.name == "plugin.so"], TraceScope())
+        assert again and trouble == []
+    assert (differences(opens.pid), leftovers(opens.pid)) == ([], [])

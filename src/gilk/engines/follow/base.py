@@ -59,6 +59,7 @@ class BaseFollower(FollowingMeans, ProbingSession):
         self._capacity = _MOST
         self.gates = Gates(gates)
         self.followed: set[int] = set()  # what is in force
+        self.gone: set[Loaded] = set()  # images that were unmapped before they were ready
         self.of_iid: Keys = np.full(1, -1, np.int64)
         self._made: list[Functions] = []
         self._base = [0]  # number of the first function of each, and the one after the last
@@ -79,7 +80,8 @@ class BaseFollower(FollowingMeans, ProbingSession):
     def prepare(
         self, images: Sequence[Loaded], scope: TraceScope, told: Progress = lambda done, of: None
     ) -> tuple[range, list[str]]:
-        """Have the functions of images that are in ``scope`` ready: their numbers, and what went wrong.
+        """Have the functions of images that are in ``scope`` ready: their numbers, and what went wrong. Images that
+        have been unmapped meanwhile are in ``gone``.
 
         Raises TargetError, CompileError.
         """
@@ -96,7 +98,13 @@ class BaseFollower(FollowingMeans, ProbingSession):
         starts = scope.starts(loaded, self.code.image(loaded.path))
         if template is None:
             return starts
-        made, left = self._place(loaded, template, starts)
+        try:
+            made, left = self._place(loaded, template, starts)
+        except TargetError as error:
+            if error.slug != "image-gone":
+                raise
+            self.gone.add(loaded)
+            return set()
         if made is not None:
             self._take(of_template(made, starts - left))
         return left
@@ -128,6 +136,7 @@ class BaseFollower(FollowingMeans, ProbingSession):
                 self._take(of_plans(loaded, groups, rows, tactics, refusals))
         except GilkError as error:
             self._everything += rows  # some may be there, dormant: their numbers are taken
+            self.gone.update({loaded} if error.slug == "image-gone" else ())
             return f"{loaded.name} is not followed: {error}"
         return ""
 

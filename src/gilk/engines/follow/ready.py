@@ -65,8 +65,9 @@ class ReadyTrace(Run):
         present = []
         for process in self.processes:
             follower = self._take_in_follower(process)
-            present.append(process.loaded())
-            self._prepare(follower, present[-1])
+            images = process.loaded()
+            self._prepare(follower, images)
+            present.append(tuple(loaded for loaded in images if loaded not in follower.gone))
             self._zero = self._zero or follower.began
         self._insert_kernel()
         self._check_scope(any(self.scope.awaits(images) for images in present))
@@ -142,7 +143,7 @@ class ReadyTrace(Run):
             self._relay = self.elsewhere.relay()
 
     def _set_gates(self, present: list[tuple[Loaded, ...]]) -> None:
-        """``present``: the images there are in each process."""
+        """``present``: the images of each process that have been made ready."""
         for follower, images in zip(self._followers, present, strict=True):
             for event, gate in ((self.start, START), (self.stop, STOP)):
                 if isinstance(event, Reach):
