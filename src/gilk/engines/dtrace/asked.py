@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from gilk.engines.dtrace import meant
 from gilk.engines.dtrace.compiled import ProgramText
 from gilk.engines.dtrace.consumer import Consumer
-from gilk.errors import GilkError, UsageError
+from gilk.errors import GilkError, TargetError, UsageError
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import BadOption, Options
 from gilk.lang.syntax.source import Source
@@ -153,6 +153,9 @@ def _prepare_there(asked: Asked, options: Options, texts: list[ProgramText]) -> 
     """All of the program runs in the machine's kernel; $target is a process there, the first of them."""
     from gilk.engines.dtrace.machine import OtherMachine  # here: few programs are about a kernel
 
+    if asked.machine == "lab" and asked.pid is not None:
+        what = f"{asked.machine} is a fresh machine, which has no process {asked.pid} that anybody could mean"
+        raise TargetError("no-such-process", what, "give -c COMMAND, which runs there")
     machine = OtherMachine.reached(asked.machine)
     try:
         target = machine.start(asked.command) if asked.command else asked.pid or 0
