@@ -52,6 +52,25 @@ class TestHere:
         assert link.read_file("/proc/version") == Path("/proc/version").read_bytes()
         assert LocalLink().read_file(str(large)) == large.read_bytes()
 
+    def test_a_file_may_claim_any_size(self, link: RelayLink, tmp_path: Path) -> None:
+        """It is not read; the relay goes on."""
+        sparse = tmp_path / "sparse"
+        sparse.touch()
+        os.truncate(sparse, 1 << 40)
+        for each in (link, LocalLink()):
+            with pytest.raises(OSError, match="larger than 1024 MiB") as caught:
+                each.read_file(str(sparse))
+            assert caught.value.errno == errno.EFBIG
+        assert link.run(["true"]) == (0, b"", b"")
+
+    def test_a_command_may_write_without_end(self, link: RelayLink, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It is killed; the relay goes on."""
+        monkeypatch.setattr("gilk.targets.kernel.link.LARGEST_ANSWER", 1 << 20)
+        with pytest.raises(OSError, match="what sh wrote") as caught:
+            link.run(["sh", "-c", "exec yes"])
+        assert caught.value.errno == errno.EFBIG
+        assert link.run(["true"]) == (0, b"", b"")
+
     def test_a_file_that_is_not_there(self, link: RelayLink) -> None:
         for each in (link, LocalLink()):
             with pytest.raises(FileNotFoundError):
@@ -187,6 +206,23 @@ class TestBadEnds:
         thread.start()
         assert Channel(source, sink).ask(MessageKind.FILE, b"", 4.0) == b"x" * 10
         thread.join()
+        for each in (source, theirs, asked, sink):
+            os.close(each)
+
+    def test_an_answer_without_end_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """From a relay that is none; whatever is asked after that."""
+        monkeypatch.setattr("gilk.targets.kernel.channel.LARGEST_ANSWER", 1 << 20)
+        source, theirs = os.pipe()
+        asked, sink = os.pipe()
+        endless = "import os, struct\nwhile True: os.write(1, struct.pack('<IIB', 1000, 1, 65) + bytes(1000))"
+        flood = subprocess.Popen([sys.executable, "-c", endless], stdout=theirs)
+        channel = Channel(source, sink)
+        for _ in range(2):
+            with pytest.raises(MachineGone, match="more than 1 MiB") as caught:
+                channel.ask(MessageKind.FILE, b"", LIMIT)
+            assert caught.value.slug == "relay-broken"
+        flood.kill()
+        flood.wait()
         for each in (source, theirs, asked, sink):
             os.close(each)
 

@@ -17,7 +17,7 @@ from typing import Final
 from gilk.errors import MachineGone, TargetError
 from gilk.targets import wire
 from gilk.targets.framing import FrameReader, MessageKind, TooLarge, framed
-from gilk.targets.kernel.messages import LARGEST, MAGIC, UNDER_WAY, VERSION, pack_strings
+from gilk.targets.kernel.messages import LARGEST, LARGEST_ANSWER, MAGIC, UNDER_WAY, VERSION, pack_strings
 
 _READ: Final = 1 << 20  # bytes at once
 
@@ -35,6 +35,8 @@ class RelayRequest:
     def take(self, kind: int, payload: bytes) -> None:
         if kind == MessageKind.PART:
             self.answer += payload
+            if len(self.answer) > LARGEST_ANSWER:
+                raise _nonsense(f"an answer of more than {LARGEST_ANSWER >> 20} MiB")
         elif kind == MessageKind.FAIL and len(payload) >= 4:
             number = int.from_bytes(payload[:4], "little")
             self.error = OSError(number, payload[4:].decode(errors="replace"))
@@ -242,7 +244,9 @@ class Channel:
             while (message := self._received.next()) is not None:
                 self._dispatch(*message)
         except TooLarge as error:
-            raise _nonsense(str(error)) from None
+            raise self._lose(_nonsense(str(error))) from None
+        except MachineGone as error:
+            raise self._lose(error) from None
 
     def _dispatch(self, kind: int, tag: int, payload: bytes) -> None:
         if tag in self._open:

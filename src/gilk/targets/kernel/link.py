@@ -20,7 +20,8 @@ from gilk.errors import MachineGone, TargetError
 from gilk.targets.framing import MessageKind
 from gilk.targets.kernel.channel import Channel, RemoteProcess, Sink
 from gilk.targets.kernel.driver_abi import APPLY, UNDO
-from gilk.targets.kernel.own import OwnKernel
+from gilk.targets.kernel.messages import LARGEST_ANSWER
+from gilk.targets.kernel.own import OwnKernel, too_large
 from gilk.targets.kernel.relay import bundle
 
 _PATIENCE: Final = 600.0  # seconds for an answer: a whole-kernel plan under emulation takes long
@@ -112,6 +113,19 @@ class LocalLink:
         self._kernel.close()
 
 
+class _Output:
+    """Bytes that a command writes; ``cut`` when they are more than LARGEST_ANSWER, and the rest is not here."""
+
+    def __init__(self) -> None:
+        self.content = bytearray()
+        self.cut = False
+
+    def take(self, piece: bytes) -> None:
+        self.cut |= len(self.content) + len(piece) > LARGEST_ANSWER
+        if not self.cut:
+            self.content += piece
+
+
 class RelayLink:
     """A link through a relay, whose stream is `channel`; `finish` is called once when the link is closed."""
 
@@ -164,17 +178,21 @@ class RelayLink:
         return None
 
     def run(self, command: Sequence[str], given: bytes = b"", timeout: float | None = None) -> tuple[int, bytes, bytes]:
-        """`given` is its standard input. Raises TargetError command-timeout, having killed it, after `timeout` s."""
-        out, err = bytearray(), bytearray()
-        process = self.spawn(command, out.extend, err.extend)
+        """`given` is its standard input. Raises TargetError command-timeout, having killed it, after `timeout` s;
+        OSError EFBIG, having killed it, when its output is larger than any that is meant."""
+        out, err = _Output(), _Output()
+        process = self.spawn(command, out.take, err.take)
         process.write(given)
         process.end_input()
-        status = process.wait(timeout)
-        if status is None:
+        ended = self.channel.until(lambda: process.status is not None or out.cut or err.cut, timeout)
+        if process.status is None:
             process.signal(signal.SIGKILL)
             process.wait(_PATIENCE)
+        if not ended:
             raise TargetError("command-timeout", f"{command[0]} did not end within {timeout:g} s, and was killed")
-        return status, bytes(out), bytes(err)
+        if out.cut or err.cut:
+            raise too_large(f"what {command[0]} wrote")
+        return process.status or 0, bytes(out.content), bytes(err.content)
 
     def spawn(
         self, command: Sequence[str], out: Sink, err: Sink, *,

@@ -40,6 +40,7 @@ MAGIC, VERSION = b"gilk-relay", 1
 LARGEST = 64 << 20  # bytes of payload: a plan for the whole kernel is smaller
 PIECE = 1 << 20  # bytes of an answer sent at once
 UNDER_WAY = 256 << 10
+LARGEST_ANSWER = 1 << 30  # bytes of all the parts of one, and of a file: a sparse file can claim any size
 
 
 class RequestRefused(Exception):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The kernel that this very process runs on, by what it offers to root. Everything raises OSError.
 
-It is imported by the relay as well, so it needs nothing but the standard library.
+It is a part of the relay as well, so it needs nothing but the standard library and other parts.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import os
 import stat
 import struct
 from collections.abc import Iterable, Iterator
+
+from gilk.targets.kernel.messages import LARGEST_ANSWER
 
 DRIVER = "/dev/ilk"
 KCORE = "/proc/kcore"
@@ -35,10 +37,16 @@ class OwnKernel:
 
     def read_file(self, path: str) -> Iterator[bytes]:
         """Pieces of a regular file, whose size need not be known beforehand. Its name may have come from a program, so
-        nothing else is opened: that might wait, act, or never end."""
-        descriptor = _regular(path)
+        nothing else is opened: that might wait, act, or never end; and at most LARGEST_ANSWER is read of it. OSError
+        EFBIG where that is not all."""
+        descriptor, left = _regular(path), LARGEST_ANSWER
         try:
+            if os.fstat(descriptor).st_size > left:
+                raise too_large(path)
             while piece := os.read(descriptor, PIECE):
+                left -= len(piece)
+                if left < 0:
+                    raise too_large(path)
                 yield piece
         finally:
             os.close(descriptor)
@@ -102,6 +110,11 @@ class OwnKernel:
         if self._driver >= 0:
             os.close(self._driver)
             self._driver = -1
+
+
+def too_large(what: str) -> OSError:
+    """The error of a file, or of output, that is larger than LARGEST_ANSWER."""
+    return OSError(errno.EFBIG, f"{what} is larger than {LARGEST_ANSWER >> 20} MiB")
 
 
 def _regular(path: str) -> int:
