@@ -38,6 +38,9 @@ settings.load_profile("gilk")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+_LONGEST = ("tests/kernel/", "tests/behaviour/")  # the first of these is the virtual machine's
+
+
 @pytest.fixture(scope="session")
 def gilk_on_path(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An environment in which `gilk` is this checkout, whether or not it is installed, with a cache of its own."""
@@ -72,7 +75,8 @@ def pytest_xdist_setupnodes(specs: list[execnet.XSpec]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
-    """All tests of the kernel go to one worker, because they share a virtual machine; the others as they come.
+    """A file's tests go to one worker, because they may share what it took long to make. So do all tests of the kernel,
+    which share a virtual machine.
 
     xdist's own groups (`--dist loadgroup`) do nothing with pytest 9.2.
     """
@@ -80,6 +84,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScope
 
     class OneMachine(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "the virtual machine" if nodeid.startswith("tests/kernel/") else nodeid
+            return "the virtual machine" if nodeid.startswith(_LONGEST[0]) else nodeid.partition("::")[0]
 
+    config.option.loadscopereorder = False
     return OneMachine(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where several workers share the tests, those begin that take longest, lest one works on while all others have
+    ended."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: [not item.nodeid.startswith(place) for place in _LONGEST])
