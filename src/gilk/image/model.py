@@ -117,16 +117,17 @@ class Image:
     conventional: frozenset[int] = frozenset()  # functions that callers know by the calling convention only
     unwinding: tuple[int, int] = (0, 0)  # address and size of .eh_frame; size 0 without
     digest: bytes = b""  # what `content` was when the file was read, if that is known
+    called: str = ""  # the file's name, where the path that it was read by has another
 
     @property
     def name(self) -> str:
         """The file's own name: ``libc.so.6``, ``bash``."""
-        return self.path.name
+        return self.called or self.path.name
 
     @cached_property
     def content(self) -> bytes:
-        """A digest of all of it but the path: equal for two images only if everything that was read of them is equal,
-        wherever it came from.
+        """A digest of all of it but path and name: equal for two images only if everything that was read of them is
+        equal, wherever it came from.
 
         Nothing else may stand for an image in the key of a finding: what was found of one user's file would be believed
         of another's. For whoever makes a file chooses its build-id, and any sum that is no cryptographic digest, and a

@@ -37,7 +37,8 @@ if TYPE_CHECKING:  # a protocol need not wait for what it names
 @dataclass(frozen=True)
 class Loaded:
     """An image where the loader put it: run-time address = link-time address + ``bias``. ``link``: the name of the link
-    by which the program was executed, if it was by one."""
+    by which the program was executed, if it was by one. ``called``: the path by which the process has it, if the file
+    is not to be read by any of that name, since it was replaced or removed."""
 
     path: Path
     bias: int
@@ -46,14 +47,16 @@ class Loaded:
     main: bool
     soname: str = ""
     link: str = ""
+    called: str = ""
 
     @property
     def name(self) -> str:
-        return self.path.name
+        return self.called.rpartition("/")[2] or self.path.name
 
     def is_meant(self, pattern: str) -> bool:
         """Whether the image goes by a name that the glob matches (spec/image.py); an empty one means all images."""
-        return not pattern or image_names.matches(pattern, str(self.path), self.soname, self.main, self.link)
+        path = self.called or str(self.path)
+        return not pattern or image_names.matches(pattern, path, self.soname, self.main, self.link)
 
 
 class Code(Protocol):

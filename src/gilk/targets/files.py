@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from gilk.errors import GilkError
@@ -17,7 +18,7 @@ from gilk.image.header import PF_X
 from gilk.image.model import ElfSymbol, Image
 from gilk.targets.base import Loaded
 from gilk.targets.exchanged import Extent
-from gilk.targets.mapped_file import open_mapped
+from gilk.targets.mapped_file import open_mapped, path_there
 from gilk.targets.maps import Mapping, link_of, program_of
 
 _PAGE = 4096
@@ -32,6 +33,7 @@ class Files:
         self._open: dict[Path, File] = {}
         self._images: dict[Path, Image] = {}
         self._links: dict[Path, str] = {}
+        self._called: dict[Path, str] = {}  # as Loaded.called says
         self._paths: dict[tuple[int, int, str], Path | None] = {}  # of what is mapped: device, inode, name
 
     @property
@@ -43,9 +45,9 @@ class Files:
         main = program_of(self._pid)
         found: dict[str, Loaded] = {}
         for mapping in maps:
-            if not mapping.executable or not mapping.path.startswith("/") or mapping.path.startswith("/memfd:"):
+            if not mapping.executable or not mapping.path.startswith("/") or mapping.path in found:
                 continue
-            if mapping.path in found:
+            if mapping.path.startswith("/memfd:") and mapping.path != main:  # code that was made, or is gilk's
                 continue
             loaded = self._place(mapping, mapping.path == main)
             if loaded:
@@ -56,7 +58,9 @@ class Files:
         """Raises ImageError."""
         if path not in self._images:
             file = self._open.get(path)
-            self._images[path] = load(path) if file is None or file.descriptor < 0 else file.image()
+            image = load(path) if file is None or file.descriptor < 0 else file.image()
+            called = Path(self._called.get(path, "")).name
+            self._images[path] = replace(image, called=called) if called else image
             if file is not None:
                 file.close()
         return self._images[path]
@@ -106,8 +110,9 @@ class Files:
             if segment.flags & PF_X and low <= mapping.offset < segment.offset + max(segment.size, 1):
                 bias = mapping.start - mapping.offset + segment.offset - segment.address
                 start, end = loads[0].address, loads[-1].address + loads[-1].size
-                called = self._link(path) if main else ""
-                return Loaded(path, bias, start + bias, end + bias, main, file.soname, called)
+                link = self._link(path) if main else ""
+                called = self._called.get(path, "")
+                return Loaded(path, bias, start + bias, end + bias, main, file.soname, link, called)
         return None
 
     def _link(self, path: Path) -> str:
@@ -133,6 +138,10 @@ class Files:
             if path in self._open:  # a file that lay there before
                 self._open.pop(path).close()
                 self._images.pop(path, None)
+            there = path_there(mapping)
+            self._called.pop(path, None)
+            if path.name != Path(there).name:
+                self._called[path] = there
             self._paths[key] = None  # where it is no ELF file
             with contextlib.suppress(GilkError):
                 self._file(path, descriptor)

@@ -22,6 +22,11 @@ from gilk.targets.maps import Mapping, read_maps
 _DELETED = " (deleted)"
 
 
+def path_there(mapping: Mapping) -> str:
+    """The path by which the process has mapped the file, which may have been replaced or removed there."""
+    return mapping.path.removesuffix(_DELETED)
+
+
 def open_mapped(pid: int, mapping: Mapping, main: bool) -> tuple[Path, int] | None:
     """A path by which it can be opened, and a descriptor, which the caller closes; None when it cannot be had.
 
@@ -40,7 +45,7 @@ def open_mapped(pid: int, mapping: Mapping, main: bool) -> tuple[Path, int] | No
 
 
 def _names(pid: int, mapping: Mapping, main: bool) -> Iterator[Path]:
-    path = mapping.path.removesuffix(_DELETED)
+    path = path_there(mapping)
     yield Path(path)
     yield Path(f"/proc/{pid}/root{path}")
     if main:
