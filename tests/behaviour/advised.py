@@ -13,6 +13,7 @@ from gilk.session.advised_session import AdvisedSession
 from gilk.session.advising import advice
 from gilk.session.base import Probe
 from gilk.targets.process import attach
+from tests.programs.build import ROOM
 
 ROUNDS = """
 #include <stdio.h>
@@ -74,7 +75,7 @@ def build(place: Path, source: str, *options: str, compiler: str = "gcc") -> Pat
     """A program of which ``source`` has `static void one_round(void)`."""
     path, output = place / f"program.{'cpp' if compiler.endswith('++') else 'c'}", place / "program"
     path.write_text(ROUNDS % source)
-    subprocess.run([compiler, *(options or OPTIONS), "-o", output, path], check=True)
+    subprocess.run([compiler, ROOM, *(options or OPTIONS), "-o", output, path], check=True)
     return output
 
 

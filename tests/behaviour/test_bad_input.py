@@ -212,7 +212,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, resource.RLIM_INFINITY))
 
     with Loop([build("shortblocks")]) as loop:
-        words = [sys.executable, "-m", "gilk", "run", "--json", "-i", "sb_tiny1:entry=regs", "-i", "sb_ones:entry=count",
+        words = [sys.executable, "-m", "gilk", "run", "--json", "-i", "sb_ones:entry=regs", "-i", "sb_ones:entry=count",
                  "-p", str(loop.pid), "--for", "0.3", "-o", str(output)]  # fmt: skip
         done = subprocess.run(
             words,
