@@ -65,6 +65,16 @@ def test_names_are_known_when_the_process_has_ended(idle: subprocess.Popen[bytes
     assert named(names.at(0x1004)) == "here"
 
 
+def test_a_map_that_is_settled_keeps_its_names_and_nothing_open(idle: subprocess.Popen[bytes], file: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    names = JitMap(idle.pid)
+    file.write_text("1000 10 here\n")
+    names.settle()
+    assert len(os.listdir("/proc/self/fd")) == before
+    file.write_text("1000 10 elsewhere, and more\n")
+    assert named(names.at(0x1004)) == "here"
+
+
 def test_links_and_what_is_no_file_are_not_read(idle: subprocess.Popen[bytes], file: Path, tmp_path: Path) -> None:
     """Nor is anything waited for: a pipe has no writer."""
     (tmp_path / "secret").write_text("1000 10 secret\n")

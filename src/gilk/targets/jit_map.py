@@ -51,8 +51,14 @@ class JitMap:
         self._sorted = True
         self._read = (0, 0, 0)  # device, inode, and bytes read of the file
         self._rest = b""
-        if self._directory >= 0:
-            weakref.finalize(self, os.close, self._directory)
+        self._close = weakref.finalize(self, os.close, self._directory) if self._directory >= 0 else None
+
+    def settle(self) -> None:
+        """Read what there is, and nothing from now on: nobody has code compiled any more. Nothing is left open."""
+        self._look()
+        self._directory = -1
+        if self._close is not None:
+            self._close()
 
     def at(self, address: int) -> GeneratedCode | None:
         """The code that an address lies in, the latest that was there."""

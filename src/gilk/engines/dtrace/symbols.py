@@ -77,6 +77,11 @@ class SymbolNames:
                 self._names[address] = found
         return found
 
+    def settle(self) -> None:
+        """The process has ended: there is nothing more to be noted."""
+        if self._generated is not None:
+            self._generated.settle()
+
     @property
     def remarks(self) -> list[str]:
         """Why names are not known, for the user."""

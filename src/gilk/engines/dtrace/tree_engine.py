@@ -146,6 +146,7 @@ class TreeNames:
         """It runs no more: what is known of it stays, and it is not asked again."""
         if (mapped := self._mapped.pop(number, None)) is not None:
             mapped.ask = tuple
+            self._names[number].settle()
 
     def of(self, process: int) -> SymbolNames:
         """The names of one program, by the word that a record or a key tells of it with."""
