@@ -123,9 +123,13 @@ def _beginning_row(rows: Iterable[LineRow], copy: InlinedCopy, entry: int) -> Li
     return next((row for row in there if row.statement and row.line >= copy.line), None)
 
 
-@lru_cache(maxsize=256)
 def _copies(path: Path, name: str) -> Copies:
     """None are found where there is no debug information."""
+    return _read_copies(path, lines.state(path), name)
+
+
+@lru_cache(maxsize=256)
+def _read_copies(path: Path, _state: tuple[int, ...], name: str) -> Copies:
     from gilk.image.dwarf import sections  # here: hardly anybody asks
     from gilk.image.dwarf.entries import Entries
     from gilk.image.dwarf.inlined import Copies, copies
