@@ -166,14 +166,18 @@ def test_inlined_functions_are_told_by_their_names(gilk_on_path: Environment, tm
     subprocess.run(["g++", "-g", "-O2", "boxes.cpp", "-o", "boxes"], cwd=tmp_path, check=True)
     program = str(tmp_path / "boxes")
 
-    def run(name: str) -> subprocess.CompletedProcess[str]:
-        command = ["gilk", "run", "-i", f"{name}:entry=count", "--", program]
+    def run(what: str) -> subprocess.CompletedProcess[str]:
+        command = ["gilk", "run", "-v", "-i", what, "--", program]
         return subprocess.run(command, env=gilk_on_path, capture_output=True, text=True)
 
     for name in ("ns::Box::gone", "Box::gone", "gone", "ns::Box::gone(int)"):
-        gone = run(name)
+        gone = run(f"{name}:entry=args")
         assert gone.returncode == 2 and "it is inlined in 3 places (" in gone.stderr, gone.stderr
         assert "ns::one(ns::Box&):+0x" in gone.stderr and "ns::two(ns::Box&):+0x" in gone.stderr
-    also = run("ns::often")
+        counted = run(f"{name}:entry=count").stderr
+        assert counted.count(f"boxes:{name}:entry (inlined at ns::two(ns::Box&):+0x") == 2, counted
+    also = run("ns::often:entry=args")
     assert also.returncode == 0
     assert "ns::often of boxes is also inlined in 1 place (ns::one(ns::Box&):+0x" in also.stderr
+    both = run("ns::often:entry=count").stderr
+    assert "boxes:ns::often(int):entry (inlined at ns::one(ns::Box&):+0x" in both, both

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import re
+import shutil
 import subprocess
 from collections import Counter
 from dataclasses import replace
@@ -77,7 +78,8 @@ def test_each_inlined_copy_is_found(built: Path) -> None:
         assert len(found.found) == count, name
     within = Counter(each.within for each in copies(entries(built), "gone").found)
     assert within == {"work": 2, "main": 1}
-    assert copies(entries(built), "main") == copies(entries(built), "nothing") == Copies((), True)
+    assert copies(entries(built), "nothing") == Copies((), True)
+    assert not copies(entries(built), "main").found
 
 
 def test_the_addresses_are_in_the_functions_that_they_are_said_to_be_in(built: Path) -> None:
@@ -88,7 +90,37 @@ def test_the_addresses_are_in_the_functions_that_they_are_said_to_be_in(built: P
         for each in copies(entries(built), name).found:
             at, size = extents[each.within]
             assert each.address is not None
-            assert at <= each.address < at + size
+            assert all(at <= place < at + size for place in (each.address, *(low for low, _ in each.ranges)))
+
+
+def inlined_told_by_addr2line(program: Path, addresses: list[int]) -> dict[str, set[int]]:
+    """The instructions of each function that are inlined in another."""
+    words = ["addr2line", "-a", "-f", "-i", "-e", str(program), *map(hex, addresses)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    found: dict[str, set[int]] = {}
+    for told in re.split(r"^0x", done.stdout, flags=re.MULTILINE)[1:]:
+        address, *rows = told.splitlines()
+        for name in rows[:-2:2]:
+            found.setdefault(name, set()).add(int(address, 16))
+    return found
+
+
+@pytest.mark.parametrize("compiler", ["gcc -gdwarf-5", "gcc -gdwarf-4", "clang -gdwarf-5", "clang -gdwarf-4"])
+def test_the_pieces_of_copies_are_those_of_addr2line(compiler: str, tmp_path: Path) -> None:
+    if shutil.which(compiler.split()[0]) is None:
+        pytest.skip(f"there is no {compiler}")
+    for name, text in (("first.c", FIRST), ("second.c", SECOND), ("both.h", HEADER)):
+        (tmp_path / name).write_text(text)
+    command = [*compiler.split(), "-O2", "first.c", "second.c", "-o", "inlining"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    built = tmp_path / "inlining"
+    code = subprocess.run(["objdump", "-d", built], capture_output=True, text=True, check=True).stdout
+    addresses = [int(each, 16) for each in re.findall(r"^ +([0-9a-f]+):\t", code, re.MULTILINE)]
+    expected = inlined_told_by_addr2line(built, addresses)
+    assert {"gone", "common", "twice"} <= expected.keys()
+    for name, there in expected.items():
+        pieces = [piece for each in copies(entries(built), name).found for piece in each.ranges]
+        assert {at for at in addresses if any(low <= at < high for low, high in pieces)} == there, name
 
 
 def test_elf_malformed_a_file_that_lies_ends_in_an_error_or_an_answer(built: Path) -> None:

@@ -103,7 +103,7 @@ and takes all instruments out.
     "-Z", "waits", is_flag=True, help="Points that mean nothing yet may be in libraries that are opened later."
 )
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no report.")
-@verbose_option("the tactics by which points are spliced")
+@verbose_option("the tactics by which points are spliced, and counts by instance of inlined functions")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @mangled_option
 def run(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from gilk.render.names import readable_in
 from gilk.render.text import cell, plural, table
+from gilk.trace.probes import by_function
 from gilk.trace.programs import ProgramOutcome, by_name
 
 _NAMED = 10  # programs that were not seen
@@ -32,7 +33,8 @@ def counts(programs: Sequence[ProgramOutcome], by: str, terminal: bool | None = 
         named = list(by_name(programs).items())
     else:
         named = [(f"{one.pid} {one.name}", Counter(one.counts)) for one in programs]
-    rows = [(hits, cell(who), readable_in(point)) for who, each in named for point, hits in each.most_common() if hits]
+    summed = [(who, Counter(by_function(each))) for who, each in named]
+    rows = [(hits, cell(who), readable_in(point)) for who, each in summed for point, hits in each.most_common() if hits]
     if not rows:
         return ""
     text = table(("count", by, "point"), rows[:_ROWS], terminal)

@@ -11,7 +11,7 @@ from gilk.render import programs, stacks
 from gilk.render.histogram import Histogram
 from gilk.render.names import named, readable_in
 from gilk.render.text import cell, plural, table
-from gilk.trace.probes import Inlined, RefusedPoint
+from gilk.trace.probes import Inlined, RefusedPoint, by_function
 from gilk.trace.programs import ProgramOutcome
 from gilk.trace.stacks import CountedStack
 from gilk.values import dataclass
@@ -77,7 +77,8 @@ class RunReport:
 
     def render(self, terminal: bool | None = None, verbose: bool = False) -> str:
         """Several lines for a person; ends with a newline. ``verbose``: also by which tactics points were spliced."""
-        counts = programs.counts(self.programs, self.by, terminal) if self.by else top_counts(self.counts, terminal)
+        told = self.counts if verbose else by_function(self.counts)
+        counts = programs.counts(self.programs, self.by, terminal) if self.by else top_counts(told, terminal)
         parts = [
             self._points(verbose),
             programs.summary(self.programs),

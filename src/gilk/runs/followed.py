@@ -15,7 +15,7 @@ from gilk.runs.tree_run import FollowedProgram, TreeRun
 from gilk.session.base import BaseSession, Probe
 from gilk.session.broker.client_session import ClientSession
 from gilk.session.probing import ProbingSession
-from gilk.session.request import Wanted
+from gilk.session.request import Wanted, without_instances
 from gilk.targets.process import Process
 from gilk.values import dataclass
 
@@ -45,8 +45,7 @@ class FollowedRun(TreeRun):
     def _instrument(self, program: FollowedProgram, process: Process, wanted: list[Wanted]) -> None:
         known = process.loaded()
         if wanted:
-            names = [request.spec.function for request in self.requests]
-            self.asked.note(process, names, ((w.loaded, w.function) for w in wanted))
+            self.asked.note(process, without_instances(self.requests), ((w.loaded, w.function) for w in wanted))
             session = ClientSession(process, len(wanted), ring=RING, clock=self.clock)
             program.sessions.append(session)
             self._put(session, wanted)

@@ -29,7 +29,7 @@ from gilk.session.broker.opened import OpenedLibraries
 from gilk.session.inlined import NamedFunctions
 from gilk.session.kernel_session import KernelSession
 from gilk.session.probing import PreparedSession, ProbingSession
-from gilk.session.request import Request, Wanted, expand, with_hint
+from gilk.session.request import Request, Wanted, expand, with_hint, without_instances
 from gilk.targets.base import Loaded
 from gilk.targets.kernel.target import KernelTarget
 from gilk.targets.process import Process
@@ -140,7 +140,7 @@ class Run:
             wanted = expanded(code, requests, self._openings.miss if self.waits else None)
         except UsageError as error:
             raise with_hint(error, _WAIT) if error.slug == "no-such-image" else error
-        self.asked.note(process, [r.spec.function for r in requests], ((w.loaded, w.function) for w in wanted))
+        self.asked.note(process, without_instances(requests), ((w.loaded, w.function) for w in wanted))
         if requests:
             session = ClientSession(process, points=max(len(wanted), 1), ring=RING)
             self._openings.note(process, session)

@@ -168,7 +168,7 @@ def expand(code: Code, wanted: Request | Chosen) -> Iterator[Wanted]:
         yield from request.expand(code, [wanted])
         return
     # Says no-such-image and no-such-process as for points.
-    found = request.expand(code, [Request(wanted.spec, Builtin.COUNT)])
+    found = request.expand(code, [Request(wanted.spec, Builtin.COUNT)], inlined=False)
     seen: set[tuple[Path, int]] = set()
     for each in found:
         analysis = code.analysis(each.loaded)

@@ -67,6 +67,7 @@ class BaseSession(ABC):
         self._capacity = capacity
         self._probes: dict[int, Probe] = {}
         self._refused: dict[int, Refusal] = {}  # by number, also of probes that were taken out since
+        self._unplanned: set[int] = set()  # numbers of probes that were refused from the first
         self._there: set[int] = set()  # numbers of probes that were in the target at some time
         self._everything: list[ProbeRow] = []
         self._tables: list[pa.Table] = []
@@ -160,7 +161,7 @@ class BaseSession(ABC):
         self.totals.activation += took.total
         self.totals.still += took.seconds
 
-    def _outcomes(self, plans: Iterable[FunctionPlan], numbers: range) -> tuple[Probe, ...]:
+    def _outcomes(self, plans: Iterable[FunctionPlan], numbers: Sequence[int]) -> tuple[Probe, ...]:
         """The probes with ``numbers``, and others that were planned again along with them."""
         plans = list(plans)
         tactics = {key: t for plan in plans for key, t in plan.tactics.items()}
@@ -184,9 +185,17 @@ class BaseSession(ABC):
         else:
             self._refused[probe.number] = probe.refusal
 
+    def _refuse_unplanned(self, wanted: Sequence[Wanted], numbers: range) -> tuple[Probe, ...]:
+        """Note the refusals of those that were not planned; all probes with ``numbers``."""
+        refused = {number: one.refusal for number, one in zip(numbers, wanted, strict=True) if one.refusal is not None}
+        self._unplanned.update(refused)
+        self._known_outcomes({}, refused, list(refused))
+        return tuple(self._probes[number] for number in numbers)
+
     def _numbers(self, probes: Iterable[Probe]) -> list[int]:
-        """The numbers of those that there are."""
-        return [probe.number for probe in probes if probe.number in self._probes]
+        """The numbers of those that there are, and were planned."""
+        there = self._probes.keys() - self._unplanned
+        return [probe.number for probe in probes if probe.number in there]
 
     def _drop(self, numbers: Iterable[int]) -> None:
         """Forget probes."""

@@ -17,12 +17,14 @@ from gilk.session import inlined as inlining
 from gilk.spec import point as point_spec
 from gilk.spec.point import Spec
 from gilk.splice import points
+from gilk.splice.plan import Refusal
 from gilk.splice.points import Point
 from gilk.targets import lines
 from gilk.targets.base import Code, Loaded
 from gilk.values import dataclass
 
 _LOOKED_AT = 4  # images in which a function that is not there may be inlined
+_NEED_NO_CALL = frozenset({"count", "stamp", "regs"})
 KERNEL = "kernel"  # the image that all of the running kernel's code makes up
 
 
@@ -78,13 +80,16 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One probe to be: ``kind`` is a trace.probes.Kind."""
+    """One probe to be: ``kind`` is a trace.probes.Kind. ``refusal``: it cannot be, for that reason, and is not planned.
+    ``inlined``: there is no call at the point, with arguments and a return."""
 
     loaded: Loaded
     function: Function
     point: Point
     instrument: Builtin | CFunction
     kind: str
+    refusal: Refusal | None = None
+    inlined: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +123,53 @@ def instrument(name: str) -> Builtin | CFunction:
     )
 
 
-def expand(process: Code, requests: Iterable[Request]) -> Iterator[Wanted]:
-    """All probes that the requests mean in this process. Raises UsageError, and as `having`."""
+def expand(process: Code, requests: Iterable[Request], inlined: bool = True) -> Iterator[Wanted]:
+    """All probes that the requests mean in this process. ``inlined``: also where functions are inlined, as far as that
+    is asked for (``of_instances``). Raises UsageError, and as `having`."""
     for request in requests:
         if request.spec.line:
             for loaded, function, point in of_line(process, request.spec):
                 yield from probes_at(process, loaded, function, point, request.instrument)
             continue
-        meant = having(process, request.spec)
+        everywhere = inlined and of_instances(request)
+        meant = _with_instances(process, request.spec) if everywhere else having(process, request.spec)
         for number, (loaded, spans) in enumerate(meant):
             activity.tell("analysing", number, len(meant), "images")
             yield from _in_image(process, loaded, spans, request)
+            if everywhere:
+                yield from _elsewhere(process, loaded, spans, request)
+
+
+def of_instances(request: Request) -> bool:
+    """Whether a function's name means all its instances: its own entry, and the places where it is inlined."""
+    exact = lookup.is_exact(request.spec.function) and not request.of_kernel
+    return exact and request.spec.where == "entry" and request.instrument in _NEED_NO_CALL
+
+
+def without_instances(requests: Iterable[Request]) -> Iterator[str]:
+    """The functions that requests name by themselves: of these nothing is instrumented where they are inlined."""
+    return (request.spec.function for request in requests if not of_instances(request))
+
+
+def _with_instances(process: Code, spec: Spec) -> list[tuple[Loaded, list[FunctionSpan]]]:
+    """As having(), and images in which the function is inlined only, if it is nowhere else."""
+    try:
+        return having(process, spec)
+    except UsageError as error:
+        if error.slug != "no-such-function":
+            raise
+        looked: list[tuple[Loaded, list[FunctionSpan]]] = [(each, []) for each in _meant(process, spec)[:_LOOKED_AT]]
+        found = [each for each in looked if any(True for _ in inlining.instances(process, *each, spec.function))]
+        if not found:
+            raise
+        return found
+
+
+def _elsewhere(process: Code, loaded: Loaded, spans: list[FunctionSpan], request: Request) -> Iterator[Wanted]:
+    """The probes of the instances besides the functions themselves."""
+    kind = str(request.instrument)
+    for each in inlining.instances(process, loaded, spans, request.spec.function):
+        yield Wanted(loaded, each.function, each.point, request.instrument, kind, each.refusal, each.inlined)
 
 
 def of_line(process: Code, spec: Spec) -> Iterator[tuple[Loaded, Function, Point]]:

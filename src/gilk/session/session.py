@@ -77,7 +77,8 @@ class Session(ProbingSession):
 
     def insert_wanted(self, wanted: list[Wanted], active: bool = True) -> tuple[Probe, ...]:
         with self._numbered(wanted) as numbers:
-            wants = [self._want(number, w) for number, w in zip(numbers, wanted, strict=True)]
+            planned = {number: w for number, w in zip(numbers, wanted, strict=True) if w.refusal is None}
+            wants = [self._want(number, w) for number, w in planned.items()]
             if active:
                 result = self._add(wants + self._handlers())
             else:
@@ -85,7 +86,8 @@ class Session(ProbingSession):
                 result = self._ledger.add(wants, active=False)
         self._know(result.outcome.total)
         self._note(result.outcome, len(numbers))
-        return self._outcomes(result.plans, numbers)
+        self._outcomes(result.plans, list(planned))
+        return self._refuse_unplanned(wanted, numbers)
 
     def _add(self, wants: list[tuple[Entry, Want]]) -> ChangeResult:
         result = self._put(wants)

@@ -34,6 +34,13 @@ class Refusal(StrEnum):
     NO_CODE = "no-code"
     EXCEPTION = "exception"
     IN_ANOTHERS_WAY = "in-anothers-way"
+    # An inlined function's: splice/inlined.py.
+    INLINED_LOOP = "inlined-loop"
+    INLINED_COPIES = "inlined-copies"
+    INLINED_ENTRY = "inlined-entry"
+    INLINED_CALL = "inlined-call"
+    INLINED_PART = "inlined-part"
+    INLINED_MORE = "inlined-more"
     # The kernel's: what image.kernel reserves.
     BLACKLISTED = "blacklisted"
     UNSAFE = "unsafe"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
+from gilk.digest import state_of
 from gilk.errors import ImageError, UsageError
 from gilk.image.model import Image
 from gilk.image.stripped import remark
@@ -24,9 +25,21 @@ if TYPE_CHECKING:
 _NEAR = 3
 
 
-@lru_cache(maxsize=16)
+def state(path: Path) -> tuple[int, ...]:
+    """The state of a file, which is another when it has been changed or replaced; () where there is none."""
+    try:
+        return state_of(path.stat())
+    except OSError:
+        return ()
+
+
 def source_lines(path: Path) -> SourceLines | None:
     """The line tables of a program, or of its debug file; None where there are none."""
+    return _source_lines(path, state(path))
+
+
+@lru_cache(maxsize=16)
+def _source_lines(path: Path, _state: tuple[int, ...]) -> SourceLines | None:
     from gilk.image.dwarf import sections  # here: hardly anybody asks
     from gilk.image.dwarf.lines import SourceLines
 

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -11,6 +12,8 @@ from gilk.errors import StoreError
 from gilk.values import dataclass
 
 _SAID = 4  # places in a sentence
+_INLINED, _UNDER = "inlined at", "as"
+_ELSEWHERE = re.compile(rf"(?<=:entry) \((?:{_INLINED}|{_UNDER}) .*\)")
 
 
 class RecordKind(StrEnum):
@@ -60,6 +63,33 @@ class RefusedPoint:
 def distinct_refusals(refused: Iterable[tuple[str, object]]) -> list[RefusedPoint]:
     """The refused points, from pairs of point and reason, in the order given, each reason of a point once."""
     return list(dict.fromkeys(RefusedPoint(point, str(reason)) for point, reason in refused))
+
+
+def inlined_at(place: str) -> str:
+    """The WHERE of the beginning of an inlined function: ``entry (inlined at main:+0x1f)``."""
+    return f"entry ({_INLINED} {place})"
+
+
+def under_name(name: str) -> str:
+    """The WHERE of the entry that a function has under another name: ``entry (as f.constprop.0)``."""
+    return f"entry ({_UNDER} {name})"
+
+
+def by_function(counts: Mapping[str, int]) -> dict[str, int]:
+    """The counts by point, with those of its instances added to that of the function's own entry, whose name says
+    so then: ``prog:f:entry, inlined in 2 places``."""
+    if not any(" (" in point for point in counts):
+        return dict(counts)
+    names = {point: _ELSEWHERE.sub("", point) for point in counts}
+    places: dict[str, int] = {}
+    for point, name in names.items():
+        places[name] = places.get(name, 0) + int(name != point and f" ({_INLINED} " in point)
+    summed: dict[str, int] = {}
+    for point, name in names.items():
+        how = "also inlined" if name in counts else "inlined"
+        more = f", {how} in {places[name]} place{'s' if places[name] > 1 else ''}" if places[name] else ""
+        summed[name + more] = summed.get(name + more, 0) + counts[point]
+    return summed
 
 
 @dataclass(frozen=True, slots=True)

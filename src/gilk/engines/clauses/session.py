@@ -23,6 +23,7 @@ from gilk.session.broker.client import BrokerClient
 from gilk.session.inlined import NamedFunctions
 from gilk.session.probing import PreparedSession
 from gilk.targets.base import Loaded
+from gilk.targets.jit_map import JitMap
 from gilk.targets.process import Process
 from gilk.trace.clock import calibrate
 from gilk.trace.d.values import Stack, decode
@@ -64,7 +65,7 @@ class ClauseSession(PreparedSession):
             raise
         refused = [row for row, _ in self._points.refused]
         rows = sorted((*self._points.rows.values(), *refused), key=row_number)
-        self._symbols = SymbolNames(process)
+        self._symbols = SymbolNames(process, JitMap(process.pid))
         self._names = Names(self._symbols, options)
         self._own_clock = self._engine.clock
         drain = ClauseDrain(self._engine, self._own_clock, self._points.rows, len(rows))
@@ -172,6 +173,7 @@ class ClauseSession(PreparedSession):
         self.goes_on = self._client.others_go_on
         self._engine.end()
         self._found = self._named()
+        self.notes += self._symbols.remarks
         self._clauses.look()
         self._clauses.counts()
         self.notes += self._engine.notes

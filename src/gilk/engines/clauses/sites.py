@@ -15,8 +15,9 @@ from gilk.providers import pid, syscall, usdt
 from gilk.providers.probe import ProbeSite, ProcessProbe
 from gilk.runs.clause_request import ClauseInstrument, ClauseRequest, builtin
 from gilk.session.inlined import NamedFunctions
-from gilk.session.request import Builtin, Request, Wanted, expand
+from gilk.session.request import Builtin, Request, Wanted, expand, without_instances
 from gilk.spec.conditional import NamedPoint
+from gilk.splice.plan import Refusal
 from gilk.targets.process import Process
 from gilk.trace.probes import ProbeRow, RecordKind
 from gilk.values import dataclass
@@ -81,23 +82,34 @@ def _add_functions(
 ) -> None:  # fmt: skip
     assert not isinstance(request.where, NamedPoint)
     chosen = Builtin.TIME if request.is_timed else builtin(request.instrument)
-    wanted = list(expand(process, [Request(request.where, chosen)]))
-    asked.note(process, [request.where.function], ((each.loaded, each.function) for each in wanted))
+    plain = Request(request.where, chosen)
+    wanted = list(expand(process, [plain]))
+    asked.note(process, without_instances([plain]), ((each.loaded, each.function) for each in wanted))
     for group in _calls(wanted) if request.is_timed else ([each] for each in wanted):
         first, returns = group[0], group[1:]
         point, image = request.label(first.point.label), first.point.image
-        name = request.label(first.function.name) if request.is_timed else first.function.name
+        name = request.label(first.function.name) if request.is_timed else first.point.function
+        if why := _refusal(request, first):
+            found.refuse(point, name, image, _kind(request, first.kind), why)
+            continue
         if first.kind == RecordKind.HEAD:
             found.refuse(point, name, image, _kind(request, RecordKind.ENTRY), ITS_OWN_LOOP)
             continue
         kind = RecordKind.ENTRY if request.is_timed else str(first.kind)
-        made = ProcessProbe(_key(process, first), (_site(first, request.where.where),))
+        made = ProcessProbe(_key(process, first), (_site(first, "inlined" if first.inlined else request.where.where),))
         found.add(point, name, image, _beginning(request, kind), made, sided.at)
         if returns:
             made = ProcessProbe(_key(process, returns[0]), tuple(_site(each, "return") for each in returns))
             label = request.label(f"{image}:{first.function.name}:return")
             kind = _kind(request, RecordKind.RETURN)
             found.add(label, name, image, kind, made, sided.back)
+
+
+def _refusal(request: ClauseRequest, wanted: Wanted) -> str:
+    """Why there is no probe, '' where there is one: conditions look at calls."""
+    if wanted.inlined and request.condition:
+        return Refusal.INLINED_CALL
+    return wanted.refusal or ""
 
 
 def _beginning(request: ClauseRequest, kind: RecordKind | str) -> RecordKind | str:

@@ -30,6 +30,7 @@ from gilk.lang.d.options import Options
 from gilk.lang.d.probes import DProbe
 from gilk.lang.d.reliance import ProbeStability, ProgramStability
 from gilk.lang.syntax.source import Source
+from gilk.targets.jit_map import JitMap
 from gilk.trace.d.events import Began, Ended, Event, Exited, Lowered, Matched, Noted, Refused, Snapshot
 from gilk.values import dataclass
 
@@ -136,7 +137,7 @@ class Consumer:
     def start(self) -> list[Refused | Lowered]:
         """Put the probes in, fire BEGIN, let a launched program run. Returns what could not be had as it was
         asked for."""
-        self.symbols = SymbolNames(self.process)
+        self.symbols = SymbolNames(self.process, JitMap(self.process.pid) if self.process is not None else None)
         self.tracing = self._tracing()
         self.tracing.begin()
         if self.process is not None:
@@ -231,7 +232,7 @@ class Consumer:
     def _remarks(self) -> list[str]:
         """The things that the user is to know at the end."""
         unseen = self._unseen.remark if self._unseen is not None else ""
-        return [*self.tracing.notes, *self._opened, *([unseen] if unseen else [])]
+        return [*self.tracing.notes, *self.symbols.remarks, *self._opened, *([unseen] if unseen else [])]
 
     def _acting(self, outlet: Outlet, formatted: Formatted) -> Acting:
         names = Names(self.tracing.processes or self.symbols, self.options, KernelNames(self._kernel))

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from gilk.image.model import Image
     from gilk.targets.base import Loaded
+    from gilk.targets.jit_map import JitMap
 
 _MOST = 1 << 16  # names that are remembered
 _PAGE = 4096
@@ -43,8 +44,10 @@ class MapsImages(Protocol):
 
 
 class SymbolNames:
-    def __init__(self, process: MapsImages | None) -> None:
-        self._process = process
+    """``generated``: of code that the process compiles while it runs, which lies in no image."""
+
+    def __init__(self, process: MapsImages | None, generated: JitMap | None = None) -> None:
+        self._process, self._generated = process, generated
         self._loaded: tuple[Loaded, ...] = ()
         self._names: dict[int, Named] = {}
         self.look()
@@ -69,8 +72,20 @@ class SymbolNames:
         if found is None:
             if len(self._names) >= _MOST:
                 self._names.clear()
-            found = self._names[address] = self._find(address)
+            found = self._find(address)
+            if found.module:  # else it may have a name later, if it is generated code
+                self._names[address] = found
         return found
+
+    def settle(self) -> None:
+        """The process has ended: there is nothing more to be noted."""
+        if self._generated is not None:
+            self._generated.settle()
+
+    @property
+    def remarks(self) -> list[str]:
+        """Why names are not known, for the user."""
+        return [self._generated.remark] if self._generated is not None and self._generated.remark else []
 
     def frames(self, addresses: Sequence[int]) -> list[Named]:
         """The names of a stack's addresses, the innermost first. All but that one are where calls return to, or where
@@ -115,12 +130,18 @@ class SymbolNames:
     def _find(self, address: int) -> Named:
         loaded = self._at(address)
         if loaded is None:
-            return Named(address)
+            return self._in_generated(address)
         image = self._image(loaded)
         span = None if image is None else image.span_at(address - loaded.bias)
         if span is None:
             return Named(address, loaded.name, "", address - loaded.bias)
         return Named(address, loaded.name, span.name, address - loaded.bias - span.start)
+
+    def _in_generated(self, address: int) -> Named:
+        code = self._generated.at(address) if self._generated is not None else None
+        if self._generated is None or code is None:
+            return Named(address)
+        return Named(address, self._generated.name, code.name, address - code.start)
 
     def _is_restorer(self, address: int) -> bool:
         """Whether handlers of signals return there."""

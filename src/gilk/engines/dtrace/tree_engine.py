@@ -21,6 +21,7 @@ from gilk.lang.d.options import Options
 from gilk.lang.d.probes import DProbe
 from gilk.lang.d.unit import GLOBALS_START, TranslationUnit
 from gilk.lang.runtime import Does
+from gilk.targets.jit_map import JitMap
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class TreeNames:
 
     def note(self, number: int, process: Process) -> None:
         self._mapped[number] = _Mapped(process.files, process.loaded)
-        self._names[number] = SymbolNames(self._mapped[number])
+        self._names[number] = SymbolNames(self._mapped[number], JitMap(process.pid))
 
     def look(self, number: int) -> None:
         """It has mapped something else."""
@@ -145,6 +146,7 @@ class TreeNames:
         """It runs no more: what is known of it stays, and it is not asked again."""
         if (mapped := self._mapped.pop(number, None)) is not None:
             mapped.ask = tuple
+            self._names[number].settle()
 
     def of(self, process: int) -> SymbolNames:
         """The names of one program, by the word that a record or a key tells of it with."""

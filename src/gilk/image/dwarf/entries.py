@@ -14,7 +14,8 @@ from gilk.image.dwarf.sections import Sections
 from gilk.image.encoding import uleb
 from gilk.values import dataclass
 
-AT_SIBLING, AT_NAME, AT_STR_OFFSETS_BASE = 0x01, 0x03, 0x72
+AT_SIBLING, AT_NAME = 0x01, 0x03
+AT_STR_OFFSETS_BASE, AT_ADDR_BASE, AT_RNGLISTS_BASE = 0x72, 0x73, 0x74
 _TYPE_UNITS, _WITH_ID = (0x02, 0x06), (0x04, 0x05)
 _MOST_UNITS = 1 << 20
 
@@ -171,8 +172,12 @@ class Entries:
     def _of(self, unit: DebugUnit) -> Forms:
         if unit.start not in self._forms:
             self._forms[unit.start] = forms = Forms(self.sections, unit.start)
-            base = self.entry(unit.first).number(AT_STR_OFFSETS_BASE)
-            forms.strings_base = forms.strings_base if base is None else base
+            root = self.entry(unit.first)
+            bases = [root.number(each) for each in (AT_STR_OFFSETS_BASE, AT_ADDR_BASE, AT_RNGLISTS_BASE)]
+            known = (forms.strings_base, forms.addresses_base, forms.lists_base)
+            forms.strings_base, forms.addresses_base, forms.lists_base = (
+                default if base is None else base for base, default in zip(bases, known, strict=True)
+            )
         return self._forms[unit.start]
 
 

@@ -21,6 +21,8 @@ _ULEB = {0x0F, 0x15, 0x1A, 0x1B, 0x22, 0x23, 0x1F01, 0x1F02}
 _BLOCKS = {0x03: 2, 0x04: 4, 0x0A: 1}
 _IN_UNIT = {0x11, 0x12, 0x13, 0x14, 0x15}
 _INDEXED = {0x1A, 0x25, 0x26, 0x27, 0x28, 0x1F02}
+_ADDRESSES = {0x1B, 0x29, 0x2A, 0x2B, 0x2C, 0x1F01}
+_ADDRESS, _RANGE_LIST = 0x01, 0x23
 _LONGEST_NAME = 4096
 
 
@@ -29,6 +31,10 @@ class Reference(NamedTuple):
 
     offset: int
     shared: bool = False
+
+
+class CodeAddress(int):
+    """A link-time address, where a number might be a length or an offset."""
 
 
 class Signature(NamedTuple):
@@ -77,13 +83,15 @@ def _attributes(data: bytes, offset: int) -> tuple[tuple[tuple[int, int, int], .
 
 
 class Forms:
-    """Values of one unit, which begins at ``unit``; ``strings_base`` is where its part of the string offsets does."""
+    """Values of one unit, which begins at ``unit``; ``strings_base`` is where its part of the string offsets does,
+    ``addresses_base`` that of the addresses, ``lists_base`` that of the offsets of lists of ranges."""
 
     def __init__(self, sections: Sections, unit: int, strings_base: int = 8) -> None:
         self._sections = sections
         self._info = sections.info
         self._unit = unit
         self.strings_base = strings_base
+        self.addresses_base, self.lists_base = 8, 12
 
     def value(self, form: int, implicit: int, at: int) -> tuple[Value, int]:
         """The value at ``at``, and the offset behind it. Raises IndexError, ImageError, struct.error."""
@@ -137,7 +145,19 @@ class Forms:
         if form in _INDEXED:
             (offset,) = struct.unpack_from("<I", self._sections.string_offsets, self.strings_base + 4 * number)
             return _string(self._sections.strings, offset)
-        return number
+        if form in _ADDRESSES:
+            there = _number(self._sections.addresses, self.addresses_base + 8 * number, 8)
+            return CodeAddress(there) if isinstance(there, int) else there
+        if form == _RANGE_LIST:
+            found = _number(self._sections.range_lists, self.lists_base + 4 * number, 4)
+            return self.lists_base + found if isinstance(found, int) else found
+        return CodeAddress(number) if form == _ADDRESS else number
+
+
+def _number(table: bytes, at: int, size: int) -> int | bytes:
+    """No bytes where the table is not there, or does not go so far, as where it is in a file of its own."""
+    found = table[at : at + size]
+    return int.from_bytes(found, "little") if len(found) == size else b""
 
 
 def _string(table: bytes, offset: int) -> str:

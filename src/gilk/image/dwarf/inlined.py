@@ -12,13 +12,15 @@ from collections.abc import Iterable, Iterator
 
 from gilk.image.demangle import is_mangled
 from gilk.image.dwarf.entries import DebugEntry, DebugUnit, Entries
-from gilk.image.dwarf.forms import Reference
+from gilk.image.dwarf.forms import CodeAddress, Reference
 from gilk.image.dwarf.names import containing, units_with
+from gilk.image.dwarf.ranges import LOW_PC, RANGES, Range, ranges
 from gilk.image.lookup import goes_by, written_name
 from gilk.values import dataclass
 
 _TAG_FUNCTION, _TAG_INLINED = 0x2E, 0x1D
-_LOW_PC, _ENTRY_PC, _RANGES, _ORIGIN, _SPECIFICATION = 0x11, 0x52, 0x55, 0x31, 0x47
+_ENTRY_PC, _ORIGIN, _SPECIFICATION, _DECLARED_LINE = 0x52, 0x31, 0x47, 0x3B
+_ENTRY_VIEW = 0x2138  # of GNU
 _LINKAGE_NAME = 0x6E
 _MOST_ENTRIES = 400_000  # read for one name: seconds
 _MOST_MEANT = 256  # entries of one name: each is looked for in all that there is
@@ -27,19 +29,34 @@ _DEEPEST = 8  # entries that stand for another
 
 @dataclass(frozen=True, slots=True)
 class InlinedCopy:
-    """``within``: the name of the function whose code it is a part of. ``address``: link-time, of its first
-    instruction; None where that is written in a way that is not known."""
+    """``within``: the name of the function whose code it is a part of. ``ranges``: its code, by link-time addresses.
+    ``entry``: the address where a call of it begins, as the compiler says; None where it does not. ``line``: the one
+    that the function is declared in, 0 where that is not known. ``inner``: it lies in a copy of the same function, or
+    in the function itself: a recursion, or a part that the compiler had made a function of its own. ``view``: which of
+    the rows that the line table has of ``entry`` is that of the beginning, from 0; None where that is not known.
+    """
 
     within: str
-    address: int | None
+    ranges: tuple[Range, ...] = ()
+    entry: int | None = None
+    line: int = 0
+    inner: bool = False
+    view: int | None = None
+
+    @property
+    def address(self) -> int | None:
+        """Where it is, to be named; None where that is written in a way that is not known."""
+        return self.entry if self.entry is not None else self.ranges[0][0] if self.ranges else None
 
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """``complete``: false where there was more to be read than is ever read for one name."""
+    """``complete``: false where there was more to be read than is ever read for one name. ``whole``: the addresses of
+    the functions that were made of it, under whatever names."""
 
     found: tuple[InlinedCopy, ...]
     complete: bool
+    whole: tuple[int, ...] = ()
 
 
 def copies(entries: Entries, name: str) -> Copies:
@@ -54,7 +71,8 @@ def copies(entries: Entries, name: str) -> Copies:
         for offset in fresh[: _MOST_MEANT - len(followed) + len(fresh)]:
             for unit in containing(entries, struct.pack("<I", offset), set(reader.seen)):
                 reader.read(unit)
-    return Copies(tuple(reader.found()), reader.budget > 0 and len(followed) <= _MOST_MEANT)
+    complete = reader.budget > 0 and len(followed) <= _MOST_MEANT
+    return Copies(tuple(reader.found()), complete, tuple(sorted(reader.whole)))
 
 
 class _Reader:
@@ -62,16 +80,17 @@ class _Reader:
         self._entries, self._name = entries, name
         self.meant: set[int] = set()  # offsets of the function's own entries
         self.seen: set[int] = set()  # units, by their start
+        self.whole: set[int] = set()  # addresses of functions
         self.budget = _MOST_ENTRIES
-        self._inlined: list[
-            tuple[int, DebugEntry, DebugEntry | None]
-        ] = []  # of which function, the copy, what it is in
+        # Of which function, the copy, what it is in, the functions that are around it, and the unit.
+        self._inlined: list[tuple[int, DebugEntry, DebugEntry | None, tuple[int, ...], DebugUnit]] = []
 
     def read(self, unit: DebugUnit) -> None:
         if unit.start in self.seen or self.budget <= 0:
             return
         self.seen.add(unit.start)
-        around: list[tuple[int, DebugEntry]] = []  # functions that the entry is in, with how deep they are
+        # Functions and copies that the entry is in, with how deep they are, and which entry stands for the function.
+        around: list[tuple[int, DebugEntry, int]] = []
         for depth, entry in self._entries.walk(unit):
             self.budget -= 1
             if self.budget <= 0:
@@ -79,13 +98,19 @@ class _Reader:
             while around and around[-1][0] >= depth:
                 around.pop()
             if entry.tag == _TAG_FUNCTION:
-                around.append((depth, entry))
+                around.append((depth, entry, entry.offset))
                 if self._is_meant(set(names(entry))):
                     self.meant.add(entry.offset)
-            elif entry.tag == _TAG_INLINED and (_LOW_PC in entry.attributes or _RANGES in entry.attributes):
+                    self.whole.update(low for low, _ in self._ranges(entry, unit)[:1])
+            elif entry.tag == _TAG_INLINED and (LOW_PC in entry.attributes or RANGES in entry.attributes):
                 origin = entry.attributes.get(_ORIGIN)
                 if isinstance(origin, Reference) and not origin.shared:
-                    self._inlined.append((origin.offset, entry, around[-1][1] if around else None))
+                    within = next((each for _, each, _ in reversed(around) if each.tag == _TAG_FUNCTION), None)
+                    self._inlined.append((origin.offset, entry, within, tuple(each for _, _, each in around), unit))
+                    around.append((depth, entry, origin.offset))
+
+    def _ranges(self, entry: DebugEntry, unit: DebugUnit) -> tuple[Range, ...]:
+        return ranges(entry, self._entries.entry(unit.first), unit.version)
 
     def _is_meant(self, called: set[str]) -> bool:
         """Entries of static functions have no linker's name, and so not the namespace that they are in."""
@@ -95,11 +120,29 @@ class _Reader:
         return any(goes_by(name, self._name) for name in linked) if linked else written_name(self._name) in called
 
     def found(self) -> Iterator[InlinedCopy]:
-        for offset, entry, around in self._inlined:
+        for offset, entry, home, around, unit in self._inlined:
             if offset in self.meant:
-                within = next(iter(names(around)), "") if around is not None else ""
-                low, first = entry.number(_LOW_PC), entry.number(_ENTRY_PC)
-                yield InlinedCopy(within, low if low is not None else first)
+                within = next(iter(names(home)), "") if home is not None else ""
+                code, inner = self._ranges(entry, unit), not self.meant.isdisjoint(around)
+                line, view = self._line(offset), entry.number(_ENTRY_VIEW)
+                yield InlinedCopy(within, code, _entry(entry, code), line, inner, view)
+
+    def _line(self, offset: int) -> int:
+        at: DebugEntry | None = self._entries.entry(offset)
+        for _ in range(_DEEPEST):
+            if at is None or _DECLARED_LINE in at.attributes:
+                break
+            at = at.referred(_ORIGIN) or at.referred(_SPECIFICATION)
+        return (at.number(_DECLARED_LINE) or 0) if at is not None else 0
+
+
+def _entry(entry: DebugEntry, code: tuple[Range, ...]) -> int | None:
+    """DW_AT_entry_pc, an address or an offset from the first. The instruction there may be one of those around the
+    copy, among which its own have been moved."""
+    first = entry.number(_ENTRY_PC)
+    if first is None or isinstance(first, CodeAddress):
+        return first
+    return first + code[0][0] if code else None
 
 
 def names(entry: DebugEntry) -> Iterable[str]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gilk.errors import ImageError
 from gilk.image.encoding import sleb, uleb
 
-_COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE = 1, 2, 3, 4
+_COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE, _SET_COLUMN = 1, 2, 3, 4, 5
 _NEGATE_STATEMENT, _CONST_ADD_PC, _FIXED_ADVANCE_PC = 6, 8, 9
 _END_SEQUENCE, _SET_ADDRESS = 1, 2
 _ADDRESSES = 1 << 64
@@ -17,13 +17,14 @@ _LINES = 1 << 31
 
 class LineRow(NamedTuple):
     """From ``address`` on code is of that line, until the next row's; where ``end``, of none. ``statement``: a place
-    where a debugger would stop."""
+    where a debugger would stop. ``column``: 0 where it is not known."""
 
     address: int
     file: int
     line: int
     statement: bool
     end: bool
+    column: int = 0
 
 
 def run(
@@ -34,8 +35,8 @@ def run(
     rows: list[LineRow] = []
     first_special = len(lengths) + 1
     skipped = (255 - first_special) // line_range * least
-    start = (0, 1, 1, default_statement)
-    address, file, line, statement = start
+    start = (0, 1, 1, default_statement, 0)
+    address, file, line, statement, column = start
     at, end = 0, len(program)
     try:
         while at < end and len(rows) < most:
@@ -45,26 +46,27 @@ def run(
                 code -= first_special
                 address = (address + code // line_range * least) % _ADDRESSES
                 line = (line + line_base + code % line_range) % _LINES
-                rows.append(LineRow(address, file, line, statement, False))
+                rows.append(LineRow(address, file, line, statement, False, column))
             elif code == 0:
                 size, at = uleb(program, at)
                 what = program[at] if size else 0
                 if what == _END_SEQUENCE:
                     rows.append(LineRow(address, file, line, False, True))
-                    address, file, line, statement = start
+                    address, file, line, statement, column = start
                 elif what == _SET_ADDRESS:
                     address = int.from_bytes(program[at + 1 : at + min(size, 9)], "little")
                 at += size
             elif code == _COPY:
-                rows.append(LineRow(address, file, line, statement, False))
+                rows.append(LineRow(address, file, line, statement, False, column))
             elif code == _ADVANCE_PC:
                 amount, at = uleb(program, at)
                 address = (address + amount * least) % _ADDRESSES
             elif code == _ADVANCE_LINE:
                 amount, at = sleb(program, at)
                 line = (line + amount) % _LINES
-            elif code == _SET_FILE:
-                file, at = uleb(program, at)
+            elif code in (_SET_FILE, _SET_COLUMN):
+                number, at = uleb(program, at)
+                file, column = (number, column) if code == _SET_FILE else (file, number)
             elif code == _NEGATE_STATEMENT:
                 statement = not statement
             elif code == _CONST_ADD_PC:

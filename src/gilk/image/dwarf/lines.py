@@ -106,6 +106,19 @@ class SourceLines:
             at -= 1
         return None
 
+    def rows(self, start: int, end: int) -> list[LineRow]:
+        """The rows of [start, end), by address, those of one address as they are listed. Files are numbers of the
+        unit's own."""
+        at = bisect.bisect_right(self._sequences, (start, len(self._units))) - 1
+        numbers = {self._sequences[n][1] for n in range(max(0, at - _LOOKED_AT), at + 1)}
+        found: list[LineRow] = []
+        for number in sorted(numbers):
+            rows = self._program(number)
+            low = bisect.bisect_left(rows, start, key=lambda row: row.address)
+            high = bisect.bisect_left(rows, end, key=lambda row: row.address)
+            found += [row for row in rows[low:high] if not row.end]
+        return found
+
     def within(self, start: int, end: int) -> list[SourceLine]:
         """The lines that code of [start, end) is of, the first address's first."""
         first = self.at(start)

@@ -35,7 +35,7 @@ from gilk.session.broker.opened import remarks_unseen
 from gilk.session.kernel_session import KernelSession
 from gilk.session.libraries import Arrivals
 from gilk.session.probing import ProbingSession
-from gilk.session.request import Request, Wanted
+from gilk.session.request import Request, Wanted, without_instances
 from gilk.spec.point import Spec
 from gilk.targets import wire
 from gilk.targets.base import Code, Loaded
@@ -99,7 +99,9 @@ class Staged(run.Run):
         items = sorted((item for item in self.items if self._is_for(item, pid)), key=lambda item: item.start)
         meant = [(item, _points(target, item)) for item in items]
         for item, wanted in meant if pid else ():
-            self.asked.note(target, [item.wanted.spec.function], ((w.loaded, w.function) for w in wanted))
+            asked = item.wanted
+            names = without_instances([asked]) if isinstance(asked, Request) else [asked.spec.function]
+            self.asked.note(target, names, ((w.loaded, w.function) for w in wanted))
         return meant
 
     def _prepare(self, meant: Meant, pid: int, session: ProbingSession) -> None:

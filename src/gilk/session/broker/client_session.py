@@ -72,14 +72,15 @@ class ClientSession(ProbingSession):
     def insert_wanted(self, wanted: list[Wanted], active: bool = True) -> tuple[Probe, ...]:
         self._caught = self.process.caught()
         with self._numbered(wanted) as numbers:
-            asked = dict(zip(numbers, wanted, strict=True))
+            asked = {number: one for number, one in zip(numbers, wanted, strict=True) if one.refusal is None}
             made = self._insert(asked) if active else Inserted({}, {}, 0.0, 0.0)
         self._wanted.update(asked)
         self._know(made.total)
         self._note(made, len(numbers))
         if not active:
-            self._dormant.update(numbers)
-        return self._inserted(made, numbers)
+            self._dormant.update(asked)
+        self._inserted(made, list(asked))
+        return self._refuse_unplanned(wanted, numbers)
 
     def _insert(self, wanted: Mapping[int, Wanted]) -> Inserted:
         return self._client.insert([_request(number, one) for number, one in wanted.items()])
@@ -116,7 +117,8 @@ class ClientSession(ProbingSession):
     def lose(self, loaded: Loaded) -> None:
         """An image has been unmapped, and its probes are gone with it; they stay known, for ``regain``. Raises
         TargetError."""
-        gone = [number for number in self._probes if self._wanted[number].loaded == loaded]
+        planned = self._probes.keys() & self._wanted.keys()
+        gone = [number for number in planned if self._wanted[number].loaded == loaded]
         if gone:
             self._client.lose(loaded)
             self._lost.update(gone)

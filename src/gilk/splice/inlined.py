@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The instruction at which a call of an inlined function begins in another, and whether it can be counted there."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+from gilk.analysis.analysis import Analysis
+from gilk.analysis.model import Function
+from gilk.splice.plan import Refusal
+
+Ranges = Sequence[tuple[int, int]]
+
+
+def beginning(
+    analysis: Analysis, function: Function, code: Ranges, entry: int | None
+) -> tuple[int, Refusal | None]:  # fmt: skip
+    """The link-time address, and why there can be no instrument. ``code``: the addresses of the inlined function's
+    instructions in ``function``, from and to; ``entry``: where it begins, None where the compiler does not say."""
+    ways = list(_ways(analysis, function))
+    if entry is None:
+        heads = {to for source, to in ways if _in(code, to) and not _in(code, source)}
+        if _in(code, function.start):
+            heads.add(function.start)
+        if len(heads) != 1:
+            return (code[0][0] if code else function.start), Refusal.INLINED_ENTRY
+        (entry,) = heads
+    if all(step != entry for step in _instructions(analysis, function)):
+        return entry, Refusal.NO_CODE
+    back = {source for source, to in ways if to == entry and _in(code, source)}
+    return entry, Refusal.INLINED_LOOP if back and back & _reached(ways, entry) else None
+
+
+def _in(code: Ranges, address: int) -> bool:
+    return any(low <= address < high for low, high in code)
+
+
+def _reached(ways: Iterable[tuple[int, int]], start: int) -> set[int]:
+    """The instructions that control may come to from there."""
+    further: dict[int, list[int]] = {}
+    for source, to in ways:
+        further.setdefault(source, []).append(to)
+    found, waiting = {start}, [start]
+    while waiting:
+        fresh = [to for to in further.get(waiting.pop(), ()) if to not in found]
+        found.update(fresh)
+        waiting += fresh
+    return found
+
+
+def _instructions(analysis: Analysis, function: Function) -> Iterator[int]:
+    return (step.instruction.ip for block in function.blocks for step in analysis.steps(function, block))
+
+
+def _ways(analysis: Analysis, function: Function) -> Iterator[tuple[int, int]]:
+    """From which instruction of the function control comes to which."""
+    for block in function.blocks:
+        steps = [step.instruction.ip for step in analysis.steps(function, block)]
+        yield from itertools.pairwise(steps)
+        if steps:
+            yield from ((steps[-1], successor) for successor in block.successors)
+            if block.target:
+                yield steps[-1], block.target

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Names of generated code from /tmp/perf-PID.map, which the target's user writes as he likes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gilk.targets import jit_map
+from gilk.targets.jit_map import GeneratedCode, JitMap
+
+
+@pytest.fixture
+def idle() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def file(idle: subprocess.Popen[bytes]) -> Iterator[Path]:
+    path = Path(f"/tmp/perf-{idle.pid}.map")
+    yield path
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+
+
+def named(found: GeneratedCode | None) -> str:
+    return found.name if found is not None else ""
+
+
+def test_an_address_has_the_name_of_the_line_that_it_lies_in(idle: subprocess.Popen[bytes], file: Path) -> None:
+    names = JitMap(idle.pid)
+    assert names.at(0x1000) is None and names.remark == ""
+    file.write_text("1000 10 JS:*update app.js:1:2\n1010 20 other\n0x2000 0x8 with 0x\n")
+    assert [named(names.at(each)) for each in (0xFFF, 0x1000, 0x100F, 0x1010, 0x102F, 0x1030, 0x2007)] == [
+        "", "JS:*update app.js:1:2", "JS:*update app.js:1:2", "other", "other", "", "with 0x",
+    ]  # fmt: skip
+
+
+def test_later_lines_are_about_code_that_lies_there_now(idle: subprocess.Popen[bytes], file: Path) -> None:
+    names = JitMap(idle.pid)
+    file.write_text("1000 100 first\n")
+    assert named(names.at(0x1080)) == "first"
+    with file.open("a") as more:
+        more.write("1040 80 second\n1000 8 thi")
+    assert [named(names.at(each)) for each in (0x1000, 0x1080, 0x10C0)] == ["first", "second", "first"]
+    with file.open("a") as more:
+        more.write("rd\n")
+    assert [named(names.at(each)) for each in (0x1000, 0x1008)] == ["third", "first"]
+    file.write_text("5000 8 anew\n")
+    assert [named(names.at(each)) for each in (0x1000, 0x5000)] == ["", "anew"]
+
+
+def test_names_are_known_when_the_process_has_ended(idle: subprocess.Popen[bytes], file: Path) -> None:
+    names = JitMap(idle.pid)
+    file.write_text("1000 10 here\n")
+    idle.kill()
+    idle.wait()
+    assert named(names.at(0x1004)) == "here"
+
+
+def test_a_map_that_is_settled_keeps_its_names_and_nothing_open(idle: subprocess.Popen[bytes], file: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    names = JitMap(idle.pid)
+    file.write_text("1000 10 here\n")
+    names.settle()
+    assert len(os.listdir("/proc/self/fd")) == before
+    file.write_text("1000 10 elsewhere, and more\n")
+    assert named(names.at(0x1004)) == "here"
+
+
+def test_links_and_what_is_no_file_are_not_read(idle: subprocess.Popen[bytes], file: Path, tmp_path: Path) -> None:
+    """Nor is anything waited for: a pipe has no writer."""
+    (tmp_path / "secret").write_text("1000 10 secret\n")
+    file.symlink_to(tmp_path / "secret")
+    names = JitMap(idle.pid)
+    assert names.at(0x1000) is None
+    assert names.remark == f"/tmp/{file.name} is not read: it is no regular file"
+    file.unlink()
+    os.mkfifo(file)
+    assert JitMap(idle.pid).at(0x1000) is None
+    file.unlink()
+    file.write_text("1000 10 mine\n")
+    assert named(names.at(0x1000)) == "mine" and names.remark == ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_file_of_another_user_is_not_read(idle: subprocess.Popen[bytes], file: Path) -> None:
+    file.write_text("1000 10 planted\n")
+    os.chown(file, 65534, 65534)
+    names = JitMap(idle.pid)
+    assert names.at(0x1000) is None
+    assert "belongs to another user (uid 65534)" in names.remark
+
+
+def test_no_more_is_read_than_a_bound(
+    idle: subprocess.Popen[bytes], file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr(jit_map, "LARGEST", 1 << 20)
+    file.write_bytes(b"1000 10 first\n")
+    os.truncate(file, 1 << 40)
+    names = JitMap(idle.pid)
+    assert named(names.at(0x1000)) == "first"
+    assert names.remark == f"/tmp/{file.name} is too large: names at its end are not known"
+
+
+def test_lines_that_lie_are_left_out(idle: subprocess.Popen[bytes], file: Path) -> None:
+    file.write_bytes(
+        b"\n\0\xff\nzz 10 no\n1000 -5 no\n1000 10\n11112222333344445 1 no\nffffffffffffffff ffffffff far\n"
+        b"2000 10 \x1b[31mred\x07 \xc2\x9b\xff\n3000 10 " + b"n" * 100_000 + b"\n4000 10 last\n"
+    )
+    names = JitMap(idle.pid)
+    assert names.at(0x1000) is None
+    assert named(names.at(0x2000)) == "?[31mred? ?\ufffd"
+    assert named(names.at(0x3000)) == "n" * 512
+    assert named(names.at(0x4000)) == "last"
+    assert named(names.at((1 << 64) - 1)) == "far"
+
+
+def test_of_a_container_its_own_file_by_its_own_number(tmp_path: Path) -> None:
+    if shutil.which("unshare") is None:
+        pytest.skip("there is no unshare")
+    script = "mount -t tmpfs none /tmp && echo '1000 10 inside' > /tmp/perf-$$.map && echo ready && exec sleep 600"
+    command = ["unshare", "--pid", "--mount", "--fork", "--kill-child", "sh", "-c", script]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as outer:
+        try:
+            assert outer.stdout is not None and outer.stderr is not None
+            if outer.stdout.readline() != "ready\n":
+                pytest.skip(f"no namespaces here: {outer.stderr.read()}")
+            inner = int(Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()[0])
+            names = JitMap(inner)
+            assert (names.name, named(names.at(0x1008))) == ("perf-1.map", "inside")
+        finally:
+            outer.kill()
