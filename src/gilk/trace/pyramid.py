@@ -9,10 +9,7 @@ longest call of any range of a row is found in a few steps for each level, whate
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from gilk.trace.flow import Flow
 from gilk.trace.nesting import Bools, Ints
@@ -155,10 +152,16 @@ def heights(flow: Flow) -> list[int]:
 
 
 def _built(call: Ints, first: Ints, start: Ints, duration: Ints) -> TimePyramid:
+    return TimePyramid(call, first, start, duration, levels_of(duration))
+
+
+def levels_of(duration: Ints) -> tuple[Ints, ...]:
+    """The levels above calls in the order of rows: of each four the place of the longest."""
     levels: list[Ints] = []
-    places: NDArray[Any] = np.arange(len(call), dtype=np.int64)
-    while len(places) >= _STEP:
-        fours = places[: len(places) // _STEP * _STEP].reshape(-1, _STEP)
-        places = fours[np.arange(len(fours)), duration[fours].argmax(axis=1)]
+    longest, places = duration, None
+    while len(longest) >= _STEP:
+        fours = longest[: len(longest) // _STEP * _STEP].reshape(-1, _STEP)
+        best = np.arange(0, fours.size, _STEP) + fours.argmax(axis=1)
+        longest, places = longest[best], best if places is None else places[best]
         levels.append(places)
-    return TimePyramid(call, first, start, duration, tuple(levels))
+    return tuple(levels)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The calls of a trace in the order in which a time line draws them, as columns that may lie in a file.
+
+A row is a depth of a track; its calls do not overlap, and come in order of time. A call goes by its number in the
+trace's flow. Numbers count a track's calls each before those it made, so they grow along a row, and the call around
+another is the last one before it in the row above.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gilk.trace.flow import STATES, Flow
+from gilk.trace.nesting import Ints
+from gilk.trace.paths import Symbol, symbols_of
+from gilk.trace.pyramid import TimePyramid, levels_of, pyramid
+from gilk.values import dataclass
+
+Column = np.ndarray[Any, Any]
+#: Its columns in a file, in their order.
+TYPES = {"call": "<i4", "start": "<i8", "duration": "<i8", "self": "<i8", "symbol": "<i4", "state": "u1", "place": "<i4"}
+PART = 1 << 20  # calls that are looked at at once
+
+
+@dataclass(frozen=True)
+class Track:
+    """The calls of a thread, or of a stack of one that is divided; ``rows``: how many it has."""
+
+    pid: int
+    tid: int
+    thread: str
+    stack: int
+    calls: int
+    rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class CallIndex:
+    """``first``: the place at which each row begins, and where the last one ends. By place: ``call``, ``start`` (ns since
+    the session began), ``duration``, ``self``, ``symbol`` (of ``symbols``), ``state`` (of `flow.STATES`). ``place``: by
+    call. ``levels`` are the pyramid's."""
+
+    tracks: tuple[Track, ...]
+    symbols: tuple[Symbol, ...]
+    start_ns: int
+    stop_ns: int
+    gaps: tuple[tuple[int, int, int], ...]
+    first: Ints
+    columns: dict[str, Column]
+    levels: tuple[Column, ...]
+
+    @property
+    def calls(self) -> int:
+        return len(self.columns["call"])
+
+    @cached_property
+    def pyramid(self) -> TimePyramid:
+        columns = self.columns
+        return TimePyramid(columns["call"], self.first, columns["start"], columns["duration"], self.levels)
+
+    @cached_property
+    def first_rows(self) -> Ints:
+        """The first row of each track, and the number of rows."""
+        return np.cumsum([0, *(track.rows for track in self.tracks)])
+
+    def row(self, place: int) -> int:
+        return int(np.searchsorted(self.first, place, side="right")) - 1
+
+    def around(self, place: int) -> int:
+        """The place of the call around this one; -1 for none."""
+        row = self.row(place)
+        if row in self.first_rows:
+            return -1
+        return self._before(row - 1, int(self.columns["call"][place])) - 1
+
+    def inside(self, place: int) -> slice:
+        """The places of the calls that it made."""
+        row, columns = self.row(place), self.columns["call"]
+        if row + 1 >= len(self.first) - 1 or row + 1 in self.first_rows:
+            return slice(0, 0)
+        number = int(columns[place])
+        behind = int(columns[place + 1]) if place + 1 < self.first[row + 1] else self._behind(row)
+        return slice(self._before(row + 1, number), self._before(row + 1, behind))
+
+    def _behind(self, row: int) -> int:
+        """The first number behind the track that the row is of."""
+        track = int(np.searchsorted(self.first_rows, row, side="right"))
+        return sum(each.calls for each in self.tracks[:track])
+
+    def _before(self, row: int, number: int) -> int:
+        """The place in a row behind those of a lower number."""
+        begin, end = int(self.first[row]), int(self.first[row + 1])
+        return begin + int(np.searchsorted(self.columns["call"][begin:end], number))
+
+
+def of_flow(flow: Flow) -> CallIndex:
+    """The whole flow is looked at at once."""
+    made = pyramid(flow)
+    symbol, symbols = symbols_of(flow)
+    state = np.zeros(len(symbol), np.uint8)
+    for number, each in enumerate(STATES):
+        state[flow.is_state(each)] = number
+    place = np.empty(len(made.call), np.int64)
+    place[made.call] = np.arange(len(made.call))
+    by_call = {"self": flow.self_times, "symbol": symbol, "state": state}
+    columns = {name: values[made.call] for name, values in by_call.items()}
+    columns |= {"call": made.call, "start": made.start, "duration": made.duration, "place": place}
+    typed = {name: columns[name].astype(kind) for name, kind in TYPES.items()}
+    levels = tuple(each.astype("<i4") for each in made.levels)
+    found = tuple(track_of(flow, rows) for rows in flow.tracks)
+    return CallIndex(found, symbols, flow.start_ns, flow.stop_ns, flow.gaps, made.first, typed, levels)
+
+
+def track_of(flow: Flow, rows: range) -> Track:
+    first = flow.table.slice(rows.start, 1).to_pylist()[0]
+    deepest = int(flow.column("depth")[rows.start : rows.stop].max())
+    return Track(first["pid"], first["tid"], first["thread"] or "", first["stack"], len(rows), deepest + 1)
+
+
+def self_times(call: Column, duration: Column, place: Column, first: Ints, top_rows: Ints) -> Ints:
+    """Each call's duration without that of the calls it made, by place. ``top_rows``: those that have none above."""
+    within = np.zeros(len(call), np.float64)  # exact up to 2**53 ns, 104 days
+    for row in range(len(first) - 1):
+        if row in top_rows:
+            continue
+        above, around = int(first[row - 1]), -1
+        for begin in range(int(first[row]), int(first[row + 1]), PART):
+            part = slice(begin, min(begin + PART, int(first[row + 1])))
+            before = place[call[part] - 1]
+            leads = (before >= above) & (before < first[row])
+            known = np.where(leads, before, -1)
+            if around >= 0 and not leads[0]:
+                known[0] = around
+            known = np.maximum.accumulate(known)
+            around = int(known[-1])
+            within[known[0] : around + 1] += np.bincount(known - known[0], duration[part])
+    return duration - within.astype(np.int64)
