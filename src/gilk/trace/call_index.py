@@ -8,6 +8,7 @@ another is the last one before it in the row above.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from gilk.trace.flow import STATES, Flow
 from gilk.trace.nesting import Ints
 from gilk.trace.paths import Symbol, symbols_of
-from gilk.trace.pyramid import TimePyramid, levels_of, pyramid
+from gilk.trace.pyramid import TimePyramid, pyramid
 from gilk.values import dataclass
 
 Column = np.ndarray[Any, Any]
@@ -39,9 +40,9 @@ class Track:
 
 @dataclass(frozen=True, eq=False)
 class CallIndex:
-    """``first``: the place at which each row begins, and where the last one ends. By place: ``call``, ``start`` (ns since
-    the session began), ``duration``, ``self``, ``symbol`` (of ``symbols``), ``state`` (of `flow.STATES`). ``place``: by
-    call. ``levels`` are the pyramid's."""
+    """``first``: the place at which each row begins, and where the last one ends. ``columns`` has, by place: ``call``,
+    ``start`` (ns since the session began), ``duration``, ``self``, ``symbol`` (of ``symbols``), ``state`` (of
+    `flow.STATES`); by call, ``place``; and ``level-0``, ``level-1`` ..., the pyramid's."""
 
     tracks: tuple[Track, ...]
     symbols: tuple[Symbol, ...]
@@ -49,12 +50,15 @@ class CallIndex:
     stop_ns: int
     gaps: tuple[tuple[int, int, int], ...]
     first: Ints
-    columns: dict[str, Column]
-    levels: tuple[Column, ...]
+    columns: Mapping[str, Column]
 
     @property
     def calls(self) -> int:
-        return len(self.columns["call"])
+        return int(self.first[-1])
+
+    @cached_property
+    def levels(self) -> tuple[Column, ...]:
+        return tuple(self.columns[name] for name in levels_room(self.calls))
 
     @cached_property
     def pyramid(self) -> TimePyramid:
@@ -65,6 +69,18 @@ class CallIndex:
     def first_rows(self) -> Ints:
         """The first row of each track, and the number of rows."""
         return np.cumsum([0, *(track.rows for track in self.tracks)])
+
+    def figures(self, parts: Iterable[slice]) -> tuple[Ints, Ints]:
+        """By symbol, the number of calls at some places, and the ns that they spent in themselves."""
+        count, own = (np.zeros(len(self.symbols), np.int64) for _ in range(2))
+        cut = (
+            slice(first, min(first + PART, part.stop)) for part in parts for first in range(part.start, part.stop, PART)
+        )
+        for each in cut:
+            symbol = self.columns["symbol"][each]
+            count += np.bincount(symbol, minlength=len(count))
+            own += np.bincount(symbol, self.columns["self"][each], len(own)).astype(np.int64)
+        return count, own
 
     def row(self, place: int) -> int:
         return int(np.searchsorted(self.first, place, side="right")) - 1
@@ -109,9 +125,18 @@ def of_flow(flow: Flow) -> CallIndex:
     columns = {name: values[made.call] for name, values in by_call.items()}
     columns |= {"call": made.call, "start": made.start, "duration": made.duration, "place": place}
     typed = {name: columns[name].astype(kind) for name, kind in TYPES.items()}
-    levels = tuple(each.astype("<i4") for each in made.levels)
+    typed |= {f"level-{number}": each.astype("<i4") for number, each in enumerate(made.levels)}
     found = tuple(track_of(flow, rows) for rows in flow.tracks)
-    return CallIndex(found, symbols, flow.start_ns, flow.stop_ns, flow.gaps, made.first, typed, levels)
+    return CallIndex(found, symbols, flow.start_ns, flow.stop_ns, flow.gaps, made.first, typed)
+
+
+def levels_room(calls: int) -> dict[str, tuple[str, int]]:
+    """The columns of the levels, and their types and lengths."""
+    found: dict[str, tuple[str, int]] = {}
+    while calls >= 4:
+        calls //= 4
+        found[f"level-{len(found)}"] = ("<i4", calls)
+    return found
 
 
 def track_of(flow: Flow, rows: range) -> Track:

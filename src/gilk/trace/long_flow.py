@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from gilk import private
+from gilk.cache.columns import Room
 from gilk.trace import call_index, executed, flow_build
 from gilk.trace.about import About, Tally
-from gilk.trace.call_index import TYPES, CallIndex, Column, Track, track_of
+from gilk.trace.call_index import TYPES, CallIndex, Column, Track, levels_room, track_of
 from gilk.trace.flow import KERNEL, CallState, Flow
 from gilk.trace.flow_build import Around, PlacedFlow
 from gilk.trace.nesting import Bools, Ints
@@ -31,16 +32,16 @@ from gilk.values import dataclass
 COLUMNS = ("time", "pid", "tid", "thread", "point", "function", "kind", "sp")
 _SIDES = {RecordKind.ENTRY: 1, RecordKind.HEAD: 1, RecordKind.RETURN: -1}
 _PLAIN = ("start", "duration", "symbol", "levels")  # of a `Plain`, by call
-Columns = Callable[[dict[str, tuple[str, int]]], dict[str, Column]]
 
 
 class Whole(Exception):
     """That file has to be looked at as a whole."""
 
 
-def index(parts: Iterator[pa.Table], about: About, tally: Tally, columns: Columns, progress: Callable[[int], None]) -> \
-        tuple[CallIndex, Flow]:  # fmt: skip
-    """The index, and the flow without plain calls. ``parts`` have COLUMNS. ``columns`` makes room: by name, of a type and
+def index(
+    parts: Iterator[pa.Table], about: About, tally: Tally, columns: Room, progress: Callable[[int], None]
+) -> tuple[CallIndex, Flow, pa.Table]:
+    """The index; and the flow without plain calls, and its samples. ``parts`` have COLUMNS. ``columns`` makes room: by name, of a type and
     length. ``progress`` is told how many samples have been looked at. Raises Whole, OSError."""
     if tally.trace is not None and tally.trace.depth:
         raise Whole("some depths are left out")
@@ -52,7 +53,9 @@ def index(parts: Iterator[pa.Table], about: About, tally: Tally, columns: Column
             progress(done)
         if reading.seen.shared(reading.processes()):
             raise Whole("threads have used the same addresses")
-        return _Joining(reading, about, tally).made(columns)
+        joining = _Joining(reading, about, tally)
+        found, flow = joining.made(columns)
+        return found, flow, joining.samples
 
 
 class _Spool:
@@ -235,6 +238,7 @@ class _Joining:
         samples = pa.concat_tables(whole).unify_dictionaries() if whole else None
         if samples is None:
             raise Whole("there are no samples")
+        self.samples = samples
         number = np.concatenate([each.reduced.number for each in self._parts])
         self._built = flow_build.build_placed(samples, about, tally, Around(number, self._next_times()))
         self._flow = self._built.flow
@@ -253,7 +257,7 @@ class _Joining:
                 following = int(np.asarray(part.table["time"])[events[0]])
         return np.concatenate(found[::-1])
 
-    def made(self, columns: Columns) -> tuple[CallIndex, Flow]:
+    def made(self, columns: Room) -> tuple[CallIndex, Flow]:
         flow = self._flow
         self._check()
         tracks = [track_of(flow, rows) for rows in flow.tracks]
@@ -268,18 +272,13 @@ class _Joining:
             replace(track, calls=int(mine.sum()), rows=high)
             for track, mine, high in zip(tracks, counts, heights, strict=True)
         ]
-        room = columns({**{name: (kind, total) for name, kind in TYPES.items()}, **_levels_room(total)})
+        room = columns({**{name: (kind, total) for name, kind in TYPES.items()}, **levels_room(total)})
         self._fill(room, first, np.cumsum([0, *heights]), tracks, positions, depths)
         top_rows = np.cumsum([0, *heights])[:-1]
         room["self"][:] = call_index.self_times(room["call"], room["duration"], room["place"], first, top_rows)
-        levels = []
         for number, level in enumerate(levels_of(room["duration"])):
             room[f"level-{number}"][:] = level
-            levels.append(room[f"level-{number}"])
-        named = {name: room[name] for name in TYPES}
-        found = CallIndex(
-            tuple(tracks), symbols_of(flow)[1], flow.start_ns, flow.stop_ns, flow.gaps, first, named, tuple(levels)
-        )
+        found = CallIndex(tuple(tracks), symbols_of(flow)[1], flow.start_ns, flow.stop_ns, flow.gaps, first, room)
         return found, flow
 
     def _check(self) -> None:
@@ -460,14 +459,6 @@ def _put(room: dict[str, Column], values: dict[str, Column], at: Ints, number: i
         for name in ("start", "duration", "symbol", "state"):
             room[name][there] = values[name][chosen]
         at[row] += len(chosen)
-
-
-def _levels_room(count: int) -> dict[str, tuple[str, int]]:
-    found: dict[str, tuple[str, int]] = {}
-    while count >= 4:
-        count //= 4
-        found[f"level-{len(found)}"] = ("<i4", count)
-    return found
 
 
 def _numbers(table: pa.Table, name: str) -> Column:

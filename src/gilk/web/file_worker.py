@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gilk.api import experiments
-from gilk.api.traces import TimelineParts, timeline_parts
+from gilk.api.traces import DamagedColumnError, TimelineParts, timeline_parts, timeline_parts_again
 from gilk.errors import GilkError, StoreError, UsageError
 from gilk.render.comparison import differences
 from gilk.render.comparison import to_json as comparison_json
@@ -103,8 +103,16 @@ def _parts(path: str, _stamp: tuple[int, ...]) -> TimelineParts:
     return timeline_parts(path)
 
 
+def _asked(path: str, ask: Callable[[TimelineParts], Json]) -> Json:
+    """The answer of the file as it is now."""
+    try:
+        return ask(_trace(path))
+    except (DamagedColumnError, IndexError):  # what is kept beside it is not what was kept
+        _parts.cache_clear()
+        return ask(timeline_parts_again(path))
+
+
 def _trace(path: str) -> TimelineParts:
-    """The file as it is now."""
     try:
         about = os.stat(path)
     except OSError as error:
@@ -116,23 +124,23 @@ def _trace(path: str) -> TimelineParts:
 
 def timeline(path: str) -> Json:
     """All that a time line has besides its calls."""
-    return _trace(path).head
+    return _asked(path, lambda parts: parts.head)
 
 
 def tile(path: str, zoom: int, number: int, chunk: int, query: str) -> Json:
-    return _trace(path).tile(zoom, number, chunk, query)
+    return _asked(path, lambda parts: parts.tile(zoom, number, chunk, query))
 
 
 def call(path: str, number: int) -> Json:
-    return _trace(path).call(number)
+    return _asked(path, lambda parts: parts.call(number))
 
 
 def view(path: str, begin: int, end: int) -> Json:
-    return _trace(path).view(begin, end)
+    return _asked(path, lambda parts: parts.view(begin, end))
 
 
 def find(path: str, query: str, after: int, back: bool) -> Json:
-    return _trace(path).find(query, after, back)
+    return _asked(path, lambda parts: parts.find(query, after, back))
 
 
 def compared(a: str, b: str, factor: float, limit: int) -> Json:
