@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A trace of many calls in the window: its first and later openings, and parts of it at several scales.
 
-The file is made by gilk's own writer, of four threads of one process: calls of nine functions, up to 24 deep, and now and then some that are left by a jump, as longjmp does.
+The file is made by gilk's own writer, of four threads of one process: calls of nine functions, up to 24 deep, and now
+and then some that are left by a jump, as longjmp does.
 """
 
 from __future__ import annotations
@@ -69,11 +70,12 @@ def _part(chance: np.random.Generator, calls: int, now: int) -> tuple[pa.Table, 
     tid = (thread[order] + 1).astype(np.int32)
     sp = (0x1000_0000 * tid.astype(np.int64) - _FRAME * depth - 16).astype(np.uint32)
     side = np.where(enters, 0, 1).astype(np.int32)
+    names = [f"t{n}" for n in range(THREADS)]
+    points = [f"prog:{name}:{way}" for name in FUNCTIONS for way in ("entry", "return")]
     columns: dict[str, Any] = {
-        "time": time, "pid": np.full(count, 1, np.int32), "tid": tid, "thread": _coded(tid - 1, [f"t{n}" for n in range(THREADS)]),
-        "point": _coded(2 * function + side, [f"prog:{name}:{way}" for name in FUNCTIONS for way in ("entry", "return")]),
-        "function": _coded(function, FUNCTIONS), "kind": _coded(side, ["time-entry", "time-return"]), "sp": sp,
-        "value": pa.nulls(count, pa.int64()),
+        "time": time, "pid": np.full(count, 1, np.int32), "tid": tid, "thread": _coded(tid - 1, names),
+        "point": _coded(2 * function + side, points), "function": _coded(function, FUNCTIONS),
+        "kind": _coded(side, ["time-entry", "time-return"]), "sp": sp, "value": pa.nulls(count, pa.int64()),
     }  # fmt: skip
     return pa.table([columns[field.name] for field in schema({0})], schema=schema({0})), int(time[-1])
 

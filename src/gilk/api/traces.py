@@ -103,8 +103,8 @@ def trace_report(running: Tracing, result: Result) -> TraceReport:
 
 
 def timeline_parts(path: str | Path, progress: Progress = lambda _done, _of: None) -> TimelineParts:
-    """The time line of a file of samples, to be asked for part by part. Its index is kept; if there is none, it is made,
-    and ``progress`` is told how many samples of how many have been looked at. Raises StoreError."""
+    """The time line of a file of samples, to be asked for part by part. Its index is kept; if there is none, it is
+    made, and ``progress`` is told how many samples of how many have been looked at. Raises StoreError."""
     return timeline_index.opened(Path(path), progress)
 
 

@@ -9,11 +9,11 @@ kept, they are made in memory, and it is told why.
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import mmap
 import os
 import struct
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from typing import IO, Any, Final
@@ -34,7 +34,7 @@ _MAGIC: Final = b"gilkcols"
 _HEAD: Final = struct.Struct(f"<8sQQ{SIZE}s")  # the magic, where the description lies, its length, and its digest
 _ALIGNED: Final = 64
 _LONGEST: Final = 1 << 28  # bytes of a description
-_LEFT_BEHIND: Final = 3600.0  # seconds after which an unfinished file is nobody's
+_UNFINISHED: Final = ".new-"  # begins the name of a file in the making (private.py)
 
 
 class DamagedColumnError(Exception):
@@ -125,6 +125,7 @@ class _New:
     """A file in the making."""
 
     def __init__(self, file: IO[bytes]) -> None:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)  # for as long as somebody makes it
         self._file = file
         self.columns: dict[str, Array] = {}
         self.why_not = ""
@@ -154,7 +155,8 @@ class _New:
         self.why_not = "the disk is full" if full else str(error)
 
     def finish(self, key: bytes, about: Json) -> None:
-        seals = {name: [at, kind, count, _sealed(self.columns[name])] for name, (at, kind, count) in self._places.items()}
+        places = self._places.items()
+        seals = {name: [at, kind, count, _sealed(self.columns[name])] for name, (at, kind, count) in places}
         text = json.dumps({"about": about, "columns": seals}).encode()
         try:
             self._file.seek(self._end)
@@ -172,16 +174,16 @@ class _Mapped(Mapping[str, Array]):
     def __init__(self, file: IO[bytes], size: int, described: Mapping[str, Any]) -> None:
         """Raises ValueError."""
         self._mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
-        self._described = dict(described)
+        self._described: dict[str, Any] = dict(described)
         self._known: dict[str, Array] = {}
 
     def __getitem__(self, name: str) -> Array:
         """Raises DamagedColumnError."""
         if name not in self._known:
-            at, kind, count, seal = self._described[name]
             try:
+                at, kind, count, seal = self._described[name]
                 found = np.frombuffer(self._mapped, kind, count, at) if count else np.empty(0, kind)
-            except (ValueError, TypeError) as error:
+            except (ValueError, TypeError, KeyError) as error:
                 raise DamagedColumnError(name) from error
             if _sealed(found) != seal:
                 raise DamagedColumnError(name)
@@ -195,7 +197,7 @@ class _Mapped(Mapping[str, Array]):
         return len(self._described)
 
 
-def _sealed(column: Array) -> str:
+def _sealed(column: Any) -> str:
     return digest(memoryview(column).cast("B") if len(column) else b"").hexdigest()
 
 
@@ -207,11 +209,22 @@ def _make_room(place: Directory) -> None:
     """Remove the files used longest ago, and unfinished ones that were left behind."""
     with os.scandir(place.descriptor) as entries:
         found = [(each.name, each.stat(follow_symlinks=False)) for each in entries]
-    total = 0
-    for number, (name, about) in enumerate(sorted(found, key=lambda each: each[1].st_mtime, reverse=True)):
-        total += about.st_blocks * 512
-        unfinished = name.startswith(".new-")
-        old = time.time() - about.st_mtime > _LEFT_BEHIND
-        if (unfinished and old) or (not unfinished and (number >= MOST or total > LARGEST)):
+    total, number = 0, 0
+    for name, about in sorted(found, key=lambda each: each[1].st_mtime, reverse=True):
+        if name.startswith(_UNFINISHED):
+            old = not _is_being_made(place, name)
+        else:
+            total, number = total + about.st_blocks * 512, number + 1
+            old = number > MOST or total > LARGEST
+        if old:
             with suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=place.descriptor)
+
+
+def _is_being_made(place: Directory, name: str) -> bool:
+    try:
+        with place.reading(name) as file:
+            fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    return False

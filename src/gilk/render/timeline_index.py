@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -35,10 +34,14 @@ def opened(path: Path, progress: Progress = lambda _done, _of: None) -> Timeline
     """``progress`` is told how many samples of how many have been looked at. Raises StoreError."""
     key = _key(path)
     found = columns.load(_KIND, key)
-    if found is None:
-        found = columns.make(_KIND, key, lambda room: _made(path, room, progress))
-        if _key(path) != key:  # it was written to meanwhile
+    if found is not None:
+        try:
+            return _parts(found)
+        except (KeyError, TypeError, ValueError, IndexError):  # somebody has changed it
             columns.forget(_KIND, key)
+    found = columns.make(_KIND, key, lambda room: _made(path, room, progress))
+    if _key(path) != key:  # it was written to meanwhile
+        columns.forget(_KIND, key)
     return _parts(found)
 
 
@@ -105,7 +108,7 @@ def _described(trace: Trace, made: CallIndex) -> Json:
         {"function": name, "image": image, "lane": lane, "calls": int(calls[n]), "self": int(own[n])}
         for n, (name, image, lane) in enumerate(symbols)
     ]
-    rows.sort(key=lambda row: (-row["self"], row["function"]))
+    rows.sort(key=lambda row: (-int(str(row["self"])), str(row["function"])))
     return {
         "head": timeline.summary_of(trace, rows, found.tracks, symbols),
         "symbols": symbols,

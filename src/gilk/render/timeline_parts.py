@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gilk.errors import UsageError
 from gilk.trace.call_index import PART, CallIndex
@@ -147,10 +146,10 @@ class TimelineParts:
     def _named(self, place: int) -> Json:
         columns = self.index.columns
         name, image, lane = self.symbols[int(columns["symbol"][place])]
-        times = {"start": int(columns["start"][place]) - self.index.start_ns, "duration": int(columns["duration"][place])}
-        times["self"] = int(columns["self"][place])
+        call, start, duration, own = (int(columns[each][place]) for each in ("call", "start", "duration", "self"))
+        times = {"start": start - self.index.start_ns, "duration": duration, "self": own}
         state = str(STATES[int(columns["state"][place])])
-        return {"call": int(columns["call"][place]), "function": name, "image": image, "lane": lane, "state": state, **times}
+        return {"call": call, "function": name, "image": image, "lane": lane, "state": state, **times}
 
     def view(self, begin: int, end: int) -> Json:
         """The functions whose calls begin within a stretch of time, those with most time in themselves first."""

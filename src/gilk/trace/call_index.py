@@ -22,7 +22,9 @@ from gilk.values import dataclass
 
 Column = np.ndarray[Any, Any]
 #: Its columns in a file, in their order.
-TYPES = {"call": "<i4", "start": "<i8", "duration": "<i8", "self": "<i8", "symbol": "<i4", "state": "u1", "place": "<i4"}
+TYPES = {
+    "call": "<i4", "start": "<i8", "duration": "<i8", "self": "<i8", "symbol": "<i4", "state": "u1", "place": "<i4",
+}  # fmt: skip
 PART = 1 << 20  # calls that are looked at at once
 
 
@@ -121,8 +123,8 @@ def of_flow(flow: Flow) -> CallIndex:
         state[flow.is_state(each)] = number
     place = np.empty(len(made.call), np.int64)
     place[made.call] = np.arange(len(made.call))
-    by_call = {"self": flow.self_times, "symbol": symbol, "state": state}
-    columns = {name: values[made.call] for name, values in by_call.items()}
+    by_call: dict[str, Column] = {"self": flow.self_times, "symbol": symbol, "state": state}
+    columns: dict[str, Column] = {name: values[made.call] for name, values in by_call.items()}
     columns |= {"call": made.call, "start": made.start, "duration": made.duration, "place": place}
     typed = {name: columns[name].astype(kind) for name, kind in TYPES.items()}
     typed |= {f"level-{number}": each.astype("<i4") for number, each in enumerate(made.levels)}
@@ -140,7 +142,7 @@ def levels_room(calls: int) -> dict[str, tuple[str, int]]:
 
 
 def track_of(flow: Flow, rows: range) -> Track:
-    first = flow.table.slice(rows.start, 1).to_pylist()[0]
+    first: dict[str, Any] = flow.table.slice(rows.start, 1).to_pylist()[0]
     deepest = int(flow.column("depth")[rows.start : rows.stop].max())
     return Track(first["pid"], first["tid"], first["thread"] or "", first["stack"], len(rows), deepest + 1)
 

@@ -75,7 +75,9 @@ def build_placed(samples: pa.Table, about: About, tally: Tally, around: Around |
     return PlacedFlow(flow, rows, begin, found.rows.astype(np.int64))
 
 
-def _flow(table: pa.Table, samples: pa.Table, start: int, stop: int, unended: tuple[Unended, ...], tally: Tally) -> Flow:
+def _flow(
+    table: pa.Table, samples: pa.Table, start: int, stop: int, unended: tuple[Unended, ...], tally: Tally
+) -> Flow:
     dropped = samples.take(pa.array(gap_rows(samples))).select(["pid", "tid", "time"]).to_pylist()
     gaps = tuple((row["pid"], row["tid"], row["time"]) for row in dropped)
     if tally.trace is None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The calls of a file of samples, for a `CallIndex`, in bounded memory: a part of the file at a time.
 
-`reduction` leaves plain calls out of each part, `flow_build` makes the flow of what is left, and the plain calls are put
-between. Files for which that would not be exact are told (`Whole`), and have to be looked at as a whole.
+`reduction` leaves plain calls out of each part, `flow_build` makes the flow of what is left, and the plain calls are
+put between. Files for which that would not be exact are told (`Whole`), and have to be looked at as a whole.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +20,8 @@ from gilk.trace import call_index, executed, flow_build
 from gilk.trace.about import About, Tally
 from gilk.trace.call_index import TYPES, CallIndex, Column, Track, levels_room, track_of
 from gilk.trace.flow import KERNEL, CallState, Flow
-from gilk.trace.flow_build import Around, PlacedFlow
-from gilk.trace.nesting import Bools, Ints
+from gilk.trace.flow_build import Around
+from gilk.trace.nesting import Ints
 from gilk.trace.paths import Symbol, symbols_of
 from gilk.trace.probes import RecordKind
 from gilk.trace.pyramid import levels_of
@@ -41,8 +40,8 @@ class Whole(Exception):
 def index(
     parts: Iterator[pa.Table], about: About, tally: Tally, columns: Room, progress: Callable[[int], None]
 ) -> tuple[CallIndex, Flow, pa.Table]:
-    """The index; and the flow without plain calls, and its samples. ``parts`` have COLUMNS. ``columns`` makes room: by name, of a type and
-    length. ``progress`` is told how many samples have been looked at. Raises Whole, OSError."""
+    """The index; and the flow without plain calls, and its samples. ``parts`` have COLUMNS. ``columns``
+    makes room, and is asked once. ``progress`` is told how many samples have been looked at. Raises Whole, OSError."""
     if tally.trace is not None and tally.trace.depth:
         raise Whole("some depths are left out")
     with _Reading(about, tally) as reading:
@@ -87,6 +86,7 @@ class _Kept:
     table: pa.Table
     reduced: Reduced
     next_time: Ints
+    first_time: int | None  # of the first event
     thread: Column  # of the kept samples
     spooled: dict[str, tuple[int, int, str]]
 
@@ -159,7 +159,8 @@ class _Reading:
         each = list(distinct)
         for key in np.flatnonzero(used).tolist():
             of_key[key] = self._symbol(names[key // len(distinct)], each[key % len(distinct)])
-        return of_key[keys]
+        found: Column = of_key[keys]
+        return found
 
     def _symbol(self, name: str, image: str) -> int:
         if (name, image) not in self._codes:
@@ -201,8 +202,8 @@ class _Reading:
         kept_others = part.side[found.rows] != 0
         kinds = table["kind"].combine_chunks().take(pa.array(found.rows)).to_pylist() if not kept_others.all() else []
         wanted = kept_others.copy()
-        for place in np.flatnonzero(~kept_others).tolist():
-            wanted[place] = kinds[place] == RecordKind.GAP
+        for at in np.flatnonzero(~kept_others).tolist():
+            wanted[at] = kinds[at] == RecordKind.GAP
         wanted[[0, -1]] = True
         place = np.cumsum(wanted) - 1
         plain = replace(found.plain, record=place[found.plain.record])
@@ -213,12 +214,14 @@ class _Reading:
         reduced = Reduced(rows + self._rows, found.before[wanted], found.number[wanted] + self._events, next_row, plain)
         spooled = {name: self.spool.put(getattr(plain, name)) for name in _PLAIN}
         none = np.empty(0, np.int64)
-        light = replace(plain, **{name: none for name in _PLAIN})
+        light = replace(plain, start=none, duration=none, symbol=none.astype(np.int32), levels=none.astype(np.int32))
         self._note_kernel(part, plain)
         kept = table.take(pa.array(rows))
-        self.parts.append(_Kept(kept, replace(reduced, plain=light), next_time, part.thread[rows], spooled))
+        events = np.flatnonzero(part.side)
+        first = int(part.time[events[0]]) if len(events) else None
+        self.parts.append(_Kept(kept, replace(reduced, plain=light), next_time, first, part.thread[rows], spooled))
         self._rows += table.num_rows
-        self._events += int(np.count_nonzero(part.side))
+        self._events += len(events)
         self.samples += table.num_rows
 
     def _note_kernel(self, part: Part, plain: Plain) -> None:
@@ -249,12 +252,8 @@ class _Joining:
         found: list[Ints] = []
         following = -1
         for part in reversed(self._parts):
-            times = np.where(part.next_time < 0, following, part.next_time)
-            found.append(times)
-            following = int(times[0]) if part.next_time[0] >= 0 else following
-            events = np.flatnonzero(part.reduced.number < np.append(part.reduced.number[1:], part.reduced.number[-1] + 1))
-            if len(events):
-                following = int(np.asarray(part.table["time"])[events[0]])
+            found.append(np.where(part.next_time < 0, following, part.next_time))
+            following = following if part.first_time is None else part.first_time
         return np.concatenate(found[::-1])
 
     def made(self, columns: Room) -> tuple[CallIndex, Flow]:
@@ -371,7 +370,8 @@ class _Joining:
                 raise Whole("a plain call is none")
             inside = depth - plain.record_level
             after = np.maximum(depth, np.append(depth[1:], -1)) - plain.record_level
-            shifts = np.repeat(np.stack([inside, after], axis=1).ravel(), np.stack([plain.inside, plain.after], axis=1).ravel())
+            counts = np.stack([plain.inside, plain.after], axis=1).ravel()
+            shifts = np.repeat(np.stack([inside, after], axis=1).ravel(), counts)
             found.append((self._reading.spool.get(part.spooled["levels"]) + shifts).astype(np.int32))
             base += part.table.num_rows
         return found
@@ -386,7 +386,8 @@ class _Joining:
                 mine = np.bincount(depth[edges[thread] : edges[thread + 1]])
                 known = counts[self._track[thread]]
                 size = max(len(mine), len(known))
-                counts[self._track[thread]] = np.pad(mine, (0, size - len(mine))) + np.pad(known, (0, size - len(known)))
+                both = [np.pad(each, (0, size - len(each))) for each in (mine, known)]
+                counts[self._track[thread]] = both[0] + both[1]
         return counts
 
     def _fill(
@@ -427,7 +428,8 @@ class _Joining:
 
 
 def _merged(
-    plain: dict[str, Column], depth: Column, span: slice, ours: dict[str, Column], mine: Ints, before: Ints, symbols: Ints
+    plain: dict[str, Column], depth: Column, span: slice, ours: dict[str, Column], mine: Ints, before: Ints,
+    symbols: Ints,
 ) -> dict[str, Column]:
     """Plain calls and others of a thread in a part, in the order of their numbers."""
     count = span.stop - span.start

@@ -8,8 +8,8 @@ enough, and that a call had not begun if it is the last. Of plain calls that com
 ones that lie higher than all before, or than all behind; never one that lies within another plain call. So the flow of
 what is left is that of all, without the plain calls; and these lie in it where their neighbours do.
 
-`flow_build` asks for more than that, and keeps it: which functions have right pairs (a pair of each), which parts of the
-address space are one stack (the highest and the lowest event of each 32 KiB), and what comes first and last.
+`flow_build` asks for more than that, and keeps it: which functions have right pairs (a pair of each), which parts of
+the address space are one stack (the highest and the lowest event of each 32 KiB), and what comes first and last.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from gilk.trace.nesting import Bools, Ints
 from gilk.values import dataclass
 
+Places = NDArray[Any]  # whole numbers of 32 or 64 bits
 _HOLE = 1 << 16  # bytes: as between two stacks, in evidence.py
 _KERNEL_STACK = 14  # bits
 _PAGE = 15  # bits: half a hole, so that a page is on one stack
@@ -48,8 +49,8 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Plain:
-    """Plain calls that were left out, thread by thread, in the order of their entries: start and duration in ns, symbol,
-    level. ``counts``: how many, by thread.
+    """Plain calls that were left out, thread by thread, in the order of their entries: start and duration in ns,
+    symbol, level. ``counts``: how many, by thread.
 
     Those after a kept plain call are ``inside`` it, or come ``after`` it, up to the next one. ``record``: the place of
     each such call's entry among the kept rows, in the order of threads; ``level``: the level of each.
@@ -174,13 +175,13 @@ class _Reduction:
         entries = np.flatnonzero((cover[:-1] == 1) & ~kept)
         return self._made(kept, entries, partner, levels, record)
 
-    def _pairs(self) -> tuple[Ints, Ints, Ints]:
+    def _pairs(self) -> tuple[Places, Places, Places]:
         """Entries and the returns at the same level that follow them, level by level; and the levels."""
         height = np.cumsum(self._step, dtype=np.int32)
         height[self._step > 0] -= 1  # before an entry, and after a return
-        starts = self._edges[:-1][np.diff(self._edges) > 0]
+        starts: Places = self._edges[:-1][np.diff(self._edges) > 0]
         if not len(starts):
-            self._row_order = self._rows = np.empty(0, np.int64)
+            self._row_order = self._rows = np.empty(0, np.int32)
             return self._row_order, self._row_order, self._row_order
         low, high = np.minimum.reduceat(height, starts), np.maximum.reduceat(height, starts)
         base = np.cumsum(np.append(0, high - low + 1))
@@ -193,9 +194,9 @@ class _Reduction:
         first = order[pair]
         return first, order[pair + 1], height[first]
 
-    def _apart(self, first: Ints, last: Ints) -> Bools:
+    def _apart(self, first: Places, last: Places) -> Bools:
         """A mask of the pairs that are not of one call, or not on the stack of the call around them, below it."""
-        wrong = (self._symbol[first] != self._symbol[last]) | (self._sp[first] != self._sp[last])
+        wrong: Bools = (self._symbol[first] != self._symbol[last]) | (self._sp[first] != self._sp[last])
         wrong |= self._part.odd[self._symbol[first]]
         around = self._around()[first]
         inner = np.flatnonzero(around >= 0)
@@ -210,7 +211,7 @@ class _Reduction:
         wrong[inner[bad]] = True
         return wrong
 
-    def _around(self) -> Ints:
+    def _around(self) -> Places:
         """For each entry that of the call around it, if it is in this part; or -1."""
         order = self._row_order[self._step[self._row_order] > 0]
         before = np.maximum(order - 1, 0)
@@ -222,7 +223,7 @@ class _Reduction:
         found[order] = own[np.maximum.accumulate(known)] if len(order) else own
         return found
 
-    def _protect(self, kept: Bools, good: Ints) -> None:
+    def _protect(self, kept: Bools, good: Places) -> None:
         """Keep what `flow_build` looks at besides evidence."""
         starts, ends = self._edges[:-1], self._edges[1:]
         there = ends > starts
@@ -238,7 +239,7 @@ class _Reduction:
                 at = mine.start + int(np.searchsorted(self._event[mine], wall))
                 kept[max(at - 1, mine.start)] = kept[min(at, mine.stop - 1)] = True
 
-    def _evident(self, tops: Ints, outside: Ints) -> Bools:
+    def _evident(self, tops: Places, outside: Places) -> Bools:
         """A mask of the plain calls that may be evidence for other calls, or are at an end of those that come one after
         the other; ``outside``: the events so far that are not of plain calls."""
         if not len(tops):
@@ -256,9 +257,9 @@ class _Reduction:
             found[places] |= _higher(key)
             key = (segment[-1] + 1 - segment[places]) << 32 | self._sp[tops[places]]
             found[places] |= _higher(key[::-1])[::-1]
-        return found | apart | np.append(apart[1:], True)
+        return np.asarray(found | apart | np.append(apart[1:], True))
 
-    def _made(self, kept: Bools, entries: Ints, partner: Ints, levels: NDArray[np.int32], record: Ints) -> Reduced:
+    def _made(self, kept: Bools, entries: Places, partner: Places, levels: Places, record: Places) -> Reduced:
         part, count = self._part, len(self._event)
         left_out = np.zeros(count + 1, np.int64)
         left_out[entries + 1] = 1
@@ -292,7 +293,7 @@ class _Reduction:
         )
 
 
-def _higher(keys: Ints) -> Bools:
+def _higher(keys: Places) -> Bools:
     """A mask of those that are more than all before them."""
     if not len(keys):
         return np.zeros(0, np.bool_)

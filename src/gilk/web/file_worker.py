@@ -13,7 +13,6 @@ import resource
 import shlex
 import stat
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,10 +22,12 @@ from gilk.errors import GilkError, StoreError, UsageError
 from gilk.render.comparison import differences
 from gilk.render.comparison import to_json as comparison_json
 from gilk.render.comparison import to_text as comparison_text
-from gilk.web.worker import main, told
+from gilk.web.frames import ServerChannel
+from gilk.web.worker import serve, told
 
 Json = dict[str, Any]
 _MEMORY: Final = 8 << 30  # bytes; a file that takes more is given up
+_MOST_OPEN: Final = 2  # traces
 
 
 def ready() -> Json:
@@ -98,33 +99,43 @@ def changed(path: str, text: str, change: Json) -> Json:
     return {"text": new, **experiment(path, new)}
 
 
-@lru_cache(maxsize=2)
-def _parts(path: str, _stamp: tuple[int, ...]) -> TimelineParts:
-    return timeline_parts(path)
+Progress = Callable[[int, int], None]
 
 
-def _asked(path: str, ask: Callable[[TimelineParts], Json]) -> Json:
+def _silent(_done: int, _of: int) -> None:
+    pass
+
+
+_opened: dict[tuple[str, tuple[int, ...]], TimelineParts] = {}
+
+
+def _asked(path: str, ask: Callable[[TimelineParts], Json], progress: Progress = _silent) -> Json:
     """The answer of the file as it is now."""
     try:
-        return ask(_trace(path))
-    except (DamagedColumnError, IndexError):  # what is kept beside it is not what was kept
-        _parts.cache_clear()
+        return ask(_trace(path, progress))
+    except (DamagedColumnError, IndexError, ValueError):  # the index is not what was kept
+        _opened.clear()
         return ask(timeline_parts_again(path))
 
 
-def _trace(path: str) -> TimelineParts:
+def _trace(path: str, progress: Progress) -> TimelineParts:
     try:
         about = os.stat(path)
     except OSError as error:
         raise StoreError("no-such-file", f"{path}: {error.strerror}") from None
     if not stat.S_ISREG(about.st_mode):
         raise StoreError("bad-trace", f"{path} is not a regular file")
-    return _parts(path, (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns))
+    stamp = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
+    if (path, stamp) not in _opened:
+        while len(_opened) >= _MOST_OPEN:
+            del _opened[next(iter(_opened))]
+        _opened[path, stamp] = timeline_parts(path, progress)
+    return _opened[path, stamp]
 
 
-def timeline(path: str) -> Json:
+def timeline(path: str, progress: Progress = _silent) -> Json:
     """All that a time line has besides its calls."""
-    return _asked(path, lambda parts: parts.head)
+    return _asked(path, lambda parts: parts.head, progress)
 
 
 def tile(path: str, zoom: int, number: int, chunk: int, query: str) -> Json:
@@ -163,4 +174,9 @@ ANSWERS: Final[Mapping[str, Callable[..., Json]]] = {
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    main(ANSWERS)
+    channel = ServerChannel.given()
+
+    def tell(done: int, of: int) -> None:
+        channel.send({"state": {"done": done, "of": of}})
+
+    serve(channel, {**ANSWERS, "timeline": lambda path: timeline(path, tell)})

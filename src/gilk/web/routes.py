@@ -304,7 +304,8 @@ def routes(window: Window) -> list[BaseRoute]:
         "/experiment/{file}.json": window.experiments.page, "/traces.json": window.traces.index,
         "/file/{file}/timeline.json": window.traces.timeline, "/file/{file}/timeline/tile.json": window.traces.tile,
         "/file/{file}/timeline/call.json": window.traces.call, "/file/{file}/timeline/view.json": window.traces.view,
-        "/file/{file}/timeline/find.json": window.traces.find, "/diff.json": window.traces.diff,
+        "/file/{file}/timeline/find.json": window.traces.find,
+        "/file/{file}/timeline/progress.json": window.traces.progress, "/diff.json": window.traces.diff,
     }  # fmt: skip
     asked = {
         "/target/{target}/d/check.json": window.d.check, "/target/{target}/d/words.json": window.d.words,

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from starlette.requests import Request
 
-from gilk.web.answers import whole_number
+from gilk.web.answers import while_there, whole_number
 from gilk.web.children import ToldError
 from gilk.web.grants import Grants, identity_of_file
 from gilk.web.timed import TimedWorkers
@@ -53,10 +53,15 @@ class TracePages:
 
     async def timeline(self, request: Request) -> Json:
         path = self._file(request.path_params["file"])
-        found = await self._asked("timeline", path=str(path))
+        found = await while_there(request, self._asked("timeline", path=str(path)))
         python = f"import gilk\n\ntrace = gilk.read({str(path)!r})\nprint(trace.flow.table)"
         same = {"command": shlex.join(["gilk", "show", str(path), "--html"]), "python": python}
         return {**found, "id": request.path_params["file"], "file": str(path), "name": path.name, **same}
+
+    async def progress(self, request: Request) -> Json:
+        """How many samples of how many have been looked at for the index that is being made, if one is."""
+        self._file(request.path_params["file"])
+        return {"done": 0, "of": 0, **self._workers.said.get("trace", {})}
 
     async def tile(self, request: Request) -> Json:
         asked = request.query_params

@@ -36,6 +36,7 @@ let leave = null;
 async function render() {
   if (leave) leave();
   leave = null;
+  dispatchEvent(new Event("gilk-leave"));
   const place = document.getElementById("main");
   const [match, page] = found();
   top();
