@@ -7,14 +7,22 @@ and then some that are left by a jump, as longjmp does.
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from bench.measure import BUILD
+from bench.measure import BUILD, Row
+from gilk.api.traces import timeline_parts
+from gilk.render.timeline_parts import PIXELS
 from gilk.trace.about import About, Tally
 from gilk.trace.clock import Clock
 from gilk.trace.probes import ProbeRow
@@ -26,6 +34,8 @@ CALLS = 10_000_000
 THREADS = 4
 PART = 250_000  # calls that are made at once
 FUNCTIONS = ("work", "parse", "lookup", "compare", "hash", "copy", "emit", "check", "grow")
+SOURCE = Path(__file__).parent.parent / "src"
+_MEMORY = {"resident": "VmHWM:", "anonymous": "RssAnon:"}
 _FRAME = 64  # bytes of the stack
 _DEEPEST = 24
 
@@ -102,5 +112,53 @@ def _coded(codes: Any, names: Any) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(list(names))).cast(NAME)
 
 
+def rows() -> Iterator[Row]:
+    """A file of ten million calls, opened by a process that has nothing yet, and by another that finds the index."""
+    path = file()
+    with tempfile.TemporaryDirectory() as cache:
+        for name in ("opened first", "opened again"):
+            yield from _opened(path, cache, name)
+
+
+def _opened(path: Path, cache: str, name: str) -> Iterator[Row]:
+    environment = os.environ | {"PYTHONPATH": f"{SOURCE}:{SOURCE.parent}", "GILK_CACHE": cache}
+    command = [sys.executable, "-m", "bench.long_trace", str(path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        yield Row(f"trace of 10 M calls, {name}", "gilk", None, "s", done.stderr[-60:])
+        return
+    for what, value, unit, note in json.loads(done.stdout):
+        yield Row(f"trace of 10 M calls, {name}: {what}", "gilk", value, unit, note)
+
+
+def figures(path: Path) -> list[tuple[str, float, str, str]]:
+    """Of this process, which opens the file and looks at it at several scales."""
+    began, used = time.monotonic(), time.process_time()
+    parts = timeline_parts(path)
+    span, middle = parts.head["span"], parts.head["span"] // 2
+    scales = [(span >> part) // PIXELS for part in (0, 4, 8, 12, 16)]
+    parts.tile(max(0, scales[0].bit_length()), 0, 0, "")
+    elapsed, busy = time.monotonic() - began, time.process_time() - used
+    found = [("until the first view", elapsed, "s", f"{busy:.2g} s of a processor")]
+    found += [(f"most {kind} memory", _memory(word) / 1024, "MiB", "") for kind, word in _MEMORY.items()]
+    for part, width in zip((1, 16, 256, 4096, 65536), scales, strict=True):
+        zoom = max(0, width.bit_length())
+        costs = []
+        for step in range(20):
+            start = time.monotonic()
+            tile = parts.tile(zoom, (middle >> zoom) // PIXELS + (step if part > 100 else 0), 0, "")
+            costs.append((time.monotonic() - start) * 1e3)
+        costs.sort()
+        note = f"95 % {costs[18]:.3g} ms; {tile['calls']} calls drawn"
+        found.append((f"a tile of 1/{part} of it", costs[10], "ms", note))
+    return found
+
+
+def _memory(word: str) -> int:
+    """KiB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(word))
+
+
 if __name__ == "__main__":
-    print(file(int(sys.argv[1]) if len(sys.argv) > 1 else CALLS))
+    print(json.dumps(figures(Path(sys.argv[1]))))
