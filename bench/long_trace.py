@@ -35,7 +35,7 @@ THREADS = 4
 PART = 250_000  # calls that are made at once
 FUNCTIONS = ("work", "parse", "lookup", "compare", "hash", "copy", "emit", "check", "grow")
 SOURCE = Path(__file__).parent.parent / "src"
-_MEMORY = {"resident": "VmHWM:", "anonymous": "RssAnon:"}
+_MEMORY = {"most resident": "VmHWM:", "its own, after that,": "RssAnon:"}
 _FRAME = 64  # bytes of the stack
 _DEEPEST = 24
 
@@ -140,7 +140,7 @@ def figures(path: Path) -> list[tuple[str, float, str, str]]:
     parts.tile(max(0, scales[0].bit_length()), 0, 0, "")
     elapsed, busy = time.monotonic() - began, time.process_time() - used
     found = [("until the first view", elapsed, "s", f"{busy:.2g} s of a processor")]
-    found += [(f"most {kind} memory", _memory(word) / 1024, "MiB", "") for kind, word in _MEMORY.items()]
+    found += [(f"{kind} memory", _memory(word) / 1024, "MiB", "") for kind, word in _MEMORY.items()]
     for part, width in zip((1, 16, 256, 4096, 65536), scales, strict=True):
         zoom = max(0, width.bit_length())
         costs = []

@@ -92,7 +92,8 @@ def changed(file: Path, data: bytes) -> str:
 
 @pytest.mark.parametrize("described", [
     {"a": [0, "O", 4, "x"]}, {"a": [1 << 60, "<i8", 1, "x"]}, {"a": [0, "<i8", 1 << 60, "x"]},
-    {"a": [0, "<i8", -5, "x"]}, {"a": "text"}, {"a": [0, "no type", 1, "x"]}, {"a": [-8, "<i8", 1, "x"]}, [], {"a": [0, None, None, None]},
+    {"a": [0, "<i8", -5, "x"]}, {"a": "text"}, {"a": [0, "no type", 1, "x"]},
+    {"a": [-8, "<i8", 1, "x"]}, [], {"a": [0, None, None, None]},
 ])  # fmt: skip
 def test_lies_with_a_good_seal_are_no_columns(place: Path, described: Any) -> None:
     """Whoever could write there could make a seal as well: then sizes and types are still looked at."""

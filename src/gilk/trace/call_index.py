@@ -8,7 +8,7 @@ another is the last one before it in the row above.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -147,21 +147,31 @@ def track_of(flow: Flow, rows: range) -> Track:
     return Track(first["pid"], first["tid"], first["thread"] or "", first["stack"], len(rows), deepest + 1)
 
 
-def self_times(call: Column, duration: Column, place: Column, first: Ints, top_rows: Ints) -> Ints:
+def self_times(columns: Mapping[str, Column], first: Ints, top_rows: Ints) -> Ints:
     """Each call's duration without that of the calls it made, by place. ``top_rows``: those that have none above."""
-    within = np.zeros(len(call), np.float64)  # exact up to 2**53 ns, 104 days
+    duration = columns["duration"]
+    within = np.zeros(len(duration), np.float64)  # exact up to 2**53 ns, 104 days
     for row in range(len(first) - 1):
         if row in top_rows:
             continue
-        above, around = int(first[row - 1]), -1
-        for begin in range(int(first[row]), int(first[row + 1]), PART):
-            part = slice(begin, min(begin + PART, int(first[row + 1])))
-            before = place[call[part] - 1]
-            leads = (before >= above) & (before < first[row])
-            known = np.where(leads, before, -1)
-            if around >= 0 and not leads[0]:
-                known[0] = around
-            known = np.maximum.accumulate(known)
-            around = int(known[-1])
-            within[known[0] : around + 1] += np.bincount(known - known[0], duration[part])
+        above, places = slice(int(first[row - 1]), int(first[row])), slice(int(first[row]), int(first[row + 1]))
+        for begin, outer in around(columns, above, places):
+            sums = np.bincount(outer - outer[0], duration[begin : begin + len(outer)])
+            low = above.start + int(outer[0])
+            within[low : low + len(sums)] += sums
     return duration - within.astype(np.int64)
+
+
+def around(columns: Mapping[str, Column], above: slice, places: slice) -> Iterator[tuple[int, Ints]]:
+    """Part by part, the place at which it begins, and for each call of a row that around it, counted from the first of
+    the row above."""
+    last = 0
+    for begin in range(places.start, places.stop, PART):
+        part = slice(begin, min(begin + PART, places.stop))
+        before = columns["place"][columns["call"][part] - 1]
+        leads = (before >= above.start) & (before < above.stop)  # the first call that one makes has the next number
+        found = np.where(leads, before - above.start, -1).astype(np.int64)
+        found[0] = max(int(found[0]), last)
+        found = np.maximum.accumulate(found)
+        last = int(found[-1])
+        yield begin, found

@@ -274,7 +274,7 @@ class _Joining:
         room = columns({**{name: (kind, total) for name, kind in TYPES.items()}, **levels_room(total)})
         self._fill(room, first, np.cumsum([0, *heights]), tracks, positions, depths)
         top_rows = np.cumsum([0, *heights])[:-1]
-        room["self"][:] = call_index.self_times(room["call"], room["duration"], room["place"], first, top_rows)
+        room["self"][:] = call_index.self_times(room, first, top_rows)
         for number, level in enumerate(levels_of(room["duration"])):
             room[f"level-{number}"][:] = level
         found = CallIndex(tuple(tracks), symbols_of(flow)[1], flow.start_ns, flow.stop_ns, flow.gaps, first, room)

@@ -4,6 +4,7 @@
 import { duration, h, later, moment, number, plural, show, table } from "./dom.js";
 import { command, refused } from "./frame.js";
 import { get } from "./talk.js";
+import { views } from "./views.js";
 import { palette, PIXELS, ROWS, Tiles } from "./tiles.js";
 
 const RULER = 24, HEAD = 20, ROW = 18; // pixels
@@ -86,7 +87,7 @@ export class TimelineView {
     this.statistics = h("section", { id: "figures", "aria-label": "In view" });
     const button = (name, act) => h("button", { onclick: act }, name);
     show(place,
-      h("h1", null, found.name),
+      h("h1", null, found.name), views(this.id, "timeline"),
       h("p", null, found.heading, ": ", found.about.join("; ")),
       found.losses.length ? h("p", { class: "mark none" }, found.losses.join("; ")) : null,
       h("div", { class: "fields" },
