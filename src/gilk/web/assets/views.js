@@ -62,7 +62,7 @@ function branches(id, thread, open, remember) {
   const body = h("tbody");
   const place = h("div", { class: "wide", role: "region", tabindex: 0, "aria-label": `Calls of ${thread.thread}` },
     h("table", { class: "tree" }, h("caption", { class: "unseen" }, `Calls of ${thread.thread}`),
-      h("thead", null, h("tr", null, [["Total", "number"], ["In itself", "number"], ["Calls", "number"], ["Function", ""], ["", ""]].map(([name, kind]) =>
+      h("thead", null, h("tr", null, [["Total", "number"], ["In itself", "number lesser"], ["Calls", "number"], ["Function", ""], ["", ""]].map(([name, kind]) =>
         h("th", { scope: "col", class: kind }, name || h("span", { class: "unseen" }, "Elsewhere"))))), body));
   const buttons = () => [...body.querySelectorAll("button")];
 
@@ -78,9 +78,9 @@ function branches(id, thread, open, remember) {
     const button = h("button", { class: "branch", "data-node": one.node, "aria-expanded": one.children ? "false" : null, "data-in": step,
       onclick: () => toggle(button), onkeydown: (event) => key(event, button) },
     h("span", { class: "twist", "aria-hidden": "true" }, one.children ? "▸" : "·"), " ", name);
-    button.style.marginLeft = `${step * INDENT}rem`;
+    button.style.marginLeft = `${step * (innerWidth < 600 ? INDENT / 2 : INDENT)}rem`;
     return h("tr", { "data-depth": depth },
-      h("td", { class: "number" }, duration(one.total)), h("td", { class: "number" }, duration(one.self)), h("td", { class: "number" }, number(one.calls)),
+      h("td", { class: "number" }, duration(one.total)), h("td", { class: "number lesser" }, duration(one.self)), h("td", { class: "number" }, number(one.calls)),
       h("td", { class: "name" }, button, h("span", { class: "lesser hint" }, ` ${one.image}${one.open ? `, ${plural(one.open, "call")} still under way` : ""}`)),
       h("td", null, inTimeline(id, { q: one.function.slice(0, 200) }, "find", h("span", { class: "unseen" }, ` ${name} in the time line`))));
   }
@@ -155,9 +155,9 @@ export async function traceFlame(place, id) {
   let chosen = -1;
   const shapes = found.bars.map((one, at) => {
     const width = one.width * WIDTH;
-    return s("g", { class: "bar", onpointerenter: () => choose(at), onclick: () => alone(one) },
+    return s("g", { class: "frame", onpointerenter: () => choose(at), onclick: () => alone(one) },
       s("rect", { x: one.x * WIDTH, y: y(one), width: Math.max(0.5, width - 1), height: ROW - 1, fill: `rgb(${colours[at].join(" ")})` }),
-      width > 5 * LETTER ? s("text", { x: one.x * WIDTH + 3, y: y(one) + 14 }, fitting(called(one), width)) : null);
+      width > 4 * LETTER ? s("text", { x: one.x * WIDTH + 3, y: y(one) + 14 }, fitting(called(one), width)) : null);
   });
   const picture = h("div", { id: "flame", class: "heatmap flame", tabindex: 0, role: "application", "aria-label": "Flame graph: callers below, as wide as the time they took",
     "aria-describedby": "bar", onkeydown: key }, s("svg", { width: WIDTH, height, "aria-hidden": "true" }, shapes));
@@ -197,7 +197,7 @@ export async function traceFlame(place, id) {
     h("p", null, `${duration(found.total)} in ${plural(found.contexts, "context")} of all threads; callers below, as wide as the time they took together.`),
     found.path.length ? h("nav", { class: "crumbs", "aria-label": "Callers" }, h("a", { href: `/file/${id}/flame` }, "all"),
       found.path.map((one) => [" › ", h("a", { href: `/file/${id}/flame?node=${one.node}`, "aria-current": String(one.node) === node ? "page" : null }, called(one))])) : null,
-    words, picture, found.left_out ? h("p", { class: "hint" }, `${plural(found.left_out, "bar")} too narrow to be seen; a click on one below shows them.`) : null,
+    words, picture, found.left_out ? h("p", { class: "hint" }, `${plural(found.left_out, "bar")} more, narrower or further in; a click on the one below shows them.`) : null,
     most.length ? h("section", null, h("h2", null, "Most time in itself, in one context"), wide("Most time in itself", [
       ["Function", "name", (one) => inTimeline(id, { q: one.function.slice(0, 200) }, called(one))], ["In itself", "number", (one) => duration(one.self)],
       ["Total", "number", (one) => duration(one.total)], ["Of all", "number", share], ["Calls", "number", (one) => number(one.calls)]], most)) : null,
@@ -229,7 +229,7 @@ export async function anomalies(place, id) {
     h("p", { role: "status" }, `${plural(found.calls, "call")}, `, found.found ? `${number(found.found)} of which stand out` : "none of which stands out",
       found.anomalies.length < found.found ? `; the first ${found.anomalies.length}:` : "."),
     found.anomalies.length ? wide("Calls unlike others", [
-      ["Call", "name", (one) => inTimeline(id, { call: one.row }, called(one))], ["", "", (one) => SORTS[one.kind] ?? one.kind],
+      ["Call", "name", (one) => inTimeline(id, { call: one.row }, called(one))], ["What", "", (one) => SORTS[one.kind] ?? one.kind],
       ["Took", "number", (one) => duration(one.duration_ns)], ["Longer by", "number", (one) => (one.excess_ns ? duration(one.excess_ns) : "")],
       ["Why", "", (one) => one.why], ["Thread", "", (one) => `${one.thread || "thread"} ${one.tid}`], ["At", "number", (one) => duration(one.at_ns)],
       ["Others found", "number", (one) => (one.more ? number(one.more) : "")]], found.anomalies) : null,
