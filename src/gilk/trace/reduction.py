@@ -4,8 +4,8 @@
 A call is *plain* if its entry and its return match and everything between them is plain calls with lower stack
 pointers on the same stack. The records of plain calls are left out of what `flow_build` looks at, but for those that
 can be evidence for other calls (evidence.py): an event shows that a call is gone if it is the first that is high
-enough, and that a call had not begun if it is the last. Of plain calls that come one after the other, those are the
-ones that lie higher than all before, or than all behind; never one that lies within another plain call. So the flow of
+enough, and that a call had not begun if it is the last. Among plain calls that come one after the other, those are
+the ones that lie higher than all before, or than all behind; never one that lies within another plain call. So the flow of
 what is left is that of all, without the plain calls; and these lie in it where their neighbours do.
 
 `flow_build` asks for more than that, and keeps it: which functions have right pairs (a pair of each), which parts of
@@ -81,7 +81,7 @@ class Reduced:
 
 
 class Seen:
-    """What earlier parts had: functions with a plain call, and how far each thread's pages go."""
+    """Earlier parts: functions that had a plain call in them, and how far each thread's pages go."""
 
     def __init__(self) -> None:
         self._symbols = np.zeros(0, np.bool_)

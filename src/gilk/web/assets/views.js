@@ -36,7 +36,7 @@ function called(one) {
 }
 
 function wide(caption, columns, rows) {
-  return h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": `Table: ${caption}` }, table(caption, columns, rows));
+  return h("div", { class: columns.length > 6 ? "wide broad" : "wide", tabindex: 0, role: "region", "aria-label": `Table: ${caption}` }, table(caption, columns, rows));
 }
 
 function cut(found) {
@@ -62,7 +62,7 @@ function branches(id, thread, open, remember) {
   const body = h("tbody");
   const place = h("div", { class: "wide", role: "region", tabindex: 0, "aria-label": `Calls of ${thread.thread}` },
     h("table", { class: "tree" }, h("caption", { class: "unseen" }, `Calls of ${thread.thread}`),
-      h("thead", null, h("tr", null, [["Total", "number"], ["In itself", "number lesser"], ["Calls", "number"], ["Function", ""], ["", ""]].map(([name, kind]) =>
+      h("thead", null, h("tr", null, [["Total", "number"], ["In itself", "number lesser"], ["Calls", "number"], ["Function", ""], ["", "lesser"]].map(([name, kind]) =>
         h("th", { scope: "col", class: kind }, name || h("span", { class: "unseen" }, "Elsewhere"))))), body));
   const buttons = () => [...body.querySelectorAll("button")];
 
@@ -82,7 +82,7 @@ function branches(id, thread, open, remember) {
     return h("tr", { "data-depth": depth },
       h("td", { class: "number" }, duration(one.total)), h("td", { class: "number lesser" }, duration(one.self)), h("td", { class: "number" }, number(one.calls)),
       h("td", { class: "name" }, button, h("span", { class: "lesser hint" }, ` ${one.image}${one.open ? `, ${plural(one.open, "call")} still under way` : ""}`)),
-      h("td", null, inTimeline(id, { q: one.function.slice(0, 200) }, "find", h("span", { class: "unseen" }, ` ${name} in the time line`))));
+      h("td", { class: "lesser" }, inTimeline(id, { q: one.function.slice(0, 200) }, "find", h("span", { class: "unseen" }, ` ${name} in the time line`))));
   }
 
   async function toggle(button) {
@@ -145,8 +145,8 @@ function branches(id, thread, open, remember) {
 export async function traceFlame(place, id) {
   const node = new URLSearchParams(location.search).get("node") ?? "-1";
   const found = await waited(place, id, "flame", "Counting the calls …", "Calls as a flame graph", new URLSearchParams({ node }));
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const colours = palette(found.bars.map((one) => [one.function, one.image, one.lane === "kernel"]), dark);
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const colours = () => palette(found.bars.map((one) => [one.function, one.image, one.lane === "kernel"]), dark.matches).map((each) => `rgb(${each.join(" ")})`);
   const share = (one) => `${((100 * one.total) / Math.max(1, found.total)).toFixed(1)} %`;
   const told = (one) => `${called(one)} of ${one.image}: ${duration(one.total)} (${share(one)}), ${duration(one.self)} in itself, ${plural(one.calls, "call")}`;
   const height = (Math.max(0, ...found.bars.map((one) => one.depth)) + 1) * ROW;
@@ -156,11 +156,15 @@ export async function traceFlame(place, id) {
   const shapes = found.bars.map((one, at) => {
     const width = one.width * WIDTH;
     return s("g", { class: "frame", onpointerenter: () => choose(at), onclick: () => alone(one) },
-      s("rect", { x: one.x * WIDTH, y: y(one), width: Math.max(0.5, width - 1), height: ROW - 1, fill: `rgb(${colours[at].join(" ")})` }),
+      s("rect", { x: one.x * WIDTH, y: y(one), width: Math.max(0.5, width - 1), height: ROW - 1 }),
       width > 4 * LETTER ? s("text", { x: one.x * WIDTH + 3, y: y(one) + 14 }, fitting(called(one), width)) : null);
   });
   const picture = h("div", { id: "flame", class: "heatmap flame", tabindex: 0, role: "application", "aria-label": "Flame graph: callers below, as wide as the time they took",
     "aria-describedby": "bar", onkeydown: key }, s("svg", { width: WIDTH, height, "aria-hidden": "true" }, shapes));
+
+  const paint = () => colours().forEach((colour, at) => shapes[at].querySelector("rect").setAttribute("fill", colour));
+  paint();
+  dark.addEventListener("change", paint);
 
   function choose(at) {
     if (chosen >= 0) shapes[chosen].classList.remove("chosen");
@@ -202,6 +206,7 @@ export async function traceFlame(place, id) {
       ["Function", "name", (one) => inTimeline(id, { q: one.function.slice(0, 200) }, called(one))], ["In itself", "number", (one) => duration(one.self)],
       ["Total", "number", (one) => duration(one.total)], ["Of all", "number", share], ["Calls", "number", (one) => number(one.calls)]], most)) : null,
     h("p", { class: "hint" }, "Keys: ↑ to what it called, ↓ to its caller, ← → beside, Enter shows it alone, Esc its caller."), command(found.command));
+  return () => dark.removeEventListener("change", paint);
 }
 
 function fitting(name, width) {
