@@ -9,7 +9,7 @@ import pytest
 
 from gilk.trace import call_index, call_tree, flow_build, paths
 from gilk.trace.about import Tally
-from gilk.trace.call_tree import CallTree
+from gilk.trace.call_tree import ContextTree
 from gilk.trace.flow import CallState, Flow
 from gilk.trace.paths import Symbol
 from tests.trace.machine import about, nested, run, samples
@@ -21,7 +21,7 @@ def made(seed: int) -> Flow:
     return flow_build.build(run(seed, 2500, threads=3, kernel=seed % 2 == 1).samples(start=100), about(), Tally())
 
 
-def nodes(tree: CallTree, symbols: tuple[Symbol, ...], node: int = -1, above: tuple[Symbol, ...] = ()) -> Nodes:
+def nodes(tree: ContextTree, symbols: tuple[Symbol, ...], node: int = -1, above: tuple[Symbol, ...] = ()) -> Nodes:
     found: Nodes = {}
     for child in tree.children(node).tolist():
         path = (*above, symbols[int(tree.symbol[child])])

@@ -119,8 +119,11 @@ def test_the_tree_is_that_of_the_command(asking: Asking, folder: Path) -> None:
             mine = [of_page(asking, base, thread["calls"]) for thread in found["threads"]]
             assert mine == [of_command(thread["calls"]) for thread in shown]
         else:
-            mine = [{(row["function"], row["calls"], row["total"]) for row in each["calls"]} for each in found["threads"]]
-            assert mine == [{(row["function"], row["calls"], row["total"]) for row in each["calls"]} for each in shown]
+            mine, theirs = (
+                [{(row["function"], row["calls"], row["total"]) for row in each["calls"]} for each in threads]
+                for threads in (found["threads"], shown)
+            )
+            assert mine == theirs
 
 
 def test_the_flame_graph_has_what_the_command_draws(asking: Asking, folder: Path, tmp_path: Path) -> None:
@@ -146,7 +149,8 @@ def test_a_flame_graph_by_mouse_and_keyboard(page: Page, window: Served, folder:
     page.locator("#flame .frame text", has_text="b").locator("..").hover()
     expect(page.locator("#bar")).to_contain_text("b of prog:")
     reach(page, page.locator("#flame"))
-    for key, name in [("Home", "a"), ("ArrowUp", "c"), ("ArrowRight", "b"), ("ArrowUp", "sys (kernel)"), ("ArrowDown", "b")]:
+    for key, name in [("Home", "a"), ("ArrowUp", "c"), ("ArrowRight", "b"), ("ArrowUp", "sys (kernel)"),
+                      ("ArrowDown", "b")]:  # fmt: skip
         page.keyboard.press(key)
         expect(page.locator("#bar")).to_contain_text(f"{name} of ")
     page.keyboard.press("Enter")
@@ -192,7 +196,8 @@ def test_questions(page: Page, window: Served, folder: Path, asking: Asking) -> 
     whole = json.loads(run_gilk(*words).stdout)
     found = asking.get(f"{page.url.partition(str(window.port))[2].replace('/sql?', '/sql.json?')}")
     assert {"columns": found["columns"], "rows": found["rows"]} == whole
-    assert [each.split("\t") for each in answer.all_inner_texts()] == [[str(cell) for cell in row] for row in whole["rows"]]
+    shown = [each.split("\t") for each in answer.all_inner_texts()]
+    assert shown == [[str(cell) for cell in row] for row in whole["rows"]]
     suits(page, "an answer")
     narrow(page, "an answer")
     page.get_by_role("button", name="Slowest calls").click()
@@ -244,7 +249,8 @@ def test_what_is_no_trace_is_refused(asking: Asking, folder: Path, view: str) ->
 
 
 @pytest.mark.parametrize("query", [
-    "tree.json?node=99999", "tree.json?node=-2", "flame.json?node=x", "flame.json?node=99999", "anomalies.json?least=-1",
+    "tree.json?node=99999", "tree.json?node=-2", "flame.json?node=x", "flame.json?node=99999",
+    "anomalies.json?least=-1",
     "anomalies.json?least=1e3",
 ])  # fmt: skip
 def test_numbers_that_are_none_are_refused(asking: Asking, folder: Path, query: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from gilk.errors import UsageError
 from gilk.render.timeline_parts import TimelineParts
 from gilk.trace import call_tree
-from gilk.trace.call_tree import CallTree
+from gilk.trace.call_tree import ContextTree
 
 Json = dict[str, Any]
 _MOST: Final = 200  # children of a node
@@ -26,11 +26,11 @@ class TreeParts:
         self._parts, self._symbols = parts, parts.symbols
 
     @cached_property
-    def _tree(self) -> CallTree:
+    def _tree(self) -> ContextTree:
         return call_tree.by_thread(self._parts.index)
 
     @cached_property
-    def _flame(self) -> CallTree:
+    def _flame(self) -> ContextTree:
         return call_tree.of_all_threads(self._parts.index)
 
     def tree(self, node: int) -> Json:
@@ -71,16 +71,16 @@ class TreeParts:
         return {"node": node, "path": path, "total": total, "contexts": len(tree.parent), "cut": tree.cut,
                 "bars": bars, "left_out": left_out}  # fmt: skip
 
-    def _checked(self, tree: CallTree, node: int) -> CallTree:
+    def _checked(self, tree: ContextTree, node: int) -> ContextTree:
         if not -1 <= node < len(tree.parent):
             raise UsageError("no-such-node", f"the trace has no node {node}", "the tree as a whole has the numbers")
         return tree
 
-    def _listed(self, tree: CallTree, found: list[int]) -> Json:
+    def _listed(self, tree: ContextTree, found: list[int]) -> Json:
         rows = [{**self._shown(tree, each), "children": len(tree.children(each))} for each in found[:_MOST]]
         return {"calls": rows, "left_out": max(0, len(found) - _MOST)}
 
-    def _shown(self, tree: CallTree, node: int) -> Json:
+    def _shown(self, tree: ContextTree, node: int) -> Json:
         name, image, lane = self._symbols[int(tree.symbol[node])]
         figures = {each: int(getattr(tree, each)[node]) for each in ("calls", "total", "open")}
         return {"node": node, "function": name, "image": image, "lane": lane, "self": int(tree.own[node]), **figures}

@@ -19,7 +19,7 @@ _OPEN = STATES.index(CallState.OPEN)
 
 
 @dataclass(frozen=True, eq=False)
-class CallTree:
+class ContextTree:
     """By node: ``parent`` (-1: none; always less than its own number), ``symbol``, ``track`` (-1 where threads are
     one), ``calls``, ``total`` and ``own`` times in ns, and ``open``: how many of its calls were under way at the end.
     ``cut``: calls that lie further in than there is room for nodes."""
@@ -52,11 +52,11 @@ class CallTree:
         return found[::-1]
 
 
-def by_thread(index: CallIndex) -> CallTree:
+def by_thread(index: CallIndex) -> ContextTree:
     return _Growing(index, apart=True).tree()
 
 
-def of_all_threads(index: CallIndex) -> CallTree:
+def of_all_threads(index: CallIndex) -> ContextTree:
     return _Growing(index, apart=False).tree()
 
 
@@ -71,7 +71,7 @@ class _Growing:
         }
         self._count, self._cut = 0, 0
 
-    def tree(self) -> CallTree:
+    def tree(self) -> ContextTree:
         tracks, first = self._index.tracks, self._index.first_rows
         above: dict[int, Ints] = {}
         for depth in range(max((track.rows for track in tracks), default=0)):
@@ -79,7 +79,7 @@ class _Growing:
             keys = {number: self._keys(row, number, depth, above.get(number)) for number, row in rows.items()}
             above = self._grown(rows, keys, depth)
         joined = {name: np.concatenate([np.empty(0, np.int64), *parts]) for name, parts in self._parts.items()}
-        return CallTree(**joined, cut=self._cut)
+        return ContextTree(**joined, cut=self._cut)
 
     def _keys(self, row: int, track: int, depth: int, above: Ints | None) -> Ints:
         """For each call of a row its node above and its symbol in one number; -1 for one that is cut off."""

@@ -25,7 +25,7 @@ from gilk.trace.nesting import Ints
 from gilk.trace.paths import Symbol, symbols_of
 from gilk.trace.probes import RecordKind
 from gilk.trace.pyramid import levels_of
-from gilk.trace.reduction import MOST_STACKS, Part, Plain, Reduced, Seen, reduce
+from gilk.trace.reduction import MOST_STACKS, EarlierParts, Plain, RecordColumns, Reduced, reduce
 from gilk.values import dataclass
 
 COLUMNS = ("time", "pid", "tid", "thread", "point", "function", "kind", "sp")
@@ -93,7 +93,7 @@ class _Kept:
 
 class _Reading:
     def __init__(self, about: About, tally: Tally) -> None:
-        self.seen = Seen()
+        self.seen = EarlierParts()
         self.parts: list[_Kept] = []
         self.symbols: list[Symbol] = []
         self.threads: dict[int, int] = {}
@@ -133,7 +133,7 @@ class _Reading:
             raise Whole(f"there are more than {MOST_STACKS} threads")
         self._put(table, part, found)
 
-    def _part(self, table: pa.Table, time: Ints) -> Part:
+    def _part(self, table: pa.Table, time: Ints) -> RecordColumns:
         kinds = table["kind"].combine_chunks()
         names = kinds.dictionary.to_pylist()
         side = np.array([*(_SIDES.get(name, 0) for name in names), 0], np.int8)[_codes(kinds)]
@@ -143,7 +143,7 @@ class _Reading:
         walls = np.concatenate([np.flatnonzero(gaps), np.searchsorted(time, self._times, "right")])
         is_kernel = np.array([image == KERNEL for _, image, _ in self.symbols])
         odd = np.array([name in self._odd or not name for name, _, _ in self.symbols])
-        return Part(time, thread, side, _numbers(table, "sp"), symbol, is_kernel, odd, np.unique(walls))
+        return RecordColumns(time, thread, side, _numbers(table, "sp"), symbol, is_kernel, odd, np.unique(walls))
 
     def _symbols(self, table: pa.Table) -> Column:
         """The symbol of each sample; that without a function has one of its own."""
@@ -198,7 +198,7 @@ class _Reading:
             at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
         return np.where(known[at] == keys, numbers[at], -1)
 
-    def _put(self, table: pa.Table, part: Part, found: Reduced) -> None:
+    def _put(self, table: pa.Table, part: RecordColumns, found: Reduced) -> None:
         kept_others = part.side[found.rows] != 0
         kinds = table["kind"].combine_chunks().take(pa.array(found.rows)).to_pylist() if not kept_others.all() else []
         wanted = kept_others.copy()
@@ -224,7 +224,7 @@ class _Reading:
         self._events += len(events)
         self.samples += table.num_rows
 
-    def _note_kernel(self, part: Part, plain: Plain) -> None:
+    def _note_kernel(self, part: RecordColumns, plain: Plain) -> None:
         mine = part.kernel[plain.symbol]
         if mine.any():
             thread = np.repeat(np.arange(len(plain.counts)), plain.counts)[mine]

@@ -5,8 +5,8 @@ A call is *plain* if its entry and its return match and everything between them 
 pointers on the same stack. The records of plain calls are left out of what `flow_build` looks at, but for those that
 can be evidence for other calls (evidence.py): an event shows that a call is gone if it is the first that is high
 enough, and that a call had not begun if it is the last. Among plain calls that come one after the other, those are
-the ones that lie higher than all before, or than all behind; never one that lies within another plain call. So the flow of
-what is left is that of all, without the plain calls; and these lie in it where their neighbours do.
+the ones that lie higher than all before, or than all behind; never one that lies within another plain call. So the flow
+of what is left is that of all, without the plain calls; and these lie in it where their neighbours do.
 
 `flow_build` asks for more than that, and keeps it: which functions have right pairs (a pair of each), which parts of
 the address space are one stack (the highest and the lowest event of each 32 KiB), and what comes first and last.
@@ -32,7 +32,7 @@ MOST_STACKS = 512  # of which the pages are remembered, a megabyte each
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class RecordColumns:
     """Samples as columns: time in ns, the number of the thread, side (1 an entry, -1 a return, 0 anything else), sp,
     symbol. ``kernel`` and ``odd`` are by symbol: whether it is the kernel's, and whether its calls are never plain.
     ``walls``: rows before which every thread's nearest events are kept."""
@@ -80,7 +80,7 @@ class Reduced:
     plain: Plain
 
 
-class Seen:
+class EarlierParts:
     """Earlier parts: functions that had a plain call in them, and how far each thread's pages go."""
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ class Seen:
         return False
 
 
-def reduce(part: Part, seen: Seen, threads: int) -> Reduced:
+def reduce(part: RecordColumns, seen: EarlierParts, threads: int) -> Reduced:
     """``threads``: how many there are in all."""
     return _Reduction(part, seen, threads).reduced()
 
@@ -139,7 +139,7 @@ def reduce(part: Part, seen: Seen, threads: int) -> Reduced:
 class _Reduction:
     """The steps. Events are in the order of threads, and of time; `_event` has the row of each."""
 
-    def __init__(self, part: Part, seen: Seen, threads: int) -> None:
+    def __init__(self, part: RecordColumns, seen: EarlierParts, threads: int) -> None:
         self._part, self._seen, self._threads = part, seen, threads
         events = np.flatnonzero(part.side).astype(np.int32)
         by_thread = np.argsort(part.thread[events], kind="stable")
