@@ -19,6 +19,7 @@ from bench import (
     lab_d,
     lab_start,
     lab_uprobe,
+    long_trace,
     peer_frida,
     peer_uftrace,
     peer_uprobe,
@@ -39,14 +40,14 @@ SIDES = {
 
 def chosen(only: list[str] | None, kernel_peers: bool) -> list[str]:
     """The sides to measure. uprobes change the running kernel: never unasked."""
-    names = only or [*SIDES, "video", "scan", "room"]
+    names = only or [*SIDES, "video", "scan", "room", "long-trace"]
     return [name for name in names if name != "uprobe" or kernel_peers]
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description="gilk beside its peers and the machine's own limits.")
     parser.add_argument("--kernel-peers", action="store_true", help="also uprobes, which need root and the live kernel")
-    sides = [*SIDES, "video", "scan", "room"]
+    sides = [*SIDES, "video", "scan", "room", "long-trace"]
     parser.add_argument("--only", action="append", choices=sides, help="this side; may be repeated")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
     return parser.parse_args()
@@ -62,6 +63,8 @@ def measure(names: list[str], programs: Programs) -> Iterator[Row]:
         yield from scan.rows()
     if "room" in names:
         yield from room.rows()
+    if "long-trace" in names:
+        yield from long_trace.rows()
 
 
 def main() -> int:

@@ -23,7 +23,7 @@ else:
 SIZE = 32  # bytes
 
 
-def digest(content: bytes) -> blake2b:
+def digest(content: bytes | memoryview) -> blake2b:
     return blake2b(content, digest_size=SIZE)
 
 

@@ -85,10 +85,10 @@ class Directory:
     def writing(self, name: str) -> Iterator[IO[bytes]]:
         """A file to be there, whole, at the end."""
         fresh = f".new-{os.urandom(8).hex()}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(fresh, flags, 0o600, dir_fd=self.descriptor)
         try:
-            with os.fdopen(descriptor, "wb") as file:
+            with os.fdopen(descriptor, "w+b") as file:
                 yield file
             os.replace(fresh, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
         except BaseException:

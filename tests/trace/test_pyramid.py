@@ -75,22 +75,12 @@ def test_a_pixel_has_the_longest_call_and_their_number(seed: int) -> None:
             (row, durations[call], count) for row, call, count in mine
         }
     chosen = {call for call in calls if chance.random() < 0.05}
-    few = found.only(np.array([call in chosen for call in range(len(calls))]))
+    few = found.at(np.flatnonzero([call in chosen for call in found.call.tolist()]))
     whole = (flow.start_ns, 64, span // 64 + 1, range(sum(heights(flow))))
     assert {(row, count) for row, _, count in shown(few, *whole)} == {
         (row, count) for row, _, count in looked_at(flow, *whole, chosen)
     }
     assert {call for _, call, _ in shown(few, *whole)} <= chosen
-
-
-def test_neighbours_are_those_of_a_row() -> None:
-    flow = made(3)
-    found = pyramid(flow)
-    rows, starts = rows_of(flow), flow.column("start").tolist()
-    for call in range(0, flow.table.num_rows, 7):
-        row = sorted((each for each in range(len(rows)) if rows[each] == rows[call]), key=lambda each: starts[each])
-        at = row.index(call)
-        assert found.neighbours(call) == (row[at - 1] if at else -1, row[at + 1] if at + 1 < len(row) else -1)
 
 
 def test_nothing_has_no_rows() -> None:

@@ -5,7 +5,11 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import random
+import select
+import signal
+import socket
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +21,7 @@ from playwright.sync_api import Page, expect
 from gilk.web.grants import identity_of_file
 from tests.behaviour.harness import run_gilk
 from tests.trace.machine import nested, write
-from tests.web.served import Asking, Served, served
+from tests.web.served import PATIENCE, Asking, Served, served
 from tests.web.windows import asking, browser, context, narrow, opened, page, reach, suits
 
 __all__ = ["asking", "browser", "context", "page"]  # fixtures
@@ -220,6 +224,47 @@ def test_the_same_is_the_same(asking: Asking, folder: Path) -> None:
     assert found["same"] is True and found["text"].startswith("the same calls in the same order")
     whole = json.loads(run_gilk("diff", "--json", *found["command"].split()[2:]).stdout)
     assert {name: found[name] for name in whole} == whole
+
+
+def worker_of(window: Served) -> int:
+    """The process that reads files for this window."""
+    path = Path(f"/proc/{window.process.pid}/task/{window.process.pid}/children")
+    for pid in path.read_text().split():
+        if b"gilk.web.file_worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            return int(pid)
+    raise AssertionError("no process reads files")
+
+
+def test_reading_is_given_up_when_nobody_waits(window: Served, folder: Path, asking: Asking) -> None:
+    names = ("small.parquet", "many.parquet")
+    small, many = (f"/file/{identity_of_file(folder / name)}/timeline.json" for name in names)
+    assert asking.get(small)["calls"] == 15
+    pid = worker_of(window)
+    os.kill(pid, signal.SIGSTOP)
+    ended = os.pidfd_open(pid)
+    with socket.create_connection(("127.0.0.1", window.port)) as leaving:
+        head = (f"Host: 127.0.0.1:{window.port}", f"Authorization: Bearer {asking.token}", "", "")
+        lines = (f"GET {many} HTTP/1.1", *head)
+        leaving.sendall("\r\n".join(lines).encode())
+    assert select.select([ended], [], [], PATIENCE)[0], "a worker that is stopped is killed when its browser has gone"
+    os.close(ended)
+    assert asking.get(many)["calls"] == 20_002
+
+
+def test_how_far_the_reading_is(page: Page, window: Served, folder: Path, asking: Asking) -> None:
+    asking.get(f"/file/{identity_of_file(folder / 'small.parquet')}/timeline.json")
+    pid = worker_of(window)
+    page.route("**/timeline/progress.json", lambda route: route.fulfill(json={"done": 750_000, "of": 20_000_000}))
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        page.goto(f"http://127.0.0.1:{window.port}/file/{identity_of_file(folder / 'many.parquet')}/timeline")
+        expect(page.locator("#far")).to_contain_text("750\u202f000 of 20\u202f000\u202f000 records")
+        suits(page, "a trace that is being read")
+        narrow(page, "a trace that is being read")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    settled(page)
+    page.unroute_all()
 
 
 def test_strange_names_are_text(page: Page, window: Served, folder: Path) -> None:

@@ -9,20 +9,24 @@ from pathlib import Path
 from gilk.api.kernels import kernel_of
 from gilk.api.processes import hold
 from gilk.api.runs import check_output, report
+from gilk.cache.columns import DamagedColumnError
 from gilk.engines.follow.adapt import Budget
 from gilk.engines.follow.scope import TraceScope
 from gilk.engines.follow.tracing import Tracing
 from gilk.engines.follow.tree_tracing import TreeTracing
 from gilk.errors import UsageError
+from gilk.render import timeline_index
+from gilk.render.timeline_index import Progress
 from gilk.render.timeline_parts import TimelineParts
-from gilk.render.trace import load
-from gilk.render.trace_names import with_readable_names
 from gilk.render.trace_report import TraceReport
 from gilk.runs.outcome import Result
 from gilk.session.request import parse as request_of
 from gilk.spec import event
 
-__all__ = ["TimelineParts", "TraceReport", "Tracing", "prepare_trace", "timeline_parts", "trace_report"]
+__all__ = [
+    "DamagedColumnError", "TimelineParts", "TraceReport", "Tracing", "prepare_trace", "timeline_parts",
+    "timeline_parts_again", "trace_report",
+]  # fmt: skip
 
 _INTERRUPTS = "irq"  # no function of the kernel's is called so
 
@@ -98,6 +102,12 @@ def trace_report(running: Tracing, result: Result) -> TraceReport:
     )
 
 
-def timeline_parts(path: str | Path) -> TimelineParts:
-    """The time line of a file of samples, to be asked for part by part. Raises StoreError."""
-    return TimelineParts(with_readable_names(load(Path(path))))
+def timeline_parts(path: str | Path, progress: Progress = lambda _done, _of: None) -> TimelineParts:
+    """The time line of a file of samples, to be asked for part by part. Its index is kept; if there is none, it is
+    made, and ``progress`` is told how many samples of how many have been looked at. Raises StoreError."""
+    return timeline_index.opened(Path(path), progress)
+
+
+def timeline_parts_again(path: str | Path) -> TimelineParts:
+    """The same after `DamagedColumnError`."""
+    return timeline_index.again(Path(path))

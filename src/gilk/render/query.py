@@ -26,9 +26,10 @@ def tables(path: Path) -> Mapping[str, pa.Table]:
     return event_file.read(path) if event_file.is_one(path) else query.tables(read(path))
 
 
-def answer(tables: Mapping[str, pa.Table], sql: str) -> Json:
-    """{"columns": [...], "rows": [[...], ...]}: lists, for two columns may have one name. Raises UsageError."""
-    found = query.ask(tables, sql)
+def answer(tables: Mapping[str, pa.Table], sql: str, most: int | None = None) -> Json:
+    """{"columns": [...], "rows": [[...], ...]}: lists, for two columns may have one name. ``most``: how many rows, if
+    not all. Raises UsageError."""
+    found = query.ask(tables, sql, most)
     columns = [[_plain(value) for value in column.to_pylist()] for column in found.columns]
     rows = [list(row) for row in zip(*columns, strict=True)]
     return {"columns": found.column_names, "rows": rows}

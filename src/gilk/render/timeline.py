@@ -18,6 +18,7 @@ import html
 import json
 import re
 import zlib
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -27,9 +28,10 @@ from gilk.render.flow_table import functions, missing_text
 from gilk.render.process_names import traced_name
 from gilk.render.report import losses
 from gilk.render.text import nanoseconds, plural
+from gilk.trace.call_index import Track, track_of
 from gilk.trace.flow import KERNEL, CallState, Flow
 from gilk.trace.nesting import Ints
-from gilk.trace.paths import symbols_of
+from gilk.trace.paths import Symbol, symbols_of
 from gilk.trace.reading import Trace
 from gilk.trace.traced import NEVER
 
@@ -72,18 +74,27 @@ def pack(trace: Trace) -> bytes:
 def summary(trace: Trace) -> dict[str, Any]:
     """All that a time line shows besides the calls; times are ns since the trace's start."""
     flow = trace.flow
-    begin = flow.start_ns
-    rows = functions(flow)
-    tracks = [_track(flow, rows) for rows in flow.tracks]
+    tracks = [track_of(flow, rows) for rows in flow.tracks]
+    return summary_of(trace, functions(flow), tracks, symbols_of(flow)[1])
+
+
+def summary_of(
+    trace: Trace, rows: list[dict[str, Any]], of: Sequence[Track], symbols: Sequence[Symbol]
+) -> dict[str, Any]:
+    """The same, of a trace whose flow need not have all of its calls. ``rows`` are its functions, those with most time
+    in themselves first."""
+    flow = trace.flow
+    begin, calls = flow.start_ns, sum(track.calls for track in of)
+    tracks = [_track(each) for each in of]
     number = {(each["pid"], each["tid"]): n for n, each in reversed([*enumerate(tracks)])}
     return {
         "heading": heading(trace),
-        "about": _about(trace, flow),
+        "about": _about(trace, flow, calls),
         "losses": losses(trace.tally.drops, trace.tally.lost, trace.tally.nested, trace.tally.corrupt) + _cut(trace),
         "span": max(flow.stop_ns - begin, 1),
-        "calls": flow.table.num_rows,
+        "calls": calls,
         "tracks": tracks,
-        "symbols": [[_short(name), image, int(lane == KERNEL)] for name, image, lane in symbols_of(flow)[1]],
+        "symbols": [[_short(name), image, int(lane == KERNEL)] for name, image, lane in symbols],
         "images": _images(rows),
         "functions": [_named(row) for row in rows[:_MOST_FUNCTIONS]],
         "omitted": [
@@ -94,12 +105,11 @@ def summary(trace: Trace) -> dict[str, Any]:
     }
 
 
-def _track(flow: Flow, rows: range) -> dict[str, Any]:
-    first = flow.table.slice(rows.start, 1).to_pylist()[0]
-    name = f"{first['thread'] or 'thread'} {first['tid']}"
-    name += f" of {first['pid']}" if first["pid"] != first["tid"] else ""
-    name += f", stack {first['stack'] + 1}" if first["stack"] else ""
-    return {"name": name, "pid": first["pid"], "tid": first["tid"], "calls": len(rows)}
+def _track(track: Track) -> dict[str, Any]:
+    name = f"{track.thread or 'thread'} {track.tid}"
+    name += f" of {track.pid}" if track.pid != track.tid else ""
+    name += f", stack {track.stack + 1}" if track.stack else ""
+    return {"name": name, "pid": track.pid, "tid": track.tid, "calls": track.calls}
 
 
 def _images(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -115,10 +125,10 @@ def _named(row: dict[str, Any]) -> dict[str, Any]:
     return {"function": _short(row["function"]), "calls": row["calls"], "self": row["self"]}
 
 
-def _about(trace: Trace, flow: Flow) -> list[str]:
+def _about(trace: Trace, flow: Flow, calls: int) -> list[str]:
     traced = trace.tally.trace
     lines = [
-        f"on {trace.about.host}: {plural(flow.table.num_rows, 'call')}, {nanoseconds(flow.stop_ns - flow.start_ns)}"
+        f"on {trace.about.host}: {plural(calls, 'call')}, {nanoseconds(flow.stop_ns - flow.start_ns)}"
     ]
     if traced is not None:
         lines.append(f"from {traced.start_event} to {traced.stop_event or 'the end'}")

@@ -22,6 +22,7 @@ from gilk.trace.halves import Ends
 from gilk.trace.nesting import Bools, Intervals, Ints, Tree, crossed_tracks, nest
 from gilk.trace.probes import RecordKind
 from gilk.trace.traced import Omitted, Unended
+from gilk.values import dataclass
 
 _WHOLE, _LEFT, _OPEN, _BEFORE, _CUT, _CLOSED = range(6)
 _EVER = int(np.iinfo(np.int64).max)
@@ -37,18 +38,51 @@ def build(samples: pa.Table, about: About, tally: Tally) -> Flow:
 
 def build_with_rows(samples: pa.Table, about: About, tally: Tally) -> tuple[Flow, Ints]:
     """The flow in all its depth; and for each call the row of its entry in `samples`, or else of its return."""
+    made = build_placed(samples, about, tally)
+    return made.flow, made.rows
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedFlow:
+    """A flow; and for each call the row of its entry in the samples, or else of its return, and the place at which it
+    begins. `events` are the rows of the samples that are entries and returns: those by which places count."""
+
+    flow: Flow
+    rows: Ints
+    begin: Ints
+    events: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Around:
+    """Some samples, by which no call that is left out ends or begins, stand for more. For each of them: the number
+    among all events (of one that is no event, of the next), and the time of the next event, in ns."""
+
+    number: Ints
+    next_time: Ints
+
+
+def build_placed(samples: pa.Table, about: About, tally: Tally, around: Around | None = None) -> PlacedFlow:
     samples = samples.unify_dictionaries()
     found = match(samples)
     start, stop = _bounds(samples, tally)
     unended = _unended(about, tally)
     omitted = tally.trace.omitted if tally.trace is not None else ()
-    built = _Builder(samples, about, found, start, stop, unended, omitted) if len(found.rows) else None
-    table, rows = built.table() if built is not None else (SCHEMA.empty_table(), np.empty(0, np.int64))
+    built = _Builder(samples, about, found, start, stop, unended, omitted, around) if len(found.rows) else None
+    none = np.empty(0, np.int64)
+    table, rows, begin = built.table() if built is not None else (SCHEMA.empty_table(), none, none)
+    flow = _flow(table, samples, start, stop, unended, tally)
+    return PlacedFlow(flow, rows, begin, found.rows.astype(np.int64))
+
+
+def _flow(
+    table: pa.Table, samples: pa.Table, start: int, stop: int, unended: tuple[Unended, ...], tally: Tally
+) -> Flow:
     dropped = samples.take(pa.array(gap_rows(samples))).select(["pid", "tid", "time"]).to_pylist()
     gaps = tuple((row["pid"], row["tid"], row["time"]) for row in dropped)
     if tally.trace is None:
-        return Flow(table, start, stop, gaps, (), tally.drops, (), unended), rows
-    return Flow(table, start, stop, gaps, tally.trace.omitted, tally.drops, tally.trace.unfollowed, unended), rows
+        return Flow(table, start, stop, gaps, (), tally.drops, (), unended)
+    return Flow(table, start, stop, gaps, tally.trace.omitted, tally.drops, tally.trace.unfollowed, unended)
 
 
 def _unended(about: About, tally: Tally) -> tuple[Unended, ...]:
@@ -74,11 +108,13 @@ class _Builder:
 
     def __init__(
         self, samples: pa.Table, about: About, found: Matches, start: int, stop: int, unended: tuple[Unended, ...],
-        omitted: tuple[Omitted, ...],
+        omitted: tuple[Omitted, ...], around: Around | None,
     ) -> None:  # fmt: skip
         self._samples, self._about, self._found = samples, about, found
         self._start, self._stop = start, stop
         self._time = np.asarray(samples["time"])[found.rows]
+        self._number = np.arange(len(found.rows)) if around is None else around.number[found.rows]
+        self._next_time = np.append(self._time[1:], self._time[-1:]) if around is None else around.next_time[found.rows]
         self._pid, self._tid = (np.asarray(samples[name])[found.rows] for name in ("pid", "tid"))
         self._function = np.asarray(samples["function"].combine_chunks().indices)[found.rows]
         self._names = samples["function"].combine_chunks().dictionary.to_pylist()
@@ -96,8 +132,8 @@ class _Builder:
             rounds=found.rounds,
         )
 
-    def table(self) -> tuple[pa.Table, Ints]:
-        """The calls, and the row of the samples by which each is named."""
+    def table(self) -> tuple[pa.Table, Ints, Ints]:
+        """The calls, the row of the samples by which each is named, and the place at which it begins."""
         at, begin, end, state = self._calls()
         guessed = (state == _LEFT) | (state == _OPEN) | (state == _CLOSED)
         stack = self._stacks(at, begin, end, guessed)
@@ -112,7 +148,7 @@ class _Builder:
         columns |= {"start": start[order], "duration": np.maximum(stop - start, 0)[order], "stack": stack[order]}
         columns |= {"depth": nested.depth, "parent": nested.parent, "state": _coded(state[order], STATES)}
         table = pa.table([columns[name] for name in SCHEMA.names], schema=SCHEMA)
-        return table, self._found.rows[at[order]].astype(np.int64)
+        return table, self._found.rows[at[order]].astype(np.int64), begin[order]
 
     def _stopped_at_last(self, at: Ints, start: Ints, stop: Ints, state: Ints, nested: Tree) -> Ints:
         """The ends of calls, none later than that of a call around it whose function was left out; those are changed in
@@ -229,8 +265,14 @@ class _Builder:
         have nothing that was entered before their first events."""
         first = self._time[np.unique(self._events.thread, return_index=True)[1]][self._events.thread[at]]
         known = np.isin(self._pid[at], self._about.pids) & (self._program[at] == 0)
-        event = (begin + np.isin(begin, end)) // 2  # where something ends between the same two events: the later one
-        return np.where(begin < 0, np.where(known, self._start, first), self._time[np.maximum(event, 0)])
+        before = np.maximum(begin // 2, 0)
+        between = end[end % 2 == 1]
+        numbers = np.append(self._number, self._number[-1:] + 1)
+        ended = numbers[np.minimum((between + 1) // 2, len(self._number))]
+        later = (begin % 2 == 1) & np.isin(self._number[before] + 1, ended)
+        # Where something ends between the same two events: the later one.
+        time = np.where(later, self._next_time[before], self._time[before])
+        return np.where(begin < 0, np.where(known, self._start, first), time)
 
     def _stop_times(self, at: Ints, end: Ints, state: Ints) -> Ints:
         """The end of calls without a return, in ns; the calls of threads that have ended are changed in `state` from

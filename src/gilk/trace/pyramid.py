@@ -8,14 +8,10 @@ longest call of any range of a row is found in a few steps for each level, whate
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from gilk.trace.flow import Flow
-from gilk.trace.nesting import Bools, Ints
+from gilk.trace.nesting import Ints
 from gilk.values import dataclass
 
 _STEP = 4  # places of a level that are one of the next
@@ -112,26 +108,10 @@ class TimePyramid:
         take = np.flatnonzero((theirs > known) | ((theirs == known) & (other < best[where])))
         best[where[take]], most[where[take]] = other[take], theirs[take]
 
-    def only(self, wanted: Bools) -> TimePyramid:
-        """That of some calls, by a mask of the flow's; rows stay what they are."""
-        kept = wanted[self.call]
-        first = np.concatenate([[0], np.cumsum(kept)])[self.first]
-        return _built(self.call[kept], first, self.start[kept], self.duration[kept])
-
-    @cached_property
-    def place(self) -> Ints:
-        """The place of each call of the flow."""
-        found = np.empty(len(self.call), np.int64)
-        found[self.call] = np.arange(len(self.call))
-        return found
-
-    def neighbours(self, call: int) -> tuple[int, int]:
-        """The calls before and after this one in its row; -1 for none."""
-        at = int(self.place[call])
-        row = int(np.searchsorted(self.first, at, side="right")) - 1
-        before = int(self.call[at - 1]) if at > self.first[row] else -1
-        after = int(self.call[at + 1]) if at + 1 < self.first[row + 1] else -1
-        return before, after
+    def at(self, places: Ints) -> TimePyramid:
+        """That of the calls at some places alone, which grow; rows stay what they are."""
+        first = np.searchsorted(places, self.first)
+        return _built(self.call[places], first, self.start[places], self.duration[places])
 
 
 def pyramid(flow: Flow) -> TimePyramid:
@@ -155,10 +135,16 @@ def heights(flow: Flow) -> list[int]:
 
 
 def _built(call: Ints, first: Ints, start: Ints, duration: Ints) -> TimePyramid:
+    return TimePyramid(call, first, start, duration, levels_of(duration))
+
+
+def levels_of(duration: Ints) -> tuple[Ints, ...]:
+    """The levels above calls in the order of rows: of each four the place of the longest."""
     levels: list[Ints] = []
-    places: NDArray[Any] = np.arange(len(call), dtype=np.int64)
-    while len(places) >= _STEP:
-        fours = places[: len(places) // _STEP * _STEP].reshape(-1, _STEP)
-        places = fours[np.arange(len(fours)), duration[fours].argmax(axis=1)]
+    longest, places = duration, None
+    while len(longest) >= _STEP:
+        fours = longest[: len(longest) // _STEP * _STEP].reshape(-1, _STEP)
+        best = np.arange(0, fours.size, _STEP) + fours.argmax(axis=1)
+        longest, places = longest[best], best if places is None else places[best]
         levels.append(places)
-    return TimePyramid(call, first, start, duration, tuple(levels))
+    return tuple(levels)

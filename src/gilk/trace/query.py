@@ -40,8 +40,8 @@ def tables(trace: Trace) -> dict[str, pa.Table]:
     }
 
 
-def ask(tables: Mapping[str, pa.Table], sql: str) -> pa.Table:
-    """The answer of the last statement of `sql`. ``tables``: what it may name.
+def ask(tables: Mapping[str, pa.Table], sql: str, most: int | None = None) -> pa.Table:
+    """The answer of the last statement of `sql`. ``tables``: what it may name; ``most``: how many rows of it.
 
     UsageError('bad-query') with DuckDB's own words otherwise.
     """
@@ -53,7 +53,7 @@ def ask(tables: Mapping[str, pa.Table], sql: str) -> pa.Table:
             answer = connection.sql(sql)
             if answer is None:  # a statement without an answer, or none at all
                 raise duckdb.Error("nothing was asked")
-            return answer.to_arrow_table()
+            return (answer if most is None else answer.limit(most)).to_arrow_table()
         except (duckdb.Error, pa.ArrowException) as error:
             names = ", ".join(tables)
             raise UsageError("bad-query", str(error).strip(), f"the tables are {names}") from error

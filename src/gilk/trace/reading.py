@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +24,7 @@ from gilk.trace.store import ABOUT_KEY, TALLY_KEY
 from gilk.trace.table_file import EVENTS_KEY, Stored
 from gilk.values import dataclass
 
+_WHAT, _MAKER = "a file of samples", "gilk run -o FILE"
 _MARKS = {"extra": 1, "arg0": 2, "rax": 3}  # a column that tells that records of a class are there
 
 
@@ -66,7 +68,31 @@ def read(path: str | Path) -> Trace:
 
     Raises StoreError: 'no-such-file', 'no-permission', and 'bad-trace' for anything else.
     """
-    return table_file.read(Path(path), "a file of samples", "gilk run -o FILE", _accept, _trace)
+    return table_file.read(Path(path), _WHAT, _MAKER, _accept, _trace)
+
+
+@dataclass(frozen=True, eq=False)
+class TraceParts:
+    """A finished file of ``rows`` samples, some columns of which are read a part at a time; as they lie there, which
+    need not be in order of time."""
+
+    about: About
+    tally: Tally
+    rows: int
+    tables: Iterator[pa.Table]
+
+
+@contextmanager
+def reading_parts(path: Path, rows: int, columns: Sequence[str]) -> Iterator[TraceParts | None]:
+    """So many samples at a time; None where what wrote the file did not come to its end. Raises as `read`, also for
+    what goes wrong in the body of the ``with``."""
+    with table_file.parts(path, rows, columns, _accept, _WHAT, _MAKER) as found:
+        if found is None:
+            yield None
+            return
+        about = About.from_json(unpack(found.notes.get(ABOUT_KEY, b"")))
+        tally = Tally.from_json(unpack(found.notes.get(TALLY_KEY, b"")))
+        yield TraceParts(about, tally, found.rows, map(_checked, found.tables))
 
 
 def _trace(stored: Stored) -> Trace:
@@ -99,9 +125,14 @@ def _of_threads(table: pa.Table, threads: Sequence[str]) -> pa.Array:
 
 def _in_order(table: pa.Table) -> pa.Table:
     """`table` in order of time."""
-    if any(table[name].null_count for name in ("time", "pid", "tid", "sp")):
-        raise StoreError("bad-trace", "samples without a time or a thread")
-    time = np.asarray(table["time"])
+    time = np.asarray(_checked(table)["time"])
     if len(time) and (time[1:] < time[:-1]).any():
         return table.take(pa.array(np.argsort(time, kind="stable")))
+    return table
+
+
+def _checked(table: pa.Table) -> pa.Table:
+    """Raises StoreError."""
+    if any(table[name].null_count for name in ("time", "pid", "tid", "sp")):
+        raise StoreError("bad-trace", "samples without a time or a thread")
     return table

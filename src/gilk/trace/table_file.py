@@ -12,7 +12,7 @@ import contextlib
 import errno
 import io
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -219,6 +219,33 @@ def _in_groups(stream: pa.RecordBatchReader) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(batches).unify_dictionaries()
 
 
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """A finished file with ``rows`` rows, some columns of which are read a part at a time."""
+
+    notes: Notes
+    rows: int
+    tables: Iterator[pa.Table]
+
+
+@contextlib.contextmanager
+def parts(
+    path: Path, rows: int, columns: Sequence[str], accept: Callable[[pa.Schema], None], what: str, maker: str
+) -> Iterator[Parts | None]:
+    """So many rows of these columns at a time; None where its writer did not come to its end. All else is as for
+    `read`, and errors in the body of the ``with`` are told as those of the file."""
+    with _telling(path, what, maker):
+        path = _present(path)
+        if _start(path) != _PARQUET:
+            yield None
+            return
+        with pq.ParquetFile(path) as file:
+            accept(file.schema_arrow)
+            batches = file.iter_batches(batch_size=rows, columns=list(columns))
+            tables = (_sound(pa.Table.from_batches([batch])) for batch in batches)
+            yield Parts(file.schema_arrow.metadata or {}, file.metadata.num_rows, tables)
+
+
 def read(path: Path, what: str, maker: str, accept: Callable[[pa.Schema], None], make: Callable[[Stored], T]) -> T:
     """``make`` of the file at `path`, or of what a writer that did not come to its end left beside it.
 
@@ -226,13 +253,21 @@ def read(path: Path, what: str, maker: str, accept: Callable[[pa.Schema], None],
     raise StoreError. Messages call the file ``what``, and name ``maker``, the command that makes one.
     Raises StoreError: 'no-such-file', 'no-permission', and 'bad-trace' for anything else.
     """
-    try:
+    with _telling(path, what, maker):
         path = _present(path)
         start = _start(path)
         if start == _PARQUET:
             return make(_read_parquet(path, accept))
         if start == _STREAM:
             return make(_read_partial(path, accept))
+    raise StoreError("bad-trace", f"{path}: not {what}", f"{maker} makes one")
+
+
+@contextlib.contextmanager
+def _telling(path: Path, what: str, maker: str) -> Iterator[None]:
+    """Raises StoreError for whatever is wrong with a file."""
+    try:
+        yield
     except FileNotFoundError as error:
         raise StoreError("no-such-file", f"no file {path}") from error
     except PermissionError as error:
@@ -241,7 +276,6 @@ def read(path: Path, what: str, maker: str, accept: Callable[[pa.Schema], None],
         raise StoreError("bad-trace", f"{path}: damaged, or not {what}: {error}") from error
     except StoreError as error:
         raise StoreError("bad-trace", f"{path}: {error.message}", error.hint) from error
-    raise StoreError("bad-trace", f"{path}: not {what}", f"{maker} makes one")
 
 
 def first_notes(path: Path) -> Notes:

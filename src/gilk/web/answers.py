@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from starlette.exceptions import HTTPException
@@ -33,6 +34,25 @@ def answering(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
             return failed(ToldError(error.slug, error.message, error.hint))
 
     return endpoint
+
+
+async def while_there(request: Request, asking: Coroutine[Any, Any, Json]) -> Json:
+    """The answer; it is given up when whoever asks goes away. Raises what it raises, and ToldError `gone-away`."""
+    answer, gone = asyncio.create_task(asking), asyncio.create_task(_gone(request))
+    try:
+        await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
+        if answer.done():
+            return answer.result()
+        answer.cancel()
+        raise ToldError("gone-away", "nobody waits for this any more", "", 499)
+    finally:
+        gone.cancel()
+        answer.cancel()
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def failed(error: ToldError) -> Response:

@@ -16,8 +16,9 @@ from typing import Any, Final
 
 from gilk.api.d_writing import DWriting, Problem
 from gilk.render.survey import REASONS
+from gilk.web.frames import ServerChannel
 from gilk.web.grants import check_born
-from gilk.web.worker import main
+from gilk.web.worker import serve
 
 Json = dict[str, Any]
 _MEMORY: Final = 4 << 30  # bytes; a text that takes more is given up
@@ -89,4 +90,4 @@ ANSWERS: Final[Mapping[str, Callable[..., Json]]] = {
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    main(ANSWERS)
+    serve(ServerChannel.given(), ANSWERS)

@@ -8,25 +8,36 @@ The server kills it when it has not answered in time (timed.py).
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shlex
 import stat
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from gilk.api import experiments
-from gilk.api.traces import TimelineParts, timeline_parts
+from gilk.api.traces import DamagedColumnError, TimelineParts, timeline_parts, timeline_parts_again
 from gilk.errors import GilkError, StoreError, UsageError
 from gilk.render.comparison import differences
 from gilk.render.comparison import to_json as comparison_json
 from gilk.render.comparison import to_text as comparison_text
-from gilk.web.worker import main, told
+from gilk.render.findings import findings
+from gilk.render.findings import to_json as findings_json
+from gilk.render.findings import to_text as findings_text
+from gilk.render.query import answer
+from gilk.render.query import tables as query_tables
+from gilk.render.trace import load
+from gilk.render.trace_names import with_readable_names
+from gilk.render.tree_parts import TreeParts
+from gilk.web.frames import ServerChannel
+from gilk.web.worker import serve, told
 
 Json = dict[str, Any]
 _MEMORY: Final = 8 << 30  # bytes; a file that takes more is given up
+_LONGEST: Final = 2000  # letters of a cell
+_MOST_OPEN: Final = 2  # traces
 
 
 def ready() -> Json:
@@ -98,49 +109,117 @@ def changed(path: str, text: str, change: Json) -> Json:
     return {"text": new, **experiment(path, new)}
 
 
-@lru_cache(maxsize=2)
-def _parts(path: str, _stamp: tuple[int, ...]) -> TimelineParts:
-    return timeline_parts(path)
+Progress = Callable[[int, int], None]
 
 
-def _trace(path: str) -> TimelineParts:
-    """The file as it is now."""
+def _silent(_done: int, _of: int) -> None:
+    pass
+
+
+_opened_trees: dict[int, tuple[TimelineParts, TreeParts]] = {}
+_opened: dict[tuple[str, tuple[int, ...]], TimelineParts] = {}
+
+
+def _asked(path: str, ask: Callable[[TimelineParts], Json], progress: Progress = _silent) -> Json:
+    """The answer of the file as it is now."""
+    try:
+        return ask(_trace(path, progress))
+    except (DamagedColumnError, IndexError, ValueError):  # the index is not what was kept
+        _opened.clear()
+        return ask(timeline_parts_again(path))
+
+
+def _trace(path: str, progress: Progress) -> TimelineParts:
     try:
         about = os.stat(path)
     except OSError as error:
         raise StoreError("no-such-file", f"{path}: {error.strerror}") from None
     if not stat.S_ISREG(about.st_mode):
         raise StoreError("bad-trace", f"{path} is not a regular file")
-    return _parts(path, (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns))
+    stamp = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
+    if (path, stamp) not in _opened:
+        while len(_opened) >= _MOST_OPEN:
+            del _opened[next(iter(_opened))]
+        _opened[path, stamp] = timeline_parts(path, progress)
+    return _opened[path, stamp]
 
 
-def timeline(path: str) -> Json:
+def timeline(path: str, progress: Progress = _silent) -> Json:
     """All that a time line has besides its calls."""
-    return _trace(path).head
+    return _asked(path, lambda parts: parts.head, progress)
 
 
 def tile(path: str, zoom: int, number: int, chunk: int, query: str) -> Json:
-    return _trace(path).tile(zoom, number, chunk, query)
+    return _asked(path, lambda parts: parts.tile(zoom, number, chunk, query))
 
 
 def call(path: str, number: int) -> Json:
-    return _trace(path).call(number)
+    return _asked(path, lambda parts: parts.call(number))
 
 
 def view(path: str, begin: int, end: int) -> Json:
-    return _trace(path).view(begin, end)
+    return _asked(path, lambda parts: parts.view(begin, end))
 
 
 def find(path: str, query: str, after: int, back: bool) -> Json:
-    return _trace(path).find(query, after, back)
+    return _asked(path, lambda parts: parts.find(query, after, back))
+
+
+def tree(path: str, node: int) -> Json:
+    return _asked(path, lambda parts: _trees(parts).tree(node))
+
+
+def flame(path: str, node: int) -> Json:
+    return _asked(path, lambda parts: _trees(parts).flame(node))
+
+
+def _trees(parts: TimelineParts) -> TreeParts:
+    """Those of a file, as long as it is open."""
+    known = _opened_trees.get(id(parts))
+    if known is None or known[0] is not parts:
+        _opened_trees.clear()
+        known = _opened_trees[id(parts)] = parts, TreeParts(parts)
+    return known[1]
+
+
+def anomalies(path: str, least: int, limit: int) -> Json:
+    """The findings of `gilk anomalies`: values, and the text that it prints."""
+    trace = with_readable_names(load(_regular(path)))
+    found = findings(trace, least)
+    words = ["gilk", "anomalies", path, "--min-time", f"{least}ns", "--limit", str(limit)]
+    told = {"text": findings_text(trace, found, limit), "command": shlex.join(words)}
+    return {**findings_json(trace, found, limit), "least": least, **told}
+
+
+def asked(path: str, sql: str, rows: int) -> Json:
+    """The answer to a question in SQL, so many rows of it at the most; without one, the tables and their columns."""
+    tables = query_tables(_regular(path))
+    named = [{"name": name, "columns": table.column_names, "rows": table.num_rows} for name, table in tables.items()]
+    words = {"command": shlex.join(["gilk", "query", path, sql or f"select * from {named[0]['name']} limit 10"])}
+    if not sql:
+        return {"tables": named, "columns": [], "rows": [], "more": False, **words}
+    found = answer(tables, sql, rows + 1)
+    cells = [[_short(each) for each in row] for row in found["rows"][:rows]]
+    return {"tables": named, "columns": found["columns"], "rows": cells, "more": len(found["rows"]) > rows, **words}
+
+
+def _short(value: Any) -> Any:
+    """A cell; text that is long is cut."""
+    if isinstance(value, list | dict):
+        value = json.dumps(value)
+    return value[:_LONGEST] + "…" if isinstance(value, str) and len(value) > _LONGEST else value
+
+
+def _regular(path: str) -> Path:
+    """Raises StoreError."""
+    if not os.path.isfile(path):
+        raise StoreError("no-such-file", f"there is no file {path}")
+    return Path(path)
 
 
 def compared(a: str, b: str, factor: float, limit: int) -> Json:
     """The differences of two traces: values, and the text that `gilk diff` prints."""
-    for path in (a, b):
-        if not os.path.isfile(path):
-            raise StoreError("no-such-file", f"there is no file {path}")
-    found = differences(Path(a), Path(b), (), readable=True)
+    found = differences(_regular(a), _regular(b), (), readable=True)
     words = ["gilk", "diff", a, b, *(("--slower", f"{factor:g}") if factor else ())]
     told = {"text": comparison_text(found, limit, factor), "command": shlex.join(words)}
     return {**comparison_json(found, limit, factor), **told}
@@ -149,10 +228,16 @@ def compared(a: str, b: str, factor: float, limit: int) -> Json:
 #: All that it does.
 ANSWERS: Final[Mapping[str, Callable[..., Json]]] = {
     "ready": ready, "experiment": experiment, "started": started, "changed": changed, "timeline": timeline,
-    "tile": tile, "call": call, "view": view, "find": find, "compared": compared,
+    "tile": tile, "call": call, "view": view, "find": find, "compared": compared, "tree": tree, "flame": flame,
+    "anomalies": anomalies, "asked": asked,
 }  # fmt: skip
 
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    main(ANSWERS)
+    channel = ServerChannel.given()
+
+    def tell(done: int, of: int) -> None:
+        channel.send({"state": {"done": done, "of": of}})
+
+    serve(channel, {**ANSWERS, "timeline": lambda path: timeline(path, tell)})

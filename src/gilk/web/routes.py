@@ -42,7 +42,8 @@ Json = dict[str, Any]
 PAGES: Final = (
     "/", "/doctor", "/help", "/help/{page:path}", "/about", "/target/{target}", "/target/{target}/symbols",
     "/target/{target}/function", "/target/{target}/d", "/session/{number}", "/experiment/{file}", "/traces",
-    "/file/{file}/timeline", "/diff",
+    "/file/{file}/timeline", "/file/{file}/tree", "/file/{file}/flame", "/file/{file}/anomalies", "/file/{file}/sql",
+    "/diff",
 )  # fmt: skip
 _SEARCH_WITHIN: Final = 5.0  # seconds; an expression of the user's may take for ever
 _DOCTOR_WITHIN: Final = 120.0
@@ -304,7 +305,10 @@ def routes(window: Window) -> list[BaseRoute]:
         "/experiment/{file}.json": window.experiments.page, "/traces.json": window.traces.index,
         "/file/{file}/timeline.json": window.traces.timeline, "/file/{file}/timeline/tile.json": window.traces.tile,
         "/file/{file}/timeline/call.json": window.traces.call, "/file/{file}/timeline/view.json": window.traces.view,
-        "/file/{file}/timeline/find.json": window.traces.find, "/diff.json": window.traces.diff,
+        "/file/{file}/timeline/find.json": window.traces.find,
+        "/file/{file}/timeline/progress.json": window.traces.progress, "/diff.json": window.traces.diff,
+        "/file/{file}/tree.json": window.traces.tree, "/file/{file}/flame.json": window.traces.flame,
+        "/file/{file}/anomalies.json": window.traces.anomalies, "/file/{file}/sql.json": window.traces.sql,
     }  # fmt: skip
     asked = {
         "/target/{target}/d/check.json": window.d.check, "/target/{target}/d/words.json": window.d.words,

@@ -15,12 +15,13 @@ _BEGINS_WITHIN: Final = 60.0  # seconds for a worker to begin, on a machine that
 
 class TimedWorkers:
     """Workers of one module, one for each role. Each is asked one question after the other, which has all of its time.
-    They answer ``ready`` besides."""
+    They answer ``ready`` besides. ``said``: by role, what a worker has said last without being asked."""
 
     def __init__(self, module: str, too_slow: ToldError) -> None:
         self._module, self._too_slow = module, too_slow
         self._workers: dict[str, ServerChild] = {}
         self._free: dict[str, asyncio.Lock] = {}
+        self.said: dict[str, Json] = {}
 
     def stop(self) -> None:
         for worker in self._workers.values():
@@ -30,6 +31,7 @@ class TimedWorkers:
         """``within``: seconds. Raises ToldError: the worker's own, ``too_slow`` and `child-gone`."""
         async with self._free.setdefault(role, asyncio.Lock()):
             worker = await self._worker(role)
+            self.said.pop(role, None)
             try:
                 return await asyncio.wait_for(worker.ask(what, **asked), within)
             except TimeoutError:
@@ -39,6 +41,9 @@ class TimedWorkers:
                 self._end(role)
                 raise
 
+    def _say(self, role: str, state: Json) -> None:
+        self.said[role] = state
+
     def _end(self, role: str) -> None:
         self._workers.pop(role).kill()
 
@@ -46,7 +51,7 @@ class TimedWorkers:
         """One that has begun: that may take long, and is not the question's fault."""
         worker = self._workers.get(role)
         if worker is None or worker.process.returncode is not None:
-            worker = self._workers[role] = await children.begun(self._module)
+            worker = self._workers[role] = await children.begun(self._module, lambda state: self._say(role, state))
             try:
                 await asyncio.wait_for(worker.ask("ready"), _BEGINS_WITHIN)
             except TimeoutError:

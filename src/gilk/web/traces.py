@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from starlette.requests import Request
 
-from gilk.web.answers import whole_number
+from gilk.web.answers import while_there, whole_number
 from gilk.web.children import ToldError
 from gilk.web.grants import Grants, identity_of_file
 from gilk.web.timed import TimedWorkers
@@ -23,6 +23,9 @@ _OPENS_WITHIN: Final = 600.0  # seconds for reading a file; ten million calls ta
 _MOST_FILES: Final = 500  # that are listed
 _LONGEST: Final = 200  # letters of a search
 _MOST_FOUND: Final = 100  # differences of each sort
+_ANSWERS_WITHIN: Final = 60.0  # seconds for a question in SQL, the reading of the file included
+_MOST_ROWS: Final = 1000  # of an answer
+_LONGEST_SQL: Final = 4000  # letters
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -53,10 +56,15 @@ class TracePages:
 
     async def timeline(self, request: Request) -> Json:
         path = self._file(request.path_params["file"])
-        found = await self._asked("timeline", path=str(path))
+        found = await while_there(request, self._asked("timeline", path=str(path)))
         python = f"import gilk\n\ntrace = gilk.read({str(path)!r})\nprint(trace.flow.table)"
         same = {"command": shlex.join(["gilk", "show", str(path), "--html"]), "python": python}
         return {**found, "id": request.path_params["file"], "file": str(path), "name": path.name, **same}
+
+    async def progress(self, request: Request) -> Json:
+        """How many samples of how many have been looked at for the index that is being made, if one is."""
+        self._file(request.path_params["file"])
+        return {"done": 0, "of": 0, **self._workers.said.get("trace", {})}
 
     async def tile(self, request: Request) -> Json:
         asked = request.query_params
@@ -86,6 +94,34 @@ class TracePages:
         found = await self._asked("compared", a=str(a), b=str(b), factor=factor, limit=_MOST_FOUND)
         return {**found, "a": {"id": asked.get("a"), "name": a.name}, "b": {"id": asked.get("b"), "name": b.name}}
 
+    async def tree(self, request: Request) -> Json:
+        path, node = self._file(request.path_params["file"]), _number(request.query_params.get("node", "-1"))
+        found = await while_there(request, self._asked("tree", path=str(path), node=node))
+        python = f"import gilk\n\nflow = gilk.read({str(path)!r}).flow\nprint(flow.table, flow.self_times)"
+        return {**self._named(request, path), **found, **_same(["show", str(path), "--tree"], python)}
+
+    async def flame(self, request: Request) -> Json:
+        path, node = self._file(request.path_params["file"]), _number(request.query_params.get("node", "-1"))
+        found = await while_there(request, self._asked("flame", path=str(path), node=node))
+        return {**self._named(request, path), **found, **_same(["show", str(path), "--flame", "flame.svg"])}
+
+    async def anomalies(self, request: Request) -> Json:
+        path, least = self._file(request.path_params["file"]), _number(request.query_params.get("least", "1000"))
+        if least < 0:
+            raise ToldError("bad-request", "a time is not less than nothing")
+        asking = self._workers.answer("ask", _OPENS_WITHIN, "anomalies", path=str(path), least=least, limit=_MOST_FOUND)
+        return {**self._named(request, path), **await while_there(request, asking)}
+
+    async def sql(self, request: Request) -> Json:
+        path, sql = self._file(request.path_params["file"]), request.query_params.get("q", "")
+        if len(sql) > _LONGEST_SQL:
+            raise ToldError("bad-request", f"a question has at most {_LONGEST_SQL} letters", "gilk query takes any")
+        asking = self._workers.answer("ask", _ANSWERS_WITHIN, "asked", path=str(path), sql=sql, rows=_MOST_ROWS)
+        return {**self._named(request, path), "sql": sql, **await while_there(request, asking)}
+
+    def _named(self, request: Request, path: Path) -> Json:
+        return {"id": request.path_params["file"], "file": str(path), "name": path.name}
+
     def _file(self, identity: str) -> Path:
         path = self._grants.file(identity)
         if path.suffix != ".parquet":
@@ -94,6 +130,11 @@ class TracePages:
 
     async def _asked(self, what: str, **asked: Any) -> Json:
         return await self._workers.answer("trace", _OPENS_WITHIN, what, **asked)
+
+
+def _same(words: list[str], python: str = "") -> Json:
+    """The command line, and the Python, that do the same."""
+    return {"command": shlex.join(["gilk", *words]), **({"python": python} if python else {})}
 
 
 def _number(text: str) -> int:

@@ -148,8 +148,8 @@ def told(error: GilkError) -> Json:
     return {"slug": error.slug, "message": error.message, "hint": error.hint}
 
 
-def main(answers: Mapping[str, Callable[..., Json]] = ANSWERS) -> None:
-    channel = ServerChannel.given()
+def serve(channel: ServerChannel, answers: Mapping[str, Callable[..., Json]]) -> None:
+    """Until the server ends."""
     try:
         while True:
             channel.send(answered(channel.receive(), answers))
@@ -158,4 +158,4 @@ def main(answers: Mapping[str, Callable[..., Json]] = ANSWERS) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve(ServerChannel.given(), ANSWERS)

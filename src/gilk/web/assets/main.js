@@ -13,6 +13,7 @@ import { program } from "./d.js";
 import { experiment } from "./experiment.js";
 import { timeline } from "./timeline.js";
 import { diff, traces } from "./traces.js";
+import { anomalies, sql, traceFlame, tree } from "./views.js";
 import { pane } from "./pane.js";
 
 const PAGES = [
@@ -28,6 +29,10 @@ const PAGES = [
   [/^\/experiment\/([^/]+)$/, experiment],
   [/^\/traces$/, traces],
   [/^\/file\/([^/]+)\/timeline$/, timeline],
+  [/^\/file\/([^/]+)\/tree$/, tree],
+  [/^\/file\/([^/]+)\/flame$/, traceFlame],
+  [/^\/file\/([^/]+)\/anomalies$/, anomalies],
+  [/^\/file\/([^/]+)\/sql$/, sql],
   [/^\/diff$/, diff],
 ];
 
@@ -36,6 +41,7 @@ let leave = null;
 async function render() {
   if (leave) leave();
   leave = null;
+  dispatchEvent(new Event("gilk-leave"));
   const place = document.getElementById("main");
   const [match, page] = found();
   top();

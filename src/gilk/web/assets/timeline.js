@@ -4,6 +4,7 @@
 import { duration, h, later, moment, number, plural, show, table } from "./dom.js";
 import { command, refused } from "./frame.js";
 import { get } from "./talk.js";
+import { views } from "./views.js";
 import { palette, PIXELS, ROWS, Tiles } from "./tiles.js";
 
 const RULER = 24, HEAD = 20, ROW = 18; // pixels
@@ -11,10 +12,29 @@ const LEAST = 20; // ns that a view shows
 const LABEL = 30; // pixels from which a name is written
 
 export async function timeline(place, id) {
-  show(place, h("h1", null, "Reading the trace …"), h("p", { role: "status" }, "A large one takes a while when it is opened for the first time."));
-  const found = await get(`/file/${id}/timeline.json`);
+  const bar = h("progress", { "aria-label": "Read so far", max: 1 });
+  const far = h("p", { id: "far", role: "status" }, "A large one takes a while when it is opened for the first time.");
+  show(place, h("h1", null, "Reading the trace …"), h("p", null, bar), far, h("p", null, h("a", { href: "/traces" }, "Give it up")));
+  const ending = new AbortController();
+  addEventListener("gilk-leave", () => ending.abort(), { once: true });
+  const reading = get(`/file/${id}/timeline.json`, ending.signal);
+  const shown = progress(id, bar, far, reading);
+  const found = await reading.finally(() => clearInterval(shown));
   const view = new TimelineView(place, id, found);
   return () => view.leave();
+}
+
+// How far it is, as long as it is not there.
+function progress(id, bar, far, reading) {
+  const asking = setInterval(async () => {
+    const { done, of } = await get(`/file/${id}/timeline/progress.json`).catch(() => ({ done: 0, of: 0 }));
+    if (!of) return;
+    bar.max = of;
+    bar.value = done;
+    far.textContent = `${number(done)} of ${number(of)} records. It is done once; later it is there at once.`;
+  }, 500);
+  reading.catch(() => clearInterval(asking));
+  return asking;
 }
 
 export class TimelineView {
@@ -67,7 +87,7 @@ export class TimelineView {
     this.statistics = h("section", { id: "figures", "aria-label": "In view" });
     const button = (name, act) => h("button", { onclick: act }, name);
     show(place,
-      h("h1", null, found.name),
+      h("h1", null, found.name), views(this.id, "timeline"),
       h("p", null, found.heading, ": ", found.about.join("; ")),
       found.losses.length ? h("p", { class: "mark none" }, found.losses.join("; ")) : null,
       h("div", { class: "fields" },

@@ -1,0 +1,472 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The calls of a file of samples, for a `CallIndex`, in bounded memory: a part of the file at a time.
+
+`reduction` leaves plain calls out of each part, `flow_build` makes the flow of what is left, and the plain calls are
+put between. Files for which that would not be exact are told (`Whole`), and have to be looked at as a whole.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from gilk import private
+from gilk.cache.columns import Room
+from gilk.trace import call_index, executed, flow_build
+from gilk.trace.about import About, Tally
+from gilk.trace.call_index import TYPES, CallIndex, Column, Track, levels_room, track_of
+from gilk.trace.flow import KERNEL, CallState, Flow
+from gilk.trace.flow_build import Around
+from gilk.trace.nesting import Ints
+from gilk.trace.paths import Symbol, symbols_of
+from gilk.trace.probes import RecordKind
+from gilk.trace.pyramid import levels_of
+from gilk.trace.reduction import MOST_STACKS, EarlierParts, Plain, RecordColumns, Reduced, reduce
+from gilk.values import dataclass
+
+COLUMNS = ("time", "pid", "tid", "thread", "point", "function", "kind", "sp")
+_SIDES = {RecordKind.ENTRY: 1, RecordKind.HEAD: 1, RecordKind.RETURN: -1}
+_PLAIN = ("start", "duration", "symbol", "levels")  # of a `Plain`, by call
+
+
+class Whole(Exception):
+    """That file has to be looked at as a whole."""
+
+
+def index(
+    parts: Iterator[pa.Table], about: About, tally: Tally, columns: Room, progress: Callable[[int], None]
+) -> tuple[CallIndex, Flow, pa.Table]:
+    """The index; and the flow without plain calls, and its samples. ``parts`` have COLUMNS. ``columns``
+    makes room, and is asked once. ``progress`` is told how many samples have been looked at. Raises Whole, OSError."""
+    if tally.trace is not None and tally.trace.depth:
+        raise Whole("some depths are left out")
+    with _Reading(about, tally) as reading:
+        done = 0
+        for table in parts:
+            reading.take(table)
+            done += table.num_rows
+            progress(done)
+        if reading.seen.shared(reading.processes()):
+            raise Whole("threads have used the same addresses")
+        joining = _Joining(reading, about, tally)
+        found, flow = joining.made(columns)
+        return found, flow, joining.samples
+
+
+class _Spool:
+    """Arrays that are put aside, in a file without a name."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(dir=private.temporary())  # noqa: SIM115
+        self._at = 0
+
+    def close(self) -> None:
+        self._file.close()
+
+    def put(self, values: Column) -> tuple[int, int, str]:
+        at, data = self._at, np.ascontiguousarray(values)
+        self._file.write(data.tobytes())
+        self._at += data.nbytes
+        return at, len(data), data.dtype.str
+
+    def get(self, where: tuple[int, int, str]) -> Column:
+        at, count, kind = where
+        self._file.seek(at)
+        return np.fromfile(self._file, kind, count)
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """A part: the samples that were kept, and where its plain calls are."""
+
+    table: pa.Table
+    reduced: Reduced
+    next_time: Ints
+    first_time: int | None  # of the first event
+    thread: Column  # of the kept samples
+    spooled: dict[str, tuple[int, int, str]]
+
+
+class _Reading:
+    def __init__(self, about: About, tally: Tally) -> None:
+        self.seen = EarlierParts()
+        self.parts: list[_Kept] = []
+        self.symbols: list[Symbol] = []
+        self.threads: dict[int, int] = {}
+        self.spool = _Spool()
+        self.kernel_from: dict[int, int] = {}  # by thread the first sample of a plain call of the kernel
+        self._images = {probe.point: probe.image for probe in about.probes}
+        self._codes: dict[tuple[str, str], int] = {}
+        self._odd = {probe.function for probe in about.probes if probe.kind == RecordKind.HEAD}
+        omitted = tally.trace.omitted if tally.trace is not None else ()
+        self._times = np.array(sorted({each.from_ns for each in omitted}), np.int64)
+        self._rows, self._events, self._last = 0, 0, -(1 << 62)
+        self.samples = 0
+
+    def __enter__(self) -> _Reading:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.spool.close()
+
+    def processes(self) -> Ints:
+        """The process of each thread, by its number."""
+        return np.array([key >> 32 for key in self.threads], np.int64)
+
+    def take(self, table: pa.Table) -> None:
+        table = table.unify_dictionaries().combine_chunks()
+        if not table.num_rows:
+            return
+        if len(executed.marks(table)):
+            raise Whole("processes have executed programs")
+        time = _numbers(table, "time")
+        if time[0] < self._last or (time[1:] < time[:-1]).any():
+            raise Whole("samples came late")
+        self._last = int(time[-1])
+        part = self._part(table, time)
+        found = reduce(part, self.seen, len(self.threads))
+        if self.seen.too_many:
+            raise Whole(f"there are more than {MOST_STACKS} threads")
+        self._put(table, part, found)
+
+    def _part(self, table: pa.Table, time: Ints) -> RecordColumns:
+        kinds = table["kind"].combine_chunks()
+        names = kinds.dictionary.to_pylist()
+        side = np.array([*(_SIDES.get(name, 0) for name in names), 0], np.int8)[_codes(kinds)]
+        gaps = np.array([*(name == RecordKind.GAP for name in names), False])[_codes(kinds)]
+        symbol = self._symbols(table)
+        thread = self._threads(table, side)
+        walls = np.concatenate([np.flatnonzero(gaps), np.searchsorted(time, self._times, "right")])
+        is_kernel = np.array([image == KERNEL for _, image, _ in self.symbols])
+        odd = np.array([name in self._odd or not name for name, _, _ in self.symbols])
+        return RecordColumns(time, thread, side, _numbers(table, "sp"), symbol, is_kernel, odd, np.unique(walls))
+
+    def _symbols(self, table: pa.Table) -> Column:
+        """The symbol of each sample; that without a function has one of its own."""
+        functions, points = (table[name].combine_chunks() for name in ("function", "point"))
+        names = [*functions.dictionary.to_pylist(), ""]
+        images = [*(self._images.get(name, "") for name in points.dictionary.to_pylist()), ""]
+        distinct = {name: number for number, name in enumerate(dict.fromkeys(images))}
+        image = np.array([distinct[name] for name in images], np.int64)[_codes(points)]
+        keys = _codes(functions) % len(names) * len(distinct) + image
+        of_key = np.zeros(len(names) * len(distinct), np.int32)
+        used = np.zeros(len(of_key), np.bool_)
+        used[keys] = True
+        each = list(distinct)
+        for key in np.flatnonzero(used).tolist():
+            of_key[key] = self._symbol(names[key // len(distinct)], each[key % len(distinct)])
+        found: Column = of_key[keys]
+        return found
+
+    def _symbol(self, name: str, image: str) -> int:
+        if (name, image) not in self._codes:
+            self._codes[name, image] = len(self.symbols)
+            self.symbols.append((name, image, KERNEL if image == KERNEL else "user"))
+        return self._codes[name, image]
+
+    def _threads(self, table: pa.Table, side: Column) -> Column:
+        """The number of each sample's thread. Threads are numbered as their first events come."""
+        keys = _numbers(table, "pid").astype(np.int64) << 32 | _numbers(table, "tid").view(np.uint32)
+        found = self._looked_up(keys)
+        new = np.flatnonzero(found < 0)
+        if len(new):
+            mine = keys[new][side[new] != 0]
+            distinct, at = np.unique(mine, return_index=True)
+            for key in distinct[np.argsort(at)].tolist():
+                self.threads.setdefault(key, len(self.threads))
+            if len(self.threads) >= 1 << 16:
+                raise Whole("there are too many threads")
+            found = np.maximum(self._looked_up(keys), 0)  # a thread without events is of no interest
+        return found.astype(np.uint16)
+
+    def _looked_up(self, keys: Ints) -> Ints:
+        """The numbers of threads; -1 for those that are not known."""
+        known = np.array(sorted(self.threads), np.int64)
+        numbers = np.array([self.threads[key] for key in known.tolist()], np.int64)
+        if not len(known):
+            return np.full(len(keys), -1, np.int64)
+        hashed = (known ^ known >> 26) & 0xFFFF
+        if len(np.unique(hashed)) == len(hashed):
+            table = np.zeros(1 << 16, np.int32)
+            table[hashed] = np.arange(len(known))
+            at = table[(keys ^ keys >> 26) & 0xFFFF]
+        else:
+            at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+        return np.where(known[at] == keys, numbers[at], -1)
+
+    def _put(self, table: pa.Table, part: RecordColumns, found: Reduced) -> None:
+        kept_others = part.side[found.rows] != 0
+        kinds = table["kind"].combine_chunks().take(pa.array(found.rows)).to_pylist() if not kept_others.all() else []
+        wanted = kept_others.copy()
+        for at in np.flatnonzero(~kept_others).tolist():
+            wanted[at] = kinds[at] == RecordKind.GAP
+        wanted[[0, -1]] = True
+        place = np.cumsum(wanted) - 1
+        plain = replace(found.plain, record=place[found.plain.record])
+        rows = found.rows[wanted]
+        next_row = found.next_row[wanted]
+        behind = next_row < len(part.time)
+        next_time = np.where(behind, part.time[np.minimum(next_row, len(part.time) - 1)], -1)
+        reduced = Reduced(rows + self._rows, found.before[wanted], found.number[wanted] + self._events, next_row, plain)
+        spooled = {name: self.spool.put(getattr(plain, name)) for name in _PLAIN}
+        none = np.empty(0, np.int64)
+        light = replace(plain, start=none, duration=none, symbol=none.astype(np.int32), levels=none.astype(np.int32))
+        self._note_kernel(part, plain)
+        kept = table.take(pa.array(rows))
+        events = np.flatnonzero(part.side)
+        first = int(part.time[events[0]]) if len(events) else None
+        self.parts.append(_Kept(kept, replace(reduced, plain=light), next_time, first, part.thread[rows], spooled))
+        self._rows += table.num_rows
+        self._events += len(events)
+        self.samples += table.num_rows
+
+    def _note_kernel(self, part: RecordColumns, plain: Plain) -> None:
+        mine = part.kernel[plain.symbol]
+        if mine.any():
+            thread = np.repeat(np.arange(len(plain.counts)), plain.counts)[mine]
+            for each in np.unique(thread).tolist():
+                self.kernel_from.setdefault(each, int(plain.start[mine][thread == each].min()))
+
+
+class _Joining:
+    """Plain calls among those of the flow of what is left."""
+
+    def __init__(self, reading: _Reading, about: About, tally: Tally) -> None:
+        self._reading, self._parts = reading, reading.parts
+        whole = [each.table for each in self._parts]
+        samples = pa.concat_tables(whole).unify_dictionaries() if whole else None
+        if samples is None:
+            raise Whole("there are no samples")
+        self.samples = samples
+        number = np.concatenate([each.reduced.number for each in self._parts])
+        self._built = flow_build.build_placed(samples, about, tally, Around(number, self._next_times()))
+        self._flow = self._built.flow
+        self._threads = len(reading.threads)
+
+    def _next_times(self) -> Ints:
+        """The time of the event behind each kept sample; that behind the last of a part is the first of the next."""
+        found: list[Ints] = []
+        following = -1
+        for part in reversed(self._parts):
+            found.append(np.where(part.next_time < 0, following, part.next_time))
+            following = following if part.first_time is None else part.first_time
+        return np.concatenate(found[::-1])
+
+    def made(self, columns: Room) -> tuple[CallIndex, Flow]:
+        flow = self._flow
+        self._check()
+        tracks = [track_of(flow, rows) for rows in flow.tracks]
+        self._track_of_thread(tracks)
+        positions = self._positions()
+        depths = self._depths()
+        counts = self._row_counts(depths, tracks)
+        heights = [len(each) for each in counts]
+        first = np.cumsum(np.concatenate([[0], *counts])).astype(np.int64)
+        total = int(first[-1])
+        tracks = [
+            replace(track, calls=int(mine.sum()), rows=high)
+            for track, mine, high in zip(tracks, counts, heights, strict=True)
+        ]
+        room = columns({**{name: (kind, total) for name, kind in TYPES.items()}, **levels_room(total)})
+        self._fill(room, first, np.cumsum([0, *heights]), tracks, positions, depths)
+        top_rows = np.cumsum([0, *heights])[:-1]
+        room["self"][:] = call_index.self_times(room, first, top_rows)
+        for number, level in enumerate(levels_of(room["duration"])):
+            room[f"level-{number}"][:] = level
+        found = CallIndex(tuple(tracks), symbols_of(flow)[1], flow.start_ns, flow.stop_ns, flow.gaps, first, room)
+        return found, flow
+
+    def _check(self) -> None:
+        """Raises Whole where the lemma of reduction.py does not hold."""
+        flow, rows = self._flow, self._built.rows
+        sp = np.concatenate([np.asarray(each.table["sp"]) for each in self._parts]).astype(np.int64)[rows]
+        parent, kernel = flow.column("parent"), flow.is_named("lane", KERNEL)
+        inner = np.flatnonzero(parent >= 0)
+        outer = parent[inner]
+        crossing = kernel[inner] != kernel[outer]
+        if np.where(crossing, ~kernel[inner], sp[outer] <= sp[inner]).any():
+            raise Whole("calls do not lie below those that made them")
+        late = np.flatnonzero(flow.is_state(CallState.BEFORE) & kernel)
+        stop = flow.column("start") + flow.column("duration")
+        thread = self._thread_of_kept()[rows]
+        for call in late.tolist():
+            if self._reading.kernel_from.get(int(thread[call]), 1 << 62) < stop[call]:
+                raise Whole("the kernel returned from what it had not entered")
+
+    def _thread_of_kept(self) -> Ints:
+        return np.concatenate([each.thread for each in self._parts]).astype(np.int64)
+
+    def _track_of_thread(self, tracks: list[Track]) -> None:
+        """Sets `_track`: by thread the number of its track, -1 where it has no plain calls and several tracks."""
+        left_out = np.zeros(self._threads, np.int64)
+        for part in self._parts:
+            counts = part.reduced.plain.counts
+            left_out[: len(counts)] += counts
+        found: dict[int, list[int]] = {}
+        for number, track in enumerate(tracks):
+            found.setdefault(self._reading.threads[track.pid << 32 | track.tid & 0xFFFFFFFF], []).append(number)
+        self._track = np.full(self._threads, -1, np.int64)
+        for thread, mine in found.items():
+            if len(mine) == 1:
+                self._track[thread] = mine[0]
+            elif left_out[thread]:
+                raise Whole("a thread has several stacks")
+        if (left_out[self._track < 0] > 0).any():
+            raise Whole("a thread has calls of which nothing is left")
+
+    def _positions(self) -> tuple[Ints, Ints]:
+        """For each call of the flow the part in which it begins, and how many plain calls of its thread come before it
+        there."""
+        kept_thread = self._thread_of_kept()
+        before = np.concatenate([each.reduced.before for each in self._parts])
+        sizes = [each.table.num_rows for each in self._parts]
+        part_of = np.repeat(np.arange(len(sizes)), sizes)
+        begin, events = self._built.begin, self._built.events
+        rows = events[np.maximum(begin // 2, 0)]
+        call_thread = kept_thread[self._built.rows]
+        part, count = part_of[rows], before[rows]
+        between = np.flatnonzero((begin < 0) | (begin % 2 == 1))
+        for call in between.tolist():
+            part[call], count[call] = self._last_before(int(call_thread[call]), int(rows[call]), int(begin[call]))
+        return part, count
+
+    def _last_before(self, thread: int, row: int, begin: int) -> tuple[int, int]:
+        if begin < 0:
+            return 0, 0
+        kept = self._kept_by_thread(thread)
+        at = int(np.searchsorted(kept, row, side="right")) - 1
+        if at < 0:
+            return 0, 0
+        found = int(kept[at])
+        sizes = np.cumsum([0, *(each.table.num_rows for each in self._parts)])
+        part = int(np.searchsorted(sizes, found, side="right")) - 1
+        return part, int(self._parts[part].reduced.before[found - sizes[part]])
+
+    def _kept_by_thread(self, thread: int) -> Ints:
+        if not hasattr(self, "_by_thread"):
+            self._by_thread: dict[int, Ints] = {}
+            self._events_only = np.zeros(len(self._thread_of_kept()), np.bool_)
+            self._events_only[self._built.events] = True
+        if thread not in self._by_thread:
+            mine = (self._thread_of_kept() == thread) & self._events_only
+            self._by_thread[thread] = np.flatnonzero(mine)
+        return self._by_thread[thread]
+
+    def _depths(self) -> list[Column]:
+        """The depth of each plain call, part by part."""
+        flow, whole = self._flow, self._flow.is_state(CallState.WHOLE)
+        total = sum(each.table.num_rows for each in self._parts)
+        depth_at = np.full(total, -1, np.int64)
+        depth_at[self._built.rows[whole]] = flow.column("depth")[whole]
+        found, base = [], 0
+        for part in self._parts:
+            plain = part.reduced.plain
+            depth = depth_at[plain.record + base]
+            if (depth < 0).any():
+                raise Whole("a plain call is none")
+            inside = depth - plain.record_level
+            after = np.maximum(depth, np.append(depth[1:], -1)) - plain.record_level
+            counts = np.stack([plain.inside, plain.after], axis=1).ravel()
+            shifts = np.repeat(np.stack([inside, after], axis=1).ravel(), counts)
+            found.append((self._reading.spool.get(part.spooled["levels"]) + shifts).astype(np.int32))
+            base += part.table.num_rows
+        return found
+
+    def _row_counts(self, depths: list[Column], tracks: list[Track]) -> list[Ints]:
+        """For each track the number of calls in each of its rows."""
+        flow = self._flow
+        counts = [np.bincount(flow.column("depth")[rows.start : rows.stop]) for rows in flow.tracks]
+        for part, depth in zip(self._parts, depths, strict=True):
+            edges = np.cumsum(np.append(0, part.reduced.plain.counts))
+            for thread in np.flatnonzero(part.reduced.plain.counts).tolist():
+                mine = np.bincount(depth[edges[thread] : edges[thread + 1]])
+                known = counts[self._track[thread]]
+                size = max(len(mine), len(known))
+                both = [np.pad(each, (0, size - len(each))) for each in (mine, known)]
+                counts[self._track[thread]] = both[0] + both[1]
+        return counts
+
+    def _fill(
+        self, room: dict[str, Column], first: Ints, first_rows: Ints, tracks: list[Track],
+        positions: tuple[Ints, Ints], depths: list[Column],
+    ) -> None:  # fmt: skip
+        flow = self._flow
+        ours = self._own_columns()
+        to_symbol = self._symbol_numbers()
+        at = first[:-1].copy()  # the next place of each row
+        number = np.cumsum([0, *(track.calls for track in tracks)])[:-1]
+        by_track = [(rows, positions[0][rows.start : rows.stop]) for rows in flow.tracks]
+        threads = {int(track): thread for thread, track in enumerate(self._track.tolist()) if track >= 0}
+        for which, part in enumerate(self._parts):
+            plain = {name: self._reading.spool.get(part.spooled[name]) for name in _PLAIN[:3]}
+            edges = np.cumsum(np.append(0, part.reduced.plain.counts))
+            for track, (rows, places) in enumerate(by_track):
+                mine = np.flatnonzero(places == which) + rows.start
+                thread = threads.get(track, len(edges))
+                span = slice(int(edges[thread]), int(edges[thread + 1])) if thread + 1 < len(edges) else slice(0, 0)
+                values = _merged(plain, depths[which], span, ours, mine, positions[1][mine], to_symbol)
+                if len(values["depth"]):
+                    _put(room, values, at[first_rows[track] : first_rows[track + 1]], int(number[track]))
+                    number[track] += len(values["depth"])
+
+    def _own_columns(self) -> dict[str, Column]:
+        flow = self._flow
+        state = np.zeros(flow.table.num_rows, np.uint8)
+        for number, each in enumerate(CallState):
+            state[flow.is_state(each)] = number
+        columns = {name: flow.column(name).astype(np.int64) for name in ("start", "duration", "depth")}
+        return {**columns, "symbol": symbols_of(flow)[0], "state": state}
+
+    def _symbol_numbers(self) -> Ints:
+        """The number of each symbol that was read among those of the flow; there is a call of each there is."""
+        known = {symbol: number for number, symbol in enumerate(symbols_of(self._flow)[1])}
+        return np.array([known.get(symbol, -1) for symbol in self._reading.symbols], np.int64)
+
+
+def _merged(
+    plain: dict[str, Column], depth: Column, span: slice, ours: dict[str, Column], mine: Ints, before: Ints,
+    symbols: Ints,
+) -> dict[str, Column]:
+    """Plain calls and others of a thread in a part, in the order of their numbers."""
+    count = span.stop - span.start
+    places = before + np.arange(len(mine))
+    rest = np.ones(count + len(mine), np.bool_)
+    rest[places] = False
+    found: dict[str, Column] = {}
+    theirs = {
+        "start": plain["start"][span], "duration": plain["duration"][span], "depth": depth[span],
+        "symbol": symbols[plain["symbol"][span]], "state": np.zeros(count, np.uint8),
+    }  # fmt: skip
+    for name, values in theirs.items():
+        column = np.empty(len(rest), ours[name].dtype)
+        column[rest], column[places] = values, ours[name][mine]
+        found[name] = column
+    return found
+
+
+def _put(room: dict[str, Column], values: dict[str, Column], at: Ints, number: int) -> None:
+    """Calls with numbers from ``number`` on into their rows, and forward what is ``at`` each row."""
+    depth = values["depth"]
+    order = np.argsort(depth.astype(np.uint16) if len(at) < 1 << 16 else depth, kind="stable")
+    edges = np.searchsorted(depth[order], np.arange(len(at) + 1))
+    for row in np.flatnonzero(np.diff(edges)).tolist():
+        chosen = order[edges[row] : edges[row + 1]]
+        there = slice(int(at[row]), int(at[row]) + len(chosen))
+        room["call"][there] = chosen + number
+        room["place"][chosen + number] = np.arange(there.start, there.stop)
+        for name in ("start", "duration", "symbol", "state"):
+            room[name][there] = values[name][chosen]
+        at[row] += len(chosen)
+
+
+def _numbers(table: pa.Table, name: str) -> Column:
+    return np.asarray(table[name].combine_chunks())
+
+
+def _codes(column: pa.Array) -> Ints:
+    """The codes of a dictionary array; -1 for null."""
+    return np.asarray(column.indices.fill_null(-1))

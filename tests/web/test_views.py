@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The other pages of a trace: the tree, the flame graph, anomalies and questions, beside what the commands print."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from gilk.web.grants import identity_of_file
+from tests.behaviour.harness import run_gilk
+from tests.trace.machine import nested, run, write
+from tests.web.served import Asking, Served, served
+from tests.web.windows import asking, browser, context, narrow, opened, page, reach, suits
+
+__all__ = ["asking", "browser", "context", "page"]  # fixtures
+
+CANARY = '<img src=x onerror="window.canary=1">'
+LEAF = ("d", 10)
+CALLS = ("a", 1000, ("b", 400, LEAF, LEAF), ("c", 2000), ("b", 500, ("k:sys", 300)))
+SLOW = ("a", 1000, ("b", 400, LEAF, LEAF), ("c", 90_000), ("b", 500, ("k:sys", 300)))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("views")
+    write(place / "small.parquet", nested(*[CALLS] * 12, SLOW) + nested(("c", 100), tid=2, start=10_000_000))
+    write(place / "walk.parquet", run(4, 2000, threads=3).records)
+    write(place / "strange.parquet", nested((CANARY, 100, ("</style>\u202e\x01", 50), ("y" * 5000, 20))))
+    (place / "broken.parquet").write_bytes(b"PAR1" + b"\xff" * 5000 + b"PAR1")
+    return place
+
+
+@pytest.fixture(scope="module")
+def window(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("web"), "--files", folder) as found:
+        yield found
+
+
+def at(folder: Path, name: str, view: str) -> str:
+    return f"/file/{identity_of_file(folder / name)}/{view}"
+
+
+def line(page: Page, name: str) -> Any:
+    return page.get_by_role("region", name="Calls of t1 1").get_by_role("button", name=name)
+
+
+def test_a_tree_by_mouse(page: Page, window: Served, folder: Path) -> None:
+    opened(page, window, at(folder, "small.parquet", "timeline"))
+    page.get_by_role("link", name="Tree", exact=True).click()
+    rows = page.get_by_role("region", name="Calls of t1 1").locator("tbody tr")
+    expect(rows).to_have_count(1)
+    expect(rows.first).to_contain_text("13")
+    line(page, "a").click()
+    expect(rows).to_have_count(3)
+    assert [each.split("\t")[2] for each in rows.all_inner_texts()] == ["13", "13", "26"], "c took longer than b"
+    line(page, "b").click()
+    expect(rows).to_have_count(5)
+    expect(rows.nth(3)).to_contain_text("sys (kernel)")
+    suits(page, "a tree")
+    narrow(page, "a tree")
+    page.reload()
+    expect(rows).to_have_count(5)
+    line(page, "a").click()
+    expect(rows).to_have_count(1)
+    expect(page).to_have_url(f"http://127.0.0.1:{window.port}{at(folder, 'small.parquet', 'tree')}")
+    rows.first.get_by_role("link").click()
+    expect(page.get_by_label("Find a function")).to_have_value("a")
+
+
+def test_a_tree_by_keyboard(page: Page, window: Served, folder: Path) -> None:
+    opened(page, window, at(folder, "small.parquet", "tree"))
+    reach(page, line(page, "a"))
+    page.keyboard.press("ArrowRight")
+    expect(line(page, "c")).to_be_visible()
+    for key, name in [("ArrowDown", "c"), ("ArrowDown", "b"), ("ArrowRight", "b")]:
+        page.keyboard.press(key)
+        expect(line(page, name)).to_be_focused()
+    expect(line(page, "d")).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowLeft")
+    expect(line(page, "b")).to_be_focused()
+    page.keyboard.press("ArrowLeft")
+    expect(line(page, "d")).to_have_count(0)
+    page.keyboard.press("Home")
+    expect(line(page, "a")).to_be_focused()
+
+
+Node = tuple[str, int, int, int, tuple[Any, ...]]
+
+
+def of_page(asking: Asking, base: str, rows: list[Any]) -> tuple[Node, ...]:
+    """The whole tree, opened line by line."""
+    return tuple(
+        sorted(
+            (row["function"], row["calls"], row["total"], row["self"],
+             of_page(asking, base, asking.get(f"{base}?node={row['node']}")["calls"]) if row["children"] else ())
+            for row in rows
+        )
+    )  # fmt: skip
+
+
+def of_command(rows: list[Any]) -> tuple[Node, ...]:
+    return tuple(
+        sorted((row["function"], row["calls"], row["total"], row["self"], of_command(row["children"])) for row in rows)
+    )
+
+
+def test_the_tree_is_that_of_the_command(asking: Asking, folder: Path) -> None:
+    for name in ("small.parquet", "walk.parquet"):
+        base = f"{at(folder, name, 'tree')}.json"
+        shown = json.loads(run_gilk("show", "--json", "--tree", str(folder / name)).stdout)["tree"]
+        found = asking.get(base)
+        if name == "small.parquet":
+            mine = [of_page(asking, base, thread["calls"]) for thread in found["threads"]]
+            assert mine == [of_command(thread["calls"]) for thread in shown]
+        else:
+            mine, theirs = (
+                [{(row["function"], row["calls"], row["total"]) for row in each["calls"]} for each in threads]
+                for threads in (found["threads"], shown)
+            )
+            assert mine == theirs
+
+
+def test_the_flame_graph_has_what_the_command_draws(asking: Asking, folder: Path, tmp_path: Path) -> None:
+    for name in ("small.parquet", "walk.parquet"):
+        words = ("show", "--json", "--flame", str(tmp_path / "x.svg"), str(folder / name))
+        drawn = json.loads(run_gilk(*words).stdout)["flame"]
+        found = asking.get(f"{at(folder, name, 'flame')}.json")
+        assert (found["contexts"], found["total"]) == (drawn["paths"], drawn["total"])
+        for bar in found["bars"]:
+            assert abs(bar["width"] - bar["total"] / found["total"]) < 1e-9
+        inner = [bar for bar in found["bars"] if bar["depth"] == 1]
+        assert sum(bar["total"] for bar in inner) <= sum(bar["total"] for bar in found["bars"] if bar["depth"] == 0)
+        alone = asking.get(f"{at(folder, name, 'flame')}.json?node={inner[0]['node']}")
+        assert alone["bars"][0]["width"] == 1 and len(alone["path"]) == 2
+
+
+def test_a_flame_graph_by_mouse_and_keyboard(page: Page, window: Served, folder: Path) -> None:
+    opened(page, window, at(folder, "small.parquet", "flame"))
+    bars = page.locator("#flame .frame")
+    expect(bars).to_have_count(6)
+    suits(page, "a flame graph")
+    narrow(page, "a flame graph")
+    page.locator("#flame .frame text", has_text="b").locator("..").hover()
+    expect(page.locator("#bar")).to_contain_text("b of prog:")
+    reach(page, page.locator("#flame"))
+    for key, name in [("Home", "a"), ("ArrowUp", "c"), ("ArrowRight", "b"), ("ArrowUp", "sys (kernel)"),
+                      ("ArrowDown", "b")]:  # fmt: skip
+        page.keyboard.press(key)
+        expect(page.locator("#bar")).to_contain_text(f"{name} of ")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("navigation", name="Callers")).to_contain_text("all › a › b")
+    expect(bars).to_have_count(3)
+    page.get_by_role("link", name="all", exact=True).click()
+    expect(bars).to_have_count(6)
+    expect(page.get_by_role("table", name="Most time in itself").locator("tbody tr")).to_have_count(6)
+
+
+def test_anomalies_are_those_of_the_command(page: Page, window: Served, folder: Path, asking: Asking) -> None:
+    opened(page, window, at(folder, "small.parquet", "anomalies"))
+    rows = page.get_by_role("table", name="Calls unlike others").locator("tbody tr")
+    expect(rows.first).to_contain_text("slow")
+    printed = page.get_by_role("region", name="Text").inner_text().replace("\xa0", " ")
+    assert printed.split() == run_gilk("anomalies", str(folder / "small.parquet")).stdout.split()
+    suits(page, "anomalies")
+    narrow(page, "anomalies")
+    rows.first.get_by_role("link", name="c", exact=True).click()
+    expect(page.get_by_label("The call").locator("h2")).to_have_text("c")
+    expect(page.get_by_label("The call")).to_contain_text("took90.0 µs")
+    page.go_back()
+    page.get_by_label("A slow call takes longer").fill("1 fortnight")
+    page.get_by_role("button", name="Look").click()
+    expect(page.get_by_role("alert")).to_contain_text("A time is a number")
+    page.get_by_label("A slow call takes longer").fill("1 s")
+    page.keyboard.press("Enter")
+    expect(page.locator("#main")).to_contain_text("none of which stands out")
+    found = asking.get(f"{at(folder, 'small.parquet', 'anomalies')}.json")
+    whole = json.loads(run_gilk("anomalies", "--json", str(folder / "small.parquet")).stdout)
+    assert found["anomalies"] == whole["anomalies"]
+
+
+def test_questions(page: Page, window: Served, folder: Path, asking: Asking) -> None:
+    opened(page, window, at(folder, "small.parquet", "sql"))
+    expect(page.locator("#main")).to_contain_text("calls (")
+    question = page.get_by_label("A question in SQL")
+    question.fill("select function, count(*) as n from calls group by all order by n desc, function")
+    page.keyboard.press("Control+Enter")
+    answer = page.get_by_role("table", name="Answer").locator("tbody tr")
+    expect(answer).to_have_count(5)
+    words = ("query", "--json", str(folder / "small.parquet"), question.input_value())
+    whole = json.loads(run_gilk(*words).stdout)
+    found = asking.get(f"{page.url.partition(str(window.port))[2].replace('/sql?', '/sql.json?')}")
+    assert {"columns": found["columns"], "rows": found["rows"]} == whole
+    shown = [each.split("\t") for each in answer.all_inner_texts()]
+    assert shown == [[str(cell) for cell in row] for row in whole["rows"]]
+    suits(page, "an answer")
+    narrow(page, "an answer")
+    page.get_by_role("button", name="Slowest calls").click()
+    page.get_by_role("button", name="Ask").click()
+    expect(page.get_by_label("Answer", exact=True)).to_contain_text("20 rows")
+    page.get_by_label("A question in SQL").fill("select from where")
+    page.get_by_role("button", name="Ask").click()
+    expect(page.get_by_role("alert")).to_contain_text("bad-query")
+    expect(page.get_by_label("A question in SQL")).to_have_value("select from where")
+
+
+@pytest.mark.parametrize("sql", [
+    "select * from read_csv('/etc/passwd')", "copy calls to '/tmp/out.csv'", "attach '/tmp/x.db'", "install httpfs",
+    "set enable_external_access = true", "select * from '/etc/passwd'", "",
+])  # fmt: skip
+def test_questions_reach_nothing_else(asking: Asking, folder: Path, sql: str) -> None:
+    base = f"{at(folder, 'small.parquet', 'sql')}.json"
+    found = asking.get(f"{base}?q={sql.replace(' ', '%20')}")
+    assert found.get("error", {}).get("slug") == "bad-query" or (not sql and found["rows"] == [])
+    assert not Path("/tmp/out.csv").exists()
+
+
+def test_an_answer_has_its_limits(asking: Asking, folder: Path) -> None:
+    base = f"{at(folder, 'small.parquet', 'sql')}.json"
+    found = asking.get(f"{base}?q=select%20*%20from%20range(5000)")
+    assert len(found["rows"]) == 1000 and found["more"]
+    (cell,) = asking.get(f"{base}?q=select%20repeat('x',1000000)")["rows"][0]
+    assert len(cell) == 2001
+    assert asking.get(f"{base}?q={'x' * 4001}")["error"]["slug"] == "bad-request"
+
+
+def test_strange_names_are_text(page: Page, window: Served, folder: Path) -> None:
+    for view in ("tree", "flame", "anomalies", "sql?q=select%20distinct%20function%20from%20calls"):
+        opened(page, window, at(folder, "strange.parquet", view))
+        if view != "anomalies":
+            expect(page.locator("#main")).to_contain_text(CANARY)
+        if view == "tree":
+            page.get_by_role("button", name=CANARY).click()
+            expect(page.locator("#main")).to_contain_text("</style>\\u202e\\u0001")
+        assert page.locator("#main img").count() == 0
+        narrow(page, f"strange names, {view}")
+
+
+@pytest.mark.parametrize("view", ["tree", "flame", "anomalies", "sql"])
+def test_what_is_no_trace_is_refused(asking: Asking, folder: Path, view: str) -> None:
+    for path, slug in [(folder / "broken.parquet", "bad-trace"), (folder / "none.parquet", "no-such-file"),
+                       (Path("/etc/passwd"), "not-granted"), (folder / "x.txt", "not-samples")]:  # fmt: skip
+        assert asking.get(f"/file/{identity_of_file(path)}/{view}.json")["error"]["slug"] == slug, path
+
+
+@pytest.mark.parametrize("query", [
+    "tree.json?node=99999", "tree.json?node=-2", "flame.json?node=x", "flame.json?node=99999",
+    "anomalies.json?least=-1",
+    "anomalies.json?least=1e3",
+])  # fmt: skip
+def test_numbers_that_are_none_are_refused(asking: Asking, folder: Path, query: str) -> None:
+    found = asking.get(at(folder, "small.parquet", query))
+    assert found["error"]["slug"] in ("bad-request", "no-such-node")
