@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../programs/mark.h"
+
 #define KEEP __attribute__((noinline))
 #define LARGE (1 << 18)
 
@@ -41,23 +43,51 @@ KEEP long many(long a, long b, long c, long d, long e, long f, long g, long h, l
 	return a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f + 7 * g + 8 * h + 9 * i + 10 * j;
 }
 
+struct order {
+	unsigned char count : 3, more : 5;
+	const char *name;
+	struct order *next;
+	union {
+		short small;
+		int numbers[4];
+	} u;
+};
+
+KEEP long placed(struct order *one, short by)
+{
+	return one->count * by + one->next->u.numbers[2];
+}
+
 /* One that a uprobe cannot be at: its first instruction has a prefix that the kernel does not go over. */
 void locked(long *);
 __asm__(".globl locked\n.type locked, @function\nlocked:\n\tlock incq (%rdi)\n\tret\n.size locked, .-locked\n");
 
-static long sum, counted;
+static long sum, counted, listened;
+__attribute__((used, section(".probes"))) volatile unsigned short users_turned_semaphore;
 
 KEEP void turn(long n)
 {
+	static struct order other = { .name = "other" }, one = { .count = 3, .name = "one", .next = &other };
+	volatile char seen; /* of the name's page */
 	void *made;
 
 	asked(0x20000 + n); /* in none of them */
 	sum += outer(n);
 	sum += many(n, 1, 2, 3, 4, 5, 6, 7, 8, n + 9);
+	other.u.numbers[2] = -(int)n;
+	one.more = n & 31;
+	seen = *one.name;
+	(void)seen;
+	sum += placed(&one, (short)-n);
 	locked(&counted);
 	made = malloc(LARGE); /* one mmap() */
 	munmap(mmap(0, LARGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), LARGE); /* and one outside */
 	free(made);
+	listened += users_turned_semaphore != 0;
+	__asm__ volatile(MARK_AT(users, turned, "users_turned_semaphore", "-8@%0 -8@counted(%%rip) 8f@%%xmm0")
+			 :
+			 : "r"(-n)
+			 : "memory");
 }
 
 int main(int argc, char **argv)
@@ -80,6 +110,6 @@ int main(int argc, char **argv)
 		turn(n);
 		dprintf(1, "turns %ld\n", n + 1);
 	}
-	dprintf(1, "sum %ld, counted %ld\n", sum, counted);
+	dprintf(1, "sum %ld, counted %ld, listened %ld\n", sum, counted, listened);
 	return 0;
 }

@@ -229,7 +229,7 @@ struct ilk_d_uprobe {
 	__u64 start; /* of the function, the same */
 	__u8 bytes[ILK_D_INSTRUCTION];
 	__u8 length; /* of them that the instruction has */
-	__u64 reserved;
+	__u64 semaphore; /* a 16-bit counter in the file, raised while the uprobe is there; 0: none */
 	__u32 process[]; /* as the client's process sees their numbers */
 };
 

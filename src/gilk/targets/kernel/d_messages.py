@@ -11,6 +11,7 @@ from typing import Final
 from gilk.errors import TargetError
 from gilk.lang.d.kernel_code import KernelCode
 from gilk.lang.data import Aggregation, Function
+from gilk.lang.ir import Given
 from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.driver_abi import WINDOW
 from gilk.values import dataclass
@@ -29,6 +30,7 @@ DEEP: Final = 1
 EDGE: Final = 2
 BIOS: Final = 4
 INSTRUCTION: Final = 15  # bytes, at the most
+NOWHERE: Final = -1
 PROGRAM_BODY: Final = struct.Struct("<12I")
 AGGREGATION: Final = struct.Struct("<IIIIqqq")
 ATTACH_BODY: Final = struct.Struct("<IIIIIIQQ")
@@ -96,7 +98,9 @@ class KernelFire:
 class UserFire:
     """A probe that fires where processes come by an instruction of a file: ``path`` leads to it, ``offset`` is the
     instruction's there, ``start`` its function's. ``content``: what is there, as far as an instruction may reach.
-    ``edge``: the return address is all that the function has on its stack. ``processes``: none are all."""
+    ``edge``: the return address is all that the function has on its stack. ``processes``: none are all. ``semaphore``:
+    in the file, of a 16-bit counter of those who listen; 0: there is none, NOWHERE: no data of the file has it.
+    ``given``: what the place gives instead of a function's arguments."""
 
     path: str
     kind: SiteKind
@@ -108,6 +112,8 @@ class UserFire:
     group: int = 0
     probe: int = 0
     deep: bool = False
+    semaphore: int = 0
+    given: Given | None = None
 
 
 @dataclass(frozen=True)
@@ -192,7 +198,7 @@ class DriverProgram:
         content = fire.content[:INSTRUCTION]
         body = UPROBE_BODY.pack(
             -1, fire.kind, fire.group, fire.probe, DEEP * fire.deep | EDGE * fire.edge, len(fire.processes),
-            fire.offset, fire.start, content, len(content), 0,
+            fire.offset, fire.start, content, len(content), fire.semaphore,
         )  # fmt: skip
         numbers = struct.pack(f"<{len(fire.processes)}I", *fire.processes)
         self._driver.ask_about(fire.path, UPROBE, 0, body + numbers)

@@ -6,6 +6,9 @@
  * instruction where it first has it in somebody's memory, and tells of one that it refuses only then: so the place is
  * mapped into the client itself while it is registered. In others it is there while they are meant.
  *
+ * The kernel raises a place's counter where it puts the uprobe into somebody's memory, as soon as the counter is mapped there,
+ * and lowers it where it takes the uprobe out.
+ *
  * To register, to let go, and to read a file may take as long as whoever holds a process's memory, or serves the file, likes:
  * ilk_mutex is not held meanwhile. The client is there, as its file is: in release() nothing else of it runs.
  *
@@ -38,6 +41,7 @@ struct place {
 	struct mm_struct *trying; /* the client's, while it is registered */
 	u64 offset;
 	u64 start;
+	u64 semaphore;
 	u32 kind;
 	u32 group;
 	u32 probe;
@@ -165,6 +169,7 @@ static struct place *make(struct ilk_program *program, const struct ilk_d_uprobe
 	place->program = program;
 	place->offset = m->offset;
 	place->start = m->start;
+	place->semaphore = m->semaphore;
 	place->kind = m->kind;
 	place->group = m->group;
 	place->probe = m->probe;
@@ -209,7 +214,7 @@ static int enter(struct place *place)
 	if (IS_ERR_VALUE(at))
 		return (int)at;
 	WRITE_ONCE(place->trying, current->mm);
-	error = uprobe_register(place->inode, place->offset, &place->consumer);
+	error = uprobe_register_refctr(place->inode, place->offset, place->semaphore, &place->consumer);
 	WRITE_ONCE(place->trying, NULL);
 	vm_munmap(at, PAGE_SIZE);
 	return error == -ENOTSUPP ? -EOPNOTSUPP : error; /* which user space has no name for */
