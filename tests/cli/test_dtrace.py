@@ -97,6 +97,8 @@ def test_an_editor_asks_for_words(dtrace: Dtrace, tmp_path: Path) -> None:
         (("-s", "nothing.d", "--words", "1"), "cannot-open-script"),
         (("-n", "BEGIN", "-c", "true", "--words", "1"), "two-modes"),
         (("-n", "BEGIN", "-l", "--words", "1"), "two-modes"),
+        (("-n", "BEGIN", "-l", "-p", "1", "-p", "2"), "two-modes"),
+        (("-n", "BEGIN", "-h", "-p", "1", "-p", "2"), "two-modes"),
     ],
 )
 def test_words_that_cannot_be_had_are_refused(dtrace: Dtrace, words: tuple[str, ...], slug: str) -> None:

@@ -4,11 +4,13 @@
  *
  * users N	N turns
  * users N fork	and then as many in a child
+ * users N untouched	and nothing else than texts that are in no memory of the process
  * users	a turn for each byte of standard input: it says how many there have been, after each
  */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -18,6 +20,7 @@
 
 #define KEEP __attribute__((noinline))
 #define LARGE (1 << 18)
+#define PAGE 4096L
 
 static long asked(long number)
 {
@@ -68,7 +71,6 @@ __attribute__((used, section(".probes"))) volatile unsigned short users_turned_s
 KEEP void turn(long n)
 {
 	static struct order other = { .name = "other" }, one = { .count = 3, .name = "one", .next = &other };
-	volatile char seen; /* of the name's page */
 	void *made;
 
 	asked(0x20000 + n); /* in none of them */
@@ -76,8 +78,6 @@ KEEP void turn(long n)
 	sum += many(n, 1, 2, 3, 4, 5, 6, 7, 8, n + 9);
 	other.u.numbers[2] = -(int)n;
 	one.more = n & 31;
-	seen = *one.name;
-	(void)seen;
 	sum += placed(&one, (short)-n);
 	locked(&counted);
 	made = malloc(LARGE); /* one mmap() */
@@ -90,11 +90,37 @@ KEEP void turn(long n)
 			 : "memory");
 }
 
+/* A text that nobody has looked at since it was written, of two pages that are not mapped any more: it is in the file. */
+KEEP void shown(const char *text, const char *nowhere)
+{
+	__asm__ volatile("" : : "r"(text), "r"(nowhere) : "memory");
+}
+
+static int untouched(long count)
+{
+	char *two, *nowhere = mmap(0, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	FILE *file = tmpfile();
+	long n;
+
+	ftruncate(fileno(file), 2 * PAGE);
+	for (n = 0; n < count; n++) {
+		two = mmap(0, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
+		snprintf(two + PAGE - 4, 32, "text %ld", n);
+		munmap(two, 2 * PAGE);
+		two = mmap(0, 2 * PAGE, PROT_READ, MAP_SHARED, fileno(file), 0);
+		shown(two + PAGE - 4, nowhere);
+		munmap(two, 2 * PAGE);
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	long n, count = argc > 1 ? atol(argv[1]) : 0;
 	char byte;
 
+	if (argc > 2 && !strcmp(argv[2], "untouched"))
+		return untouched(count);
 	mallopt(M_MMAP_THRESHOLD, LARGE / 2);
 	setvbuf(stdout, 0, _IOLBF, 0);
 	for (n = 0; n < count; n++)

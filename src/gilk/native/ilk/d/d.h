@@ -62,6 +62,7 @@ struct ilk_firing {
 	u32 group;
 	u32 probe;
 	bool always;
+	bool waits; /* it may be run again */
 	s32 error;
 	u32 edge; /* not 0: of a function in user space, where its stack is the return address */
 	const struct gilk_regs *regs;
@@ -121,7 +122,7 @@ bool ilk_d_unforce(const struct ilk_client *client);
 /* fire.c */
 int ilk_d_runs_create(void);
 void ilk_d_exit(void);
-void ilk_d_run(const struct ilk_firing *firing);
+u64 ilk_d_run(const struct ilk_firing *firing);
 int ilk_d_fire(struct ilk_client *client, struct ilk_d_fire *message);
 
 /* clocks.c */

@@ -41,6 +41,9 @@ struct ilk_run {
 	struct gd_event event;
 	const struct ilk_clauses *clauses;
 	bool always; /* also while the program is inactive */
+	bool waits; /* a page of the process may be made present, and the group run again: unless it has done something */
+	bool done; /* something that lasts */
+	u64 missing; /* an address of the process that is not there; 0: the group runs to its end */
 	bool reserved; /* a record is open, of `room` bytes */
 	u32 room;
 	u64 frame[ILK_D_FRAME_MAX / 8];
@@ -54,6 +57,9 @@ static inline void ilk_d_begin(struct ilk_run *run, const struct ilk_clauses *cl
 
 	run->clauses = clauses;
 	run->always = always;
+	run->waits = false;
+	run->done = false;
+	run->missing = 0;
 	run->reserved = false;
 	head->arg[0] = arg[0];
 	head->arg[1] = arg[1];
