@@ -88,6 +88,12 @@ def test_an_editor_asks_for_words(dtrace: Dtrace, tmp_path: Path) -> None:
         assert not differences(loop.pid) and not leftovers(loop.pid)
 
 
+@pytest.mark.parametrize("mode", ["-l", "-e", "-h", "-G"])
+def test_what_is_about_one_process_is_not_about_two(dtrace: Dtrace, mode: str) -> None:
+    done = dtrace("-n", "BEGIN { }", mode, "-p", 1, "-p", 2)
+    assert (done.returncode, done.stdout) != (0, "") and "give one -p" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "slug"),
     [
@@ -97,8 +103,6 @@ def test_an_editor_asks_for_words(dtrace: Dtrace, tmp_path: Path) -> None:
         (("-s", "nothing.d", "--words", "1"), "cannot-open-script"),
         (("-n", "BEGIN", "-c", "true", "--words", "1"), "two-modes"),
         (("-n", "BEGIN", "-l", "--words", "1"), "two-modes"),
-        (("-n", "BEGIN", "-l", "-p", "1", "-p", "2"), "two-modes"),
-        (("-n", "BEGIN", "-h", "-p", "1", "-p", "2"), "two-modes"),
     ],
 )
 def test_words_that_cannot_be_had_are_refused(dtrace: Dtrace, words: tuple[str, ...], slug: str) -> None:

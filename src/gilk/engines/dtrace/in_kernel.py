@@ -40,6 +40,7 @@ from gilk.targets.kernel.d_messages import (
 from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.driver_errors import uprobe_refusal
 from gilk.targets.kernel.target import KernelTarget
+from gilk.targets.kernel.users import is_stopped
 from gilk.trace.clock import Clock
 from gilk.trace.d.copied import CopiedMemory
 from gilk.trace.d.layout import LAYOUT_FIELDS, MemoryLayout
@@ -148,6 +149,12 @@ class InKernel:
     def aborted(self) -> bool:
         """Whether the driver has ended it, as nothing was heard from here."""
         return bool(self._program.status().aborted)
+
+    @property
+    def stopped(self) -> tuple[tuple[int, ...], bool]:
+        """Processes that clauses have stopped, of those that are, and whether there may be more."""
+        status = self._program.status()
+        return tuple(pid for pid in status.stopped if is_stopped(self._target.link, pid)), status.more
 
     @property
     def missed(self) -> tuple[int, int]:

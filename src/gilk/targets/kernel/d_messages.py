@@ -37,6 +37,9 @@ ATTACH_BODY: Final = struct.Struct("<IIIIIIQQ")
 CHOICE: Final = struct.Struct("<III")
 CLOCK_BODY: Final = struct.Struct("<QIIII")
 UNWATCHED: Final = 1
+DESTRUCTIVE: Final = 2
+STOPPED: Final = 62
+STATUS_BODY: Final = struct.Struct(f"<QQQQQII{STOPPED}I")
 POINT_NAME: Final = 64
 POINT_BODY: Final = struct.Struct(f"<IIII{POINT_NAME}s")
 UPROBE_BODY: Final = struct.Struct(f"<iIIIIIQQ{INSTRUCTION}sBQ")
@@ -68,6 +71,7 @@ class CodeVerdict(IntEnum):
     BAD_END = 6
     BAD_ENTRY = 7
     TOO_LONG = 8
+    BAD_DEED = 9
 
 
 class SiteKind(IntEnum):
@@ -120,13 +124,16 @@ class UserFire:
 class ProgramStatus:
     """``nested``: times that a group did not run, as another ran there. ``shallow``: for want of stack. ``shared``: how
     often others are attached to the client's sites. ``wall``: ns from 1970 to CLOCK_MONOTONIC's 0. ``aborted``: 1 where
-    the driver has ended it, as its client said nothing for too long."""
+    the driver has ended it, as its client said nothing for too long. ``stopped``: processes that it has stopped, and
+    ``more`` than those."""
 
     nested: int
     shallow: int
     shared: int
     wall: int
     aborted: int
+    stopped: tuple[int, ...] = ()
+    more: bool = False
 
 
 @dataclass(frozen=True)
@@ -240,7 +247,10 @@ class DriverProgram:
             self._driver.ask(PUT, struct.pack("<II", len(some), 0) + rows)
 
     def status(self) -> ProgramStatus:
-        return ProgramStatus(*struct.unpack("<QQQQQ", self._driver.ask(STATUS, bytes(40))))
+        nested, shallow, shared, wall, aborted, count, _, *stopped = STATUS_BODY.unpack(
+            self._driver.ask(STATUS, bytes(STATUS_BODY.size))
+        )
+        return ProgramStatus(nested, shallow, shared, wall, aborted, tuple(stopped[:count]), count > STOPPED)
 
     def image(self) -> ProcessImage | None:
         """One of the images that code was told of, and that have mapped code since they were asked for."""
@@ -282,8 +292,8 @@ def pack_program(code: KernelCode, layout: Sequence[int], clausetime: int, watch
     """``layout``: the members of struct gd_layout."""
     edges = [edge for one in code.aggregations for edge in _edges(one)]
     head = PROGRAM_BODY.pack(
-        UNWATCHED * (not watched), code.frame, len(code.code), len(code.entries), len(code.aggregations), len(edges),
-        len(code.constants),
+        (UNWATCHED | DESTRUCTIVE) * (not watched),
+        code.frame, len(code.code), len(code.entries), len(code.aggregations), len(edges), len(code.constants),
         len(code.names), clausetime, 0, 0, 0,
     )  # fmt: skip
     return b"".join((

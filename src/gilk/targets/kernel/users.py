@@ -202,6 +202,15 @@ class UserProcesses:
         return os.path.join(command.directory, os.fsdecode(said).rstrip("\n"))
 
 
+def is_stopped(link: Link, pid: int) -> bool:
+    """Whether the process there waits for a SIGCONT."""
+    try:
+        fields = link.read_file(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    except OSError:
+        return False
+    return len(fields) > STATE and fields[STATE] == b"T"
+
+
 def _entry(auxiliary: bytes) -> int:
     """The address at which the program itself begins; 0 if it is not told."""
     pairs = struct.iter_unpack("<QQ", auxiliary[: len(auxiliary) // 16 * 16])

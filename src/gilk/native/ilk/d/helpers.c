@@ -509,6 +509,14 @@ HELPER(divide)
 	return rest ? (s64)a % (s64)b : (s64)a / (s64)b;
 }
 
+HELPER(raise)
+{
+	struct ilk_run *run = run_of(frame);
+
+	run->done = true;
+	return ilk_d_signal(run->clauses->deeds, a) || gd_fail(&run->context, GD_FAULT_ILLEGAL, a);
+}
+
 HELPER(rand)
 {
 	return gd_rand(&run_of(frame)->context);

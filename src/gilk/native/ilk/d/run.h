@@ -12,6 +12,13 @@
 
 struct ilk_images;
 
+/* The deeds of a program in processes. `client`: the process that has loaded it. `stopped` as in struct ilk_d_status. */
+struct ilk_deeds {
+	u32 client;
+	u32 stopped;
+	u32 process[ILK_D_STOPPED];
+};
+
 /* All of it is the driver's own, and has been looked at. */
 struct ilk_clauses {
 	u8 *memory;
@@ -23,6 +30,7 @@ struct ilk_clauses {
 	const u32 *names;
 	const char *constants;
 	struct ilk_images *images; /* process.c; null in tests */
+	struct ilk_deeds *deeds;
 };
 
 /* Where the tables of a message of ILK_D_PROGRAM are, which follow its fixed part. */
