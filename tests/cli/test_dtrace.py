@@ -88,6 +88,12 @@ def test_an_editor_asks_for_words(dtrace: Dtrace, tmp_path: Path) -> None:
         assert not differences(loop.pid) and not leftovers(loop.pid)
 
 
+@pytest.mark.parametrize("mode", ["-l", "-e", "-h", "-G"])
+def test_what_is_about_one_process_is_not_about_two(dtrace: Dtrace, mode: str) -> None:
+    done = dtrace("-n", "BEGIN { }", mode, "-p", 1, "-p", 2)
+    assert (done.returncode, done.stdout) != (0, "") and "give one -p" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "slug"),
     [

@@ -5,20 +5,7 @@
  *   steps N sum S listened L
  */
 #include "check.h"
-
-#define STRING(x) #x
-#define MARK_AT(provider, name, semaphore, arguments)                              \
-	"990:\tnop\n"                                                              \
-	"\t.pushsection .note.stapsdt,\"\",\"note\"\n\t.balign 4\n"                \
-	"\t.4byte 992f-991f, 994f-993f, 3\n"                                       \
-	"991:\t.asciz \"stapsdt\"\n992:\t.balign 4\n"                              \
-	"993:\t.8byte 990b, _.stapsdt.base, " semaphore "\n"                       \
-	"\t.asciz \"" #provider "\"\n\t.asciz \"" #name "\"\n\t.asciz \"" arguments "\"\n" \
-	"994:\t.balign 4\n\t.popsection\n"                                         \
-	"\t.ifndef _.stapsdt.base\n"                                               \
-	"\t.pushsection .stapsdt.base,\"aG\",\"progbits\",.stapsdt.base,comdat\n"  \
-	"\t.weak _.stapsdt.base\n\t.hidden _.stapsdt.base\n"                       \
-	"_.stapsdt.base:\t.space 1\n\t.size _.stapsdt.base, 1\n\t.popsection\n\t.endif\n"
+#include "mark.h"
 
 /* What sdt.h's probes of the same name count themselves by. */
 __attribute__((used, section(".probes"))) volatile unsigned short marked_step_semaphore;

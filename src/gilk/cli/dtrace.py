@@ -136,8 +136,8 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
     mode = _mode(given)
     if given["words"] is not None:
         return _words(ctx.obj, given, mode)
-    if given["others"] and mode is not Mode.RUN:
-        raise UsageError("two-modes", "-e, -G, -h, -l and --words are about one process: give one -p")
+    if given["others"] and mode not in (Mode.RUN, Mode.LIST, Mode.COMPILE):
+        raise UsageError("two-modes", "-G, -h and --words are about one process: give one -p")
     if given["follow"] and mode is not Mode.RUN:
         raise UsageError("two-modes", "--follow is about programs that run: -e, -G, -h and -l run none")
     if not given["machine"]:
@@ -180,6 +180,7 @@ def _request(programs: list[tuple[str, str]], given: dict[str, Any], mode: Mode)
         machine=given["machine"],
         follow=given["follow"],
         others=given["others"],
+        runs=mode is Mode.RUN,
     )
 
 

@@ -170,6 +170,15 @@ class Image:
     def _starts(self) -> list[int]:
         return [span.start for span in self.spans]
 
+    def offset_of(self, address: int, size: int = 1, writable: bool = False) -> int:
+        """The place in the file of ``size`` bytes of code, or with ``writable`` of data; -1: no content of the file is
+        there."""
+        for segment in self.segments:
+            meant = segment.writable if writable else segment.executable
+            if meant and 0 <= address - segment.address <= len(segment.data) - size:
+                return segment.offset + address - segment.address
+        return -1
+
     def span_at(self, address: int) -> FunctionSpan | None:
         """The function whose bytes hold ``address``."""
         i = bisect.bisect_right(self._starts, address) - 1

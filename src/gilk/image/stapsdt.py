@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gilk.image import header, notes
 from gilk.image.memory import MALFORMED
-from gilk.image.source import open_source
+from gilk.image.source import from_bytes, open_source
 from gilk.values import dataclass
 
 _SECTION, _BASE = ".note.stapsdt", ".stapsdt.base"
@@ -37,6 +37,11 @@ def marks(path: Path) -> tuple[UsdtMarker, ...]:
     """The marks in the order of the file; broken ones are left out. Raises ImageError as elf.load() does."""
     with open_source(path) as source:
         return _marks(header.parse(source))
+
+
+def marks_in(data: bytes, path: Path) -> tuple[UsdtMarker, ...]:
+    """The same of the bytes of a file; ``path`` is its name."""
+    return _marks(header.parse(from_bytes(data, path)))
 
 
 def _marks(head: header.Header) -> tuple[UsdtMarker, ...]:

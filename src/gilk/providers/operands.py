@@ -45,12 +45,14 @@ def _registers() -> dict[str, tuple[str, int, int]]:
 _REGISTERS = _registers()
 
 
-def operands(text: str, symbol: Symbol) -> tuple[Expression | None, ...]:
-    """The value of each operand; None for one that cannot be fetched."""
-    return tuple(_operand(found[0], symbol) for found in _SPLIT.finditer(text[:_LONGEST]))
+def operands(text: str, symbol: Symbol, here: int | None = None) -> tuple[Expression | None, ...]:
+    """The value of each operand; None for one that cannot be fetched. ``here``: where the probe is as ``symbol`` has
+    addresses, which are not those at run time then; only operands relative to RIP have symbols.
+    """
+    return tuple(_operand(found[0], symbol, here) for found in _SPLIT.finditer(text[:_LONGEST]))
 
 
-def _operand(text: str, symbol: Symbol) -> Expression | None:
+def _operand(text: str, symbol: Symbol, here: int | None) -> Expression | None:
     sized = _SIZED.match(text)
     if sized is None:
         return None
@@ -60,7 +62,7 @@ def _operand(text: str, symbol: Symbol) -> Expression | None:
         return None if value is None else _constant(value, _type(size, bool(sized[1])))
     if place.startswith("%"):
         return _register(place[1:], size, bool(sized[1]))
-    address = _address(place, symbol)
+    address = _address(place, symbol, here)
     return None if address is None else Peek(_type(size, bool(sized[1])), address)
 
 
@@ -93,7 +95,7 @@ def _register(name: str, size: int, signed: bool) -> Expression | None:
     return Convert(_type(min(size, there), signed), shifted)
 
 
-def _address(place: str, symbol: Symbol) -> Expression | None:
+def _address(place: str, symbol: Symbol, here: int | None) -> Expression | None:
     found = _MEMORY.match(place)
     if found is None or (not found[1] and found[2] is None and found[3] is None):
         return None
@@ -102,6 +104,10 @@ def _address(place: str, symbol: Symbol) -> Expression | None:
     if displacement is None or (relative and (found[3] or _is_number(found[1]))):
         return None
     total: Expression = _constant(displacement)
+    if here is not None and relative:
+        total = Binary(UINT64, "+", Reg("rip"), _constant(displacement - here))
+    elif here is not None and not _is_number(found[1]):
+        return None
     for name, scale in ((None if relative else found[2], "1"), (found[3], found[4] or "1")):
         if name is not None:
             known = _REGISTERS.get(name)

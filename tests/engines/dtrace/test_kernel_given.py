@@ -6,7 +6,7 @@ from __future__ import annotations
 from gilk.engines.dtrace.kernel_given import givens
 from gilk.lang.d.meaning.world import Nothing
 from gilk.lang.facts import facts
-from gilk.providers.kernel import io, ip, proc, sched, sysinfo, table, tcp, udp, vminfo
+from gilk.providers.kernel import fsinfo, io, ip, proc, sched, sysinfo, table, tcp, udp, vminfo
 
 PLAIN = table.rows("""
     one | t:a | arg1 == 3 | arg2; arg0 + 1
@@ -29,5 +29,5 @@ def test_a_line_about_types_that_are_not_there_is_left_out() -> None:
 
 
 def test_tables_and_refusals_have_no_name_in_common() -> None:
-    for provider in (io, ip, proc, sched, sysinfo, tcp, udp, vminfo):
+    for provider in (fsinfo, io, ip, proc, sched, sysinfo, tcp, udp, vminfo):
         assert not {row.name for row in provider._ROWS} & provider.NOT_SEEN.keys()

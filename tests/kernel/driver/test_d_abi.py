@@ -52,7 +52,7 @@ def test_sizes(tmp_path: Path) -> None:
         "ilk_d_mapped": HEAD.size + abi.MAPPED_BODY.size,
         "ilk_d_mapping": abi.MAPPING.size,
         "ilk_d_original": abi.ORIGINAL.size,
-        "ilk_d_status": HEAD.size + 40,
+        "ilk_d_status": HEAD.size + abi.STATUS_BODY.size,
         "ilk_d_find": HEAD.size + 16,
         "ilk_d_settle": HEAD.size + 8,
         "ilk_d_event": code.HEAD,

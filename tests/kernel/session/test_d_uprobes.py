@@ -13,10 +13,19 @@ from pathlib import Path
 
 import pytest
 
+from gilk.engines.dtrace.compiled import ProgramText
+from gilk.engines.dtrace.consumer import Consumer
 from gilk.engines.dtrace.enabling import NoSuchProbe
+from gilk.engines.dtrace.machine import OtherMachine
 from gilk.errors import TargetError, UsageError
+from gilk.lab import Machine, boot
+from gilk.lang.d.macros import Macros
+from gilk.lang.d.options import Options
+from gilk.lang.syntax.source import Source
+from gilk.runs.elsewhere import Elsewhere
 from gilk.targets.kernel.channel import RemoteProcess
 from gilk.targets.kernel.target import KernelTarget
+from tests.kernel.conftest import STRICT
 from tests.kernel.driver.driving import Guest
 from tests.kernel.session.d_programs import program, ran
 from tests.kernel.session.test_d_clients import Second
@@ -41,6 +50,11 @@ cd /sys/kernel/tracing; echo > trace
 echo 'p:gilktest/begins {path}:{offset:#x} given=%di:s64' > uprobe_events
 echo 'r:gilktest/ends {path}:{offset:#x} result=$retval:s64' >> uprobe_events
 echo 1 > events/gilktest/enable"""
+READS = """\
+import sys
+with open(sys.argv[1], "rb", 0) as memory:
+    memory.seek(int(sys.argv[2]))
+    print(memory.read(int(sys.argv[3])).hex())"""
 TOLD = """\
 cd /sys/kernel/tracing; cat trace
 echo 0 > events/gilktest/enable; echo > uprobe_events; echo > trace"""
@@ -52,9 +66,9 @@ def users(exchange: Path) -> Path:
 
 
 def offset_of(path: Path, name: str) -> int:
-    """The place of a function in the file, by nm and readelf."""
+    """The place of a function, or of data, in the file, by nm and readelf."""
     symbols = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
-    address = int(re.findall(rf"^(\w+) [tT] {name}$", symbols, re.MULTILINE)[0], 16)
+    address = int(re.findall(rf"^(\w+) [a-zA-Z] {name}$", symbols, re.MULTILINE)[0], 16)
     rows = subprocess.run(["readelf", "-lW", path], capture_output=True, text=True, check=True).stdout
     for offset, start, size in re.findall(r"LOAD +0x(\w+) 0x(\w+) 0x\w+ 0x(\w+)", rows):
         if 0 <= address - int(start, 16) < int(size, 16):
@@ -80,34 +94,40 @@ class Turning:
 
     def __init__(self, guest: Guest, path: Path) -> None:
         self._guest, self._path = guest, path
-        self._said = bytearray()
+        self.said = bytearray()
         words = ["sh", "-c", 'echo $$; exec "$1"', "sh", str(path)]
-        self.process: RemoteProcess = guest.link.spawn(words, self._said.extend, self._said.extend)
-        assert guest.link.channel.until(lambda: b"\n" in self._said, PATIENCE)
-        self.pid = int(self._said.split()[0])
+        self.process: RemoteProcess = guest.link.spawn(words, self.said.extend, self.said.extend)
+        assert guest.link.channel.until(lambda: b"\n" in self.said, PATIENCE)
+        self.pid = int(self.said.split()[0])
         self.turns = 0
         self.turn(1)  # it executes the program by now
 
     def turn(self, count: int) -> None:
         self.turns += count
         self.process.write(b"." * count)
-        assert self._guest.link.channel.until(lambda: b"turns %d\n" % self.turns in self._said, PATIENCE), self._said
+        assert self._guest.link.channel.until(lambda: b"turns %d\n" % self.turns in self.said, PATIENCE), self.said
 
     def end(self) -> None:
         self.process.end_input()
         assert self.process.wait(PATIENCE) == 0
 
     def byte(self, name: str) -> bytes:
-        """The bytes that its memory has where the function begins."""
+        """The byte that its memory has where the function begins."""
+        return self._memory(name, "x", 1)
+
+    def number(self, name: str) -> int:
+        """The 16-bit variable of that name."""
+        return int.from_bytes(self._memory(name, "w", 2), "little")
+
+    def _memory(self, name: str, kind: str, size: int) -> bytes:
         place = offset_of(self._path, name)
         for line in self._guest.link.read_file(f"/proc/{self.pid}/maps").decode().splitlines():
             span, permissions, offset, *_ = line.split()
             start, end = (int(each, 16) for each in span.split("-"))
-            if line.endswith(f"/{self._path.name}") and "x" in permissions:
-                at = start + place - int(offset, 16)
-                assert start <= at < end
-                script = "import sys; f = open(sys.argv[1], 'rb', 0); f.seek(int(sys.argv[2])); print(f.read(1).hex())"
-                return bytes.fromhex(self._guest.run(sys.executable, "-c", script, f"/proc/{self.pid}/mem", str(at)))
+            at = start + place - int(offset, 16)
+            if line.endswith(f"/{self._path.name}") and kind in permissions and start <= at < end:
+                words = [sys.executable, "-c", READS, f"/proc/{self.pid}/mem", str(at), str(size)]
+                return bytes.fromhex(self._guest.run(*words))
         raise AssertionError(f"{self._path} is not mapped")
 
 
@@ -182,6 +202,48 @@ def test_arguments_registers_and_stacks(kernel: KernelTarget, guest: Guest, user
     assert named[:3] == ["users`inner", "users`outer", "users`turn"] and not guest.complaints()
 
 
+def test_arguments_have_the_types_of_the_program(kernel: KernelTarget, guest: Guest, users: Path) -> None:
+    """By its debug information: structs and what they lead to, bit-fields, numbers of less than 64 bits."""
+    text = """
+        pid$target:a.out:placed:entry { @n[copyinstr((uintptr_t)args[0]->next->name)] = count();
+            @s["more"] = sum(args[0]->more); @s["by"] = sum(args[1]); @s["next"] = sum(args[0]->next->u.numbers[2]); }
+        pid$target:a.out:placed:entry /((struct order *)arg0)->count == 3/ { @n["count"] = count(); }
+        pid$target:a.out:placed:return { @s["result"] = sum(args[1]); }
+        fbt::do_msgsnd:entry { }
+        END { printa("%s %@d\\n", @n); printa("%s %@d\\n", @s); }"""
+    done = ran(kernel, text, [str(users), str(TIMES)])
+    total = sum(range(TIMES))
+    assert counted(done.lines) == {
+        "other": TIMES, "count": TIMES, "more": sum(n & 31 for n in range(TIMES)), "by": -total, "next": -total,
+        "result": -4 * total,
+    }  # fmt: skip
+    assert not done.errors and not guest.complaints()
+
+
+def test_pages_of_the_process_are_made_present(kernel: KernelTarget, guest: Guest, users: Path) -> None:
+    """A text that the process has not touched, on two pages, is read; and nothing is done twice for it."""
+    text = """
+        pid$target:a.out:shown:entry /copyinstr(arg0) == strjoin("text ", lltostr(seen))/ { @n["equal"] = count(); }
+        pid$target:a.out:shown:entry { printf("%s\\n", copyinstr(arg0)); seen++; }
+        pid$target:a.out:shown:entry { @n["after"] = count(); }
+        fbt::do_msgsnd:entry { } END { printa("%s %@d\\n", @n); }"""
+    done = ran(kernel, "int seen;" + text, [str(users), str(TIMES), "untouched"])
+    assert done.lines[:TIMES] == [f"text {n}" for n in range(TIMES)] and not done.errors
+    assert counted(done.lines[TIMES:]) == {"equal": TIMES, "after": TIMES} and not guest.complaints()
+
+
+def test_pages_are_not_made_present_for_a_clause_that_has_done_something(
+    kernel: KernelTarget, guest: Guest, users: Path
+) -> None:
+    """Nor are there any where the process may not read: both are faults, each time, and the rest is done once."""
+    text = """
+        pid$target:a.out:shown:entry { @n["before"] = count(); self->text = copyinstr(arg0); @n["read"] = count(); }
+        pid$target:a.out:shown:entry { self->text = copyinstr(arg1); @n["never"] = count(); }
+        fbt::do_msgsnd:entry { } ERROR { errors++; } END { printa("%s %@d\\n", @n); printf("errors %d\\n", errors); }"""
+    done = ran(kernel, "int errors;" + text, [str(users), str(TIMES), "untouched"])
+    assert counted(done.lines) == {"before": TIMES, "errors": 2 * TIMES} and not guest.complaints()
+
+
 def test_processes_that_are_not_meant_are_left_alone(kernel: KernelTarget, guest: Guest, users: Path) -> None:
     """Two of three processes of one program, which ends as they do; the third's memory is never touched."""
     with turning(guest, users, 3) as (first, second, other):
@@ -204,6 +266,43 @@ def test_processes_that_are_not_meant_are_left_alone(kernel: KernelTarget, guest
         assert done.ended and not done.errors and other.byte("inner") == before
         other.turn(1)
     assert not guest.complaints()
+
+
+@pytest.mark.stress
+def test_without_the_filter_processes_are_hit_that_are_not_meant(
+    users: Path, exchange: Path, tmp_path: Path
+) -> None:
+    """The negative control of the test before: the driver does not ask whose memory it is."""
+    text = """
+        pid$target:a.out:inner:entry { @[pid] = count(); } fbt::do_msgsnd:entry { }
+        END { printa("%d %@d\\n", @); }"""
+    with boot(Machine(cpus=2, arguments=STRICT, rw=(exchange,))) as vm:
+        guest = Guest(vm, tmp_path)
+        guest.load("omit=4")
+        with turning(guest, users, 2) as (meant, other):
+
+            def work() -> None:
+                other.turn(3)
+                meant.turn(2)
+                meant.end()
+
+            done = ran(KernelTarget(guest.link), text, pids=(meant.pid,), work=work)
+            assert sorted(map(str.split, done.lines)) == sorted([[str(meant.pid), "4"], [str(other.pid), "6"]])
+        assert not guest.complaints()
+
+
+def test_a_list_is_of_several_processes(kernel: KernelTarget, guest: Guest, users: Path) -> None:
+    """Once for all of them by $target, and by their numbers for each."""
+    with turning(guest, users, 2) as (first, second):
+        machine = OtherMachine(Elsewhere(kernel.link, lambda: None), kernel)
+        for by_number in (False, True):
+            machine.attend((first.pid, second.pid), by_number)
+            texts = [ProgramText("description", Source("list", "pid*:a.out:inner:entry, users*:::turned"))]
+            consumer = Consumer(texts, Macros({}, ("list",)), Options(), None, (), machine)
+            consumer.compile(listing=True)
+            found = sorted(consumer.enabled.probes[number].provider for number in consumer.enabled.clauses)
+            pids = (first.pid, second.pid) if by_number else (first.pid,)
+            assert found == sorted(f"{name}{pid}" for pid in pids for name in ("pid", "users"))
 
 
 def test_a_client_that_is_killed_leaves_nothing(kernel: KernelTarget, guest: Guest, users: Path) -> None:
@@ -234,8 +333,8 @@ def test_what_cannot_be_had_is_named(kernel: KernelTarget, guest: Guest, users: 
     mixed = "fbt::do_msgsnd:entry { } "
     with pytest.raises(NoSuchProbe, match="maps no libnothing, but"):
         program(kernel, mixed + "pid$target:libnothing:f:entry { }", command)
-    with pytest.raises(NoSuchProbe, match="pid is the only provider of processes"):
-        program(kernel, mixed + "bash$target:::line { }", command)
+    with pytest.raises(NoSuchProbe, match="pid and USDT are the only providers of processes"):
+        program(kernel, mixed + "proc$target:::line { }", command)
     with pytest.raises(NoSuchProbe, match="no such process is traced"):
         program(kernel, mixed + "pid$target:::entry { }")
     with pytest.raises(TargetError, match="there is no process 999999 there"):

@@ -60,6 +60,8 @@ static inline bool ilk_d_is_progeny(u64 process)
 	return process == (u64)getpid();
 }
 
+struct ilk_deeds;
+
 /* A stack of three. */
 static u32 ilk_d_stack(const void *regs, u64 *to, u32 most)
 {
@@ -90,6 +92,12 @@ static u32 ilk_d_user_stack(u64 *to, u32 most, u64 edge)
 		if (to)
 			to[n] = 0x401000 + n;
 	return n;
+}
+
+static bool ilk_d_signal(struct ilk_deeds *deeds, u64 number)
+{
+	(void)deeds;
+	return number - 1 < 64;
 }
 
 static bool ilk_d_user_register(u32 place, u64 *to)
@@ -170,9 +178,10 @@ static inline bool ilk_d_arguments(u64 mm, u64 *start, u64 *end)
 
 #define SHOWN __attribute__((visibility("default"), used))
 
-SHOWN u32 checked(const u8 *code, u32 size, u32 frame, u32 clausetime, u32 groups, const u32 *entry, u32 *ways, u32 *where)
+SHOWN u32 checked(const u8 *code, u32 size, u32 frame, u32 clausetime, u32 groups, const u32 *entry, u32 *ways, u32 *where,
+		  u32 deeds)
 {
-	struct ilk_d_code c = { code, size, frame, clausetime, groups, entry, ways, 0 };
+	struct ilk_d_code c = { code, size, frame, clausetime, groups, deeds, entry, ways, 0 };
 	u32 verdict = ilk_d_check(&c);
 
 	*where = c.where;

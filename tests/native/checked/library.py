@@ -27,13 +27,15 @@ def library() -> ctypes.CDLL:
     return ctypes.CDLL(str(build([SOURCE], "checked.so", *flags)))
 
 
-def check(code: bytes, frame: int, entries: Sequence[int] = (0,), clausetime: int = TIME) -> tuple[CodeVerdict, int]:
+def check(
+    code: bytes, frame: int, entries: Sequence[int] = (0,), clausetime: int = TIME, deeds: bool = False
+) -> tuple[CodeVerdict, int]:
     """The checker's verdict, and what is to blame."""
     ways = (_U32 * (len(code) + 1))()
     where = _U32()
     verdict = library().checked(
         code, _U32(len(code)), _U32(frame), _U32(clausetime), _U32(len(entries)), (_U32 * len(entries))(*entries), ways,
-        ctypes.byref(where),
+        ctypes.byref(where), _U32(deeds),
     )  # fmt: skip
     return CodeVerdict(verdict), where.value
 
@@ -49,7 +51,7 @@ class Program:
     """A program that is loaded here; there is one at a time. ``memory``: its address."""
 
     def __init__(self, code: KernelCode, layout: Sequence[int], memory: int) -> None:
-        assert check(code.code, code.frame, code.entries, MOST)[0] is CodeVerdict.SOUND
+        assert check(code.code, code.frame, code.entries, MOST, True)[0] is CodeVerdict.SOUND
         body = driver_abi.message(pack_program(code, layout, MOST))
         self._message = ctypes.create_string_buffer(body, len(body))
         self._code = mmap.mmap(-1, len(code.code) + 8)

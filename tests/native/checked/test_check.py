@@ -102,6 +102,12 @@ def test_code_that_may_do_harm_is_refused(code: bytes, verdict: CodeVerdict) -> 
     assert check(code, HEAD)[0] is verdict
 
 
+def test_signals_are_for_programs_that_may_send_them() -> None:
+    code = BY_NAME["call"].code + HELPERS["raise"].number.to_bytes(4, "little") + EXIT
+    assert check(code, HEAD) == (CodeVerdict.BAD_DEED, 0)
+    assert check(code, HEAD, deeds=True)[0] is CodeVerdict.SOUND
+
+
 def test_a_group_begins_where_code_is() -> None:
     assert check(EXIT, HEAD, (5,)) == (CodeVerdict.BAD_ENTRY, 0)
     assert check(plain("mov rax, wide"), HEAD, (0, 3)) == (CodeVerdict.BAD_TARGET, 0)

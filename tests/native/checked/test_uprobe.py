@@ -20,7 +20,7 @@ _U32, _U64 = ctypes.c_uint32, ctypes.c_uint64
 #: Members of struct ilk_d_uprobe by their places behind the head, with their formats.
 PLACES = {
     "descriptor": (0, "<i"), "kind": (4, "<I"), "group": (8, "<I"), "flags": (16, "<I"), "count": (20, "<I"),
-    "length": (55, "<B"), "reserved": (56, "<Q"), "first": (64, "<I"),
+    "length": (55, "<B"), "semaphore": (56, "<Q"), "first": (64, "<I"),
 }  # fmt: skip
 
 
@@ -61,11 +61,20 @@ def test_what_the_client_makes_is_taken() -> None:
     [
         ("descriptor", -1), ("kind", 2), ("kind", 0xFFFFFFFF), ("group", GROUPS), ("flags", 4), ("flags", 1 << 31),
         ("count", 3), ("count", 0xFFFFFFFF), ("length", 0), ("length", INSTRUCTION + 1), ("length", 255),
-        ("reserved", 1), ("reserved", 1 << 63), ("first", 0), ("first", 1 << 31),
+        ("semaphore", 1), ("semaphore", (1 << 64) - 1), ("first", 0), ("first", 1 << 31),
     ],
 )  # fmt: skip
 def test_what_is_not_one_is_refused(name: str, value: int) -> None:
     assert not fits(message(changed={name: value}))
+
+
+@pytest.mark.parametrize(
+    ("semaphore", "size", "lies"),
+    [(0, 16, True), (14, 16, True), (16, 16, False), (14, 15, False), ((1 << 64) - 2, 16, False), (1 << 63, 16, False)],
+)
+def test_a_semaphore_lies_in_its_file(semaphore: int, size: int, lies: bool) -> None:
+    made = message(replace(GOOD, offset=0, content=b"\x90", semaphore=semaphore))
+    assert bool(library().uprobe_lies_in(made, _U64(size))) is lies
 
 
 def test_too_many_processes_are_refused() -> None:

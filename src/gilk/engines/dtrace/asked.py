@@ -72,6 +72,7 @@ class Asked:
     machine: str = ""  # --on
     follow: bool = False  # --follow
     others: tuple[int, ...] = ()  # processes besides pid
+    runs: bool = True  # not only -l or -e
     by_number: bool = False  # whether descriptions name all of them, rather than -p
 
 
@@ -82,6 +83,9 @@ def prepare(asked: Asked) -> Consumer:
     """
     options, texts = _read(asked)
     asked = _placed(asked, options, texts)
+    if asked.others and not asked.machine and not asked.runs:
+        what = "-e and -l are about one process, unless the program is about a kernel: give one -p"
+        raise UsageError("two-modes", what)
     if asked.others and not asked.machine:
         return _prepare_several(asked, options, texts)
     if asked.follow:

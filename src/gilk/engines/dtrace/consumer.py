@@ -89,11 +89,11 @@ class Consumer:
     def world(self) -> World:
         if self.known is not None:
             return self.known
-        if self._kernel is None:
+        if self.machine is None:
             return SymbolContext(self.process)
         from gilk.engines.dtrace.kernel_world import KernelWorld  # here: few programs are about a kernel
 
-        return KernelWorld(self._kernel)
+        return KernelWorld(self.machine.target, self.machine.users)
 
     @property
     def _kernel(self) -> KernelTarget | None:

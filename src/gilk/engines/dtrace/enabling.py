@@ -26,7 +26,7 @@ _LOOKED_AT = 8  # images in which a function that is not there may be inlined
 #: Providers that DTrace has besides.
 _OF_THE_KERNEL = frozenset(("fbt", "rawfbt", "sdt", "rawtp", "io", "sched", "lockstat", "ip", "tcp", "udp", "cpc"))
 _OF_PROCESSES = ("pid", "usdt", "proc")
-_NOT_BESIDE = "in a program that is about a kernel, pid is the only provider of processes"
+_NOT_BESIDE = "in a program that is about a kernel, pid and USDT are the only providers of processes"
 
 
 class NoSuchProbe(Exception):
@@ -217,8 +217,9 @@ def _reason_there(description: Description, kernel: HasKernel) -> str:
         return "this provider is not there yet"
     if provider.rstrip("0123456789") in _OF_PROCESSES and provider not in IN_KERNEL.values():
         return _NOT_BESIDE
-    digits = len(provider) - len(provider.rstrip("0123456789"))
-    return _NOT_BESIDE if digits and provider[:-digits] else ""
+    from gilk.providers.kernel import usdt  # here: as pid
+
+    return usdt.missing(kernel.users, description)
 
 
 def _inlined(description: Description, process: Target) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from gilk.analysis.model import Function
 from gilk.engines.dtrace.enabling import Enabled
@@ -27,6 +28,7 @@ from gilk.session.request import FiresSite, WantedSite
 from gilk.splice import points
 from gilk.splice.points import Point
 from gilk.targets.kernel.d_messages import (
+    NOWHERE,
     SPECULATIONS,
     CodeVerdict,
     DriverProgram,
@@ -38,6 +40,7 @@ from gilk.targets.kernel.d_messages import (
 from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.driver_errors import uprobe_refusal
 from gilk.targets.kernel.target import KernelTarget
+from gilk.targets.kernel.users import is_stopped
 from gilk.trace.clock import Clock
 from gilk.trace.d.copied import CopiedMemory
 from gilk.trace.d.layout import LAYOUT_FIELDS, MemoryLayout
@@ -47,6 +50,9 @@ _IN_REGISTERS = 6  # arguments of a function
 _OF_POINTS = 5  # those of a tracepoint
 _EDGES = {"entry": SiteKind.ENTRY, "return": SiteKind.RETURN}
 _CALLS = {"entry": SiteKind.CALL_BEGINS, "return": SiteKind.CALL_ENDS}
+
+
+_Key: TypeAlias = tuple[tuple[int, ...], ProviderRow | ir.Given | None]
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,15 @@ def printed(
         raise UsageError("not-in-kernel", what, "docs/limits.md lists what there is") from None
 
 
+def _cannot_fire(fire: UserFire, used: frozenset[int]) -> str:
+    """Why a place cannot give what clauses use; "" if it can."""
+    given = fire.given.arguments if fire.given is not None else ()
+    missing = next((number for number in sorted(used) if number < len(given) and given[number] is None), None)
+    if missing is not None:
+        return f"arg{missing} is where it cannot be fetched from"
+    return "its semaphore is not in the data of the file" if fire.semaphore == NOWHERE else ""
+
+
 class InKernel:
     """The driver's client of one program. Raises TargetError as Driver does."""
 
@@ -81,12 +96,12 @@ class InKernel:
         rows = {probe.number: made.row for probe, made in enabled.in_kernel if made.row is not None}
         self._givens = givens(rows.values(), world)
         self._of_row: dict[int, ProviderRow] = rows
-        self._groups = list(dict.fromkeys(map(self._key, sorted(enabled.clauses)))) or [((), None)]
+        self._needs = {clause.number: facts(clause.function) for clause in program.clauses}
+        self._groups = list(dict.fromkeys(self._keys())) or [((), None)]
         self._code = printed(
             program, enabled, [clauses for clauses, _ in self._groups], options,
-            [self._givens.get(row) if row is not None else None for _, row in self._groups],
+            [self._givens.get(place) if isinstance(place, ProviderRow) else place for _, place in self._groups],
         )  # fmt: skip
-        self._needs = {clause.number: facts(clause.function) for clause in program.clauses}
         self._driver = Driver(target.link)
         self._program = DriverProgram(self._driver)
         self._session: KernelSession | None = None  # once it has probes, by way of the same client
@@ -134,6 +149,12 @@ class InKernel:
     def aborted(self) -> bool:
         """Whether the driver has ended it, as nothing was heard from here."""
         return bool(self._program.status().aborted)
+
+    @property
+    def stopped(self) -> tuple[tuple[int, ...], bool]:
+        """Processes that clauses have stopped, of those that are, and whether there may be more."""
+        status = self._program.status()
+        return tuple(pid for pid in status.stopped if is_stopped(self._target.link, pid)), status.more
 
     @property
     def missed(self) -> tuple[int, int]:
@@ -187,10 +208,11 @@ class InKernel:
     def _insert_uprobes(self, refused: dict[DProbe, str]) -> None:
         """Have clauses run where processes come by their own code."""
         for probe, made in self._enabled.in_kernel:
-            deep = any(number >= _IN_REGISTERS for number in self._used(probe).arguments) if made.user else False
+            used = self._used(probe).arguments if made.user else frozenset[int]()
             for fire in made.user:
-                placed = replace(fire, group=self._group(probe), probe=probe.number, deep=deep)
-                why = self._uprobe_refused(placed)
+                deep = fire.given is None and any(number >= _IN_REGISTERS for number in used)
+                placed = replace(fire, group=self._group(probe, fire.given), probe=probe.number, deep=deep)
+                why = _cannot_fire(fire, used) or self._uprobe_refused(placed)
                 if why:
                     refused[probe] = why
 
@@ -231,12 +253,23 @@ class InKernel:
             self._session.close()
         self._target.link.close_driver()
 
-    def _group(self, probe: DProbe) -> int:
-        return self._groups.index(self._key(probe.number))
+    def _group(self, probe: DProbe, given: ir.Given | None = None) -> int:
+        return self._groups.index(self._key(probe.number, given))
 
-    def _key(self, number: int) -> tuple[tuple[int, ...], ProviderRow | None]:
-        """The clauses that a probe runs, and the row of a table that is between them and its place."""
-        return tuple(self._enabled.clauses[number]), self._of_row.get(number)
+    def _keys(self) -> Iterator[_Key]:
+        given = {probe.number: [fire.given for fire in made.user] for probe, made in self._enabled.in_kernel}
+        for number in sorted(self._enabled.clauses):
+            yield from (self._key(number, each) for each in given.get(number) or [None])
+
+    def _key(self, number: int, given: ir.Given | None) -> _Key:
+        """The clauses that a probe runs, and what is between them and its place: the row of a table, or what the place
+        gives instead of a function's arguments."""
+        clauses = tuple(self._enabled.clauses[number])
+        if given is None:
+            return clauses, self._of_row.get(number)
+        used = union(self._needs[clause] for clause in clauses).arguments
+        kept = (each if number in used else None for number, each in enumerate(given.arguments))
+        return clauses, replace(given, arguments=tuple(kept))
 
     def _used(self, probe: DProbe) -> Facts:
         """The facts about what is given the place's own arguments."""

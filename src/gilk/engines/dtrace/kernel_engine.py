@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gilk.engines.dtrace.enabling import Enabled
 from gilk.engines.dtrace.environment import elsewhere
 from gilk.engines.dtrace.in_kernel import InKernel
@@ -89,10 +91,17 @@ class KernelEngine(Engine):
 
     def end(self) -> None:
         self._aborted = self._here.aborted
-        if self._aborted:
-            self.notes = [_ABORTED]
+        self.notes = [*([_ABORTED] if self._aborted else []), *self._stopped()]
         self._fire(own.END)
         self.follow()
+
+    def _stopped(self) -> Iterator[str]:
+        """Sentences about processes that clauses have stopped, and that nobody has let go on."""
+        pids, more = self._here.stopped
+        for pid in pids:
+            yield f"process {pid} is stopped: kill -CONT {pid} lets it go on"
+        if more:
+            yield "more processes were stopped than are kept in mind: ps -eo pid,stat,comm shows which"
 
     @property
     def corrupt(self) -> bool:

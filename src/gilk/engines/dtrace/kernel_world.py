@@ -12,6 +12,7 @@ from gilk.engines.dtrace.btf_types import BtfTypes
 from gilk.engines.dtrace.call_types import declared
 from gilk.engines.dtrace.kernel_variables import VARIABLES
 from gilk.engines.dtrace.parameters import placed, returned
+from gilk.engines.dtrace.user_world import UserWorld
 from gilk.errors import ImageError, TargetError
 from gilk.image.kernel.btf import Btf
 from gilk.image.kernel.kallsyms import CORE
@@ -21,6 +22,7 @@ from gilk.lang.types import ALIASES, INT64, VOID, Array, Pointer, Record, Type, 
 from gilk.providers import IN_KERNEL
 from gilk.targets.kernel.image import types
 from gilk.targets.kernel.target import KernelTarget
+from gilk.targets.kernel.users import UserFile, UserProcesses
 from gilk.values import dataclass
 
 _OF_FUNCTIONS = ("fbt", "rawfbt")
@@ -34,6 +36,7 @@ class KernelWorld:
     """gilk.lang.d.meaning.world.World for a kernel. Modules go by their names, what is no module's by ``vmlinux``."""
 
     target: KernelTarget
+    users: UserProcesses
     in_kernel = True
     _types: dict[str, BtfTypes | None] = field(default_factory=dict)
     _completed: dict[str, Record] = field(default_factory=dict)
@@ -41,10 +44,25 @@ class KernelWorld:
     # What there is.
 
     def provider(self, name: str) -> bool:
-        return name in ("dtrace", "profile", *filter(None, IN_KERNEL.values()))
+        return name in ("dtrace", "profile", *filter(None, IN_KERNEL.values())) or name in self._providers
+
+    @cached_property
+    def _providers(self) -> frozenset[str]:
+        """The names of USDT providers in the processes that are traced, without their number."""
+        return frozenset(mark.provider for file in self._files for mark in self.users.marks(file))
+
+    @property
+    def _files(self) -> Iterator[UserFile]:
+        """That the processes execute code of which are traced."""
+        for _, pids in self.users.meant("*"):
+            yield from self.users.files(pids)
 
     def module(self, name: str) -> bool:
-        return any(self._of(each) is not None for each in self._modules(name))
+        return any(self._of(each) is not None for each in self._modules(name)) or self._of_users.module(name)
+
+    @cached_property
+    def _of_users(self) -> UserWorld:
+        return UserWorld(self.users)
 
     def _modules(self, name: str) -> Iterator[str]:
         """Those that ``name`` means, each by its owner in /proc/kallsyms."""
@@ -79,10 +97,12 @@ class KernelWorld:
                 continue
             if found is not None:
                 return found
-        return None
+        return self._of_users.type(module, kind, name)
 
     def completed(self, record: Record) -> Record:
         """One of which only a declaration is known may be defined in a module."""
+        if self._of_users.has(record):
+            return self._of_users.completed(record)
         if record.origin not in self._completed:
             self._completed[record.origin] = self._complete(record)
         return self._completed[record.origin]
@@ -143,8 +163,11 @@ class KernelWorld:
     # Functions.
 
     def arguments(self, probe: str) -> tuple[tuple[Type, int | None], ...] | None:
-        """The arguments of fbt that BTF has. Clones like ``name.isra.0`` have other parameters, and are not there."""
+        """The arguments of fbt that BTF has. Clones like ``name.isra.0`` have other parameters, and are not there.
+        Those of functions of processes, as their debug information has them."""
         description = described(probe)
+        if description.provider.startswith("pid"):
+            return self._of_users.arguments(probe)
         if description.provider == "rawtp":
             return self._tracepoint(description.name)
         if description.provider == "syscall" and description.name == "entry":
@@ -188,5 +211,5 @@ class KernelWorld:
             return None
 
     def foreign(self, probe: str) -> str:
-        """Nothing: Rust in the kernel is called as C is, where BTF has it."""
-        return ""
+        """The language of functions of processes: Rust in the kernel is called as C is, where BTF has it."""
+        return self._of_users.foreign(probe)

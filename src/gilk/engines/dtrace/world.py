@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from gilk.engines.dtrace.parameters import placed, returned
 from gilk.errors import ImageError
@@ -20,19 +21,37 @@ from gilk.values import dataclass
 
 if TYPE_CHECKING:
     from gilk.engines.dtrace.debug_types import DebugTypes
-    from gilk.targets.base import Loaded, Target
+    from gilk.image.dwarf.sections import Sections
+    from gilk.targets.base import Loaded
 
 #: That are always there; those of programs and libraries (USDT) are besides.
 _PROVIDERS = frozenset(("dtrace", "profile", *filter(None, IN_PROCESS.values())))
 _CODE = (SymbolKind.FUNC, SymbolKind.IFUNC)
 
 
+class HasImages(Protocol):
+    """The part of a process that is asked."""
+
+    @property
+    def pid(self) -> int: ...
+    def loaded(self) -> Sequence[Loaded]: ...
+    def image(self, path: Path) -> Image: ...
+
+
+def _of_file(loaded: Loaded) -> Sections | None:
+    from gilk.image.dwarf import sections  # here: few programs ask for types of a process
+
+    return sections.read(loaded.path)
+
+
 @dataclass
 class SymbolContext:
-    """gilk.lang.d.meaning.world.World for a process or for none. Answers are kept."""
+    """gilk.lang.d.meaning.world.World for a process or for none. Answers are kept. ``sections``: an image's debug
+    information."""
 
-    process: Target | None
+    process: HasImages | None
     number: int = 0  # by which programs name the process, where that is not its own (renamed.py)
+    sections: Callable[[Loaded], Sections | None] = _of_file
     in_kernel = False
     _types: dict[str, DebugTypes | None] = field(default_factory=dict)
     _asked: dict[tuple[str, str, str], Type | None] = field(default_factory=dict)
@@ -60,12 +79,11 @@ class SymbolContext:
     def _debug(self, loaded: Loaded) -> DebugTypes | None:
         key = str(loaded.path)
         if key not in self._types:
-            from gilk.engines.dtrace.debug_types import DebugTypes
-            from gilk.image.dwarf import sections  # here: few programs ask for types of a process
+            from gilk.engines.dtrace.debug_types import DebugTypes  # here: few programs ask for types of a process
             from gilk.image.dwarf.entries import Entries
 
             try:
-                found = sections.read(loaded.path)
+                found = self.sections(loaded)
             except ImageError:
                 found = None
             self._types[key] = None if found is None else DebugTypes(key.replace(":", "_"), Entries(found))

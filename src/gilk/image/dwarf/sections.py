@@ -12,7 +12,7 @@ from gilk.image import debug, notes
 from gilk.image import header as elf
 from gilk.image.header import Header
 from gilk.image.memory import MALFORMED
-from gilk.image.source import LARGEST_READ, open_source
+from gilk.image.source import LARGEST_READ, from_bytes, open_source
 from gilk.values import dataclass
 
 _COMPRESSED, _ZLIB = 0x800, 1
@@ -48,6 +48,12 @@ def read(path: Path) -> Sections | None:
             if other.section(".debug_info") is not None:
                 return _sections(other)
     return None
+
+
+def read_bytes(data: bytes, path: Path) -> Sections | None:
+    """The same of the bytes of a file, ``path`` being its name: of that file alone."""
+    head = elf.parse(from_bytes(data, path))
+    return _sections(head) if head.section(".debug_info") is not None else None
 
 
 def _sections(head: Header, shared: bool = False) -> Sections | None:

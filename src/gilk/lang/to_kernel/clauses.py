@@ -7,6 +7,8 @@ is no room. The epid of the part that is being made lies in the frame: a fault t
 
 from __future__ import annotations
 
+from signal import SIGSTOP
+
 from gilk.lang import ir
 from gilk.lang.data import Function
 from gilk.lang.to_c.functions import RecordPart, record_part
@@ -18,6 +20,7 @@ from gilk.lang.types import INT64
 from gilk.values import dataclass
 
 _ARGUMENTS = 10  # at the start of the frame
+_SIGNALS = ("stop", "raise")
 _SPECULATING = {"speculate": "speculate", "commit": "commit_speculation", "discard": "discard_speculation"}
 _WEIGHED = (Function.QUANTIZE, Function.LQUANTIZE, Function.LLQUANTIZE)
 
@@ -151,6 +154,8 @@ class ClausePrinter:
 
     def _act(self, statement: ir.Act) -> None:
         code = self._p.code
+        if statement.action in _SIGNALS:
+            return self._signal(statement)
         if statement.action not in _SPECULATING:
             raise NotInKernel(f"{statement.action}()")
         with self._p.frame.room() as number:
@@ -159,6 +164,14 @@ class ClausePrinter:
             code.call(_SPECULATING[statement.action], Slot(number))
         code.emit("test eax")
         code.branch("jz", self._done if statement.action == "speculate" else self._p.fault)
+
+    def _signal(self, statement: ir.Act) -> None:
+        with self._p.frame.room() as number:
+            wanted = statement.arguments[0] if statement.arguments else ir.Constant(INT64, SIGSTOP)
+            values.value(self._p, ir.Convert(INT64, wanted))
+            self._p.code.keep(number)
+            self._p.code.call("raise", Slot(number))
+        self._p.fails()
 
     def _aggregate(self, statement: ir.Aggregate) -> None:
         aggregation, p = statement.aggregation, self._p

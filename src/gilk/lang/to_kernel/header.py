@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from gilk.lang.to_kernel.forms import FORMS, CheckedForm, Operand
-from gilk.lang.to_kernel.helpers import HELPERS, Helper
+from gilk.lang.to_kernel.helpers import FIRST_DEED, HELPERS, Helper
 
 _HEAD = """\
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
@@ -31,6 +31,7 @@ def header() -> str:
     forms = "".join(f"\tFORM({_bytes(form)}) /* {form.name} */ \\\n" for form in FORMS)
     return (
         f"{_HEAD}{operands}}};\n\nenum ilk_d_call {{\n{numbers}\tILK_D_CALLS = {len(HELPERS)}\n}};\n\n"
+        f"#define ILK_D_DEEDS {HELPERS[FIRST_DEED].number} /* from there on they change processes */\n\n"
         "/* Name, cost, and cost for each eight bytes: instructions, at the most; which numbers, from bit 0 on, tell\n"
         " * how many bytes, together; none: those of the frame. */\n"
         f"#define ILK_D_CALL_ROWS(CALL) \\\n{calls}\n"

@@ -72,7 +72,10 @@ _ROWS = """
     swap                40      0       -     number, bytes
     arguments           800     200     3     to, memory of a process, strsize
     path_text           12000   60      4     which, to, address, strsize; fault
+    raise               400     0       -     signal; fault
 """
+#: Those from this one on change processes: only a program that is loaded as destructive may call them.
+FIRST_DEED = "raise"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gilk.lang import effects, ir
+from gilk.lang import effects, ir, machine
 from gilk.lang.to_c.expressions import applied
 from gilk.lang.to_kernel import data, places, strings
 from gilk.lang.to_kernel.code import WORD, Label, Slot
@@ -33,6 +33,12 @@ EVENT_PLACES = {
     "errno": (96, "load s32"), "ipl": (100, "load u32"),
 }  # fmt: skip
 _IDENTITY = {"ppid": 0, "uid": 1, "gid": 2, "euid": 3, "egid": 4, "curthread": 5, "by_processor": 6}
+#: By the numbers that `uregister` goes by (gd_register_places, native/runtime/d/program.h).
+_REGISTERS = (
+    "r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi", "rdi", "", "rip",
+    "", "", "rsp",
+)  # fmt: skip
+_USER_BITS = 47  # of an address of a process
 _ASKED = ("timestamp", "walltimestamp", "vtimestamp", "rand", "caller", "stackdepth", "ucaller", "ustackdepth")
 
 
@@ -86,6 +92,31 @@ def _register(p: Printing, node: ir.Register) -> None:
         p.code.call("uregister", to, Slot(index))
         p.fails()
         p.code.recall(to)
+
+
+def _reg(p: Printing, node: machine.Reg) -> None:
+    with p.frame.room() as to:
+        p.code.call("uregister", to, _REGISTERS.index(node.name))
+        p.fails()
+        p.code.recall(to)
+
+
+def _peek(p: Printing, node: ir.Peek) -> None:
+    """Memory of the process, or 0: what the process says is an address may be the kernel's."""
+    done = Label()
+    value(p, node.address)
+    with p.frame.room() as address, p.frame.room() as to:
+        p.code.keep(address)
+        p.code.emit("store immediate", to, 0)
+        _shift(p, "shr", _USER_BITS)
+        p.code.emit("test rax")
+        p.code.branch("jnz", done)
+        p.code.call("load", to, Slot(address), node.type.size)
+        p.code.emit("test eax")
+        p.code.branch("jnz", done)
+        p.code.emit("store immediate", to, 0)  # part of it may have been there
+        p.code.place(done)
+        p.load(node.type, to)
 
 
 def _unary(p: Printing, node: ir.Unary) -> None:
@@ -324,10 +355,11 @@ def _part_of_device(p: Printing, node: ir.Call) -> None:
 
 _NAMES: dict[type, str] = {
     ir.Part: "a part of an array or a struct", ir.Address: "the address of a variable",
-    ir.Literal: "a string as a number", ir.Xlate: "xlate", ir.Peek: "an argument in memory", ir.Ask: "a system call",
+    ir.Literal: "a string as a number", ir.Xlate: "xlate", ir.Ask: "a system call",
 }  # fmt: skip
 _HANDLERS: dict[type, Callable[[Printing, Any], None]] = {
     ir.Constant: _constant, ir.Argument: _argument, ir.Place: _read, ir.Keyed: _read, ir.Field: _field,
     ir.Register: _register, ir.Unary: _unary, ir.Binary: _binary, ir.Conditional: _conditional, ir.Convert: _convert,
+    machine.Reg: _reg, ir.Peek: _peek,
     ir.Assign: _assign, ir.Step: _step, ir.Comma: _comma, ir.Bound: _bound, ir.Let: _let, ir.Call: _call,
 }  # fmt: skip

@@ -133,10 +133,11 @@ struct ilk_d_aggregation {
 };
 
 #define ILK_D_UNWATCHED 1u /* it runs on when its client says nothing any more */
+#define ILK_D_DESTRUCTIVE 2u /* it may do what changes processes: signals */
 
 struct ilk_d_program {
 	struct ilk_head head;
-	__u32 flags; /* [in] ILK_D_UNWATCHED */
+	__u32 flags; /* [in] ILK_D_UNWATCHED, ILK_D_DESTRUCTIVE */
 	__u32 frame; /* [in] bytes, a multiple of 8 */
 	__u32 code; /* [in] bytes */
 	__u32 groups; /* [in] */
@@ -229,7 +230,7 @@ struct ilk_d_uprobe {
 	__u64 start; /* of the function, the same */
 	__u8 bytes[ILK_D_INSTRUCTION];
 	__u8 length; /* of them that the instruction has */
-	__u64 reserved;
+	__u64 semaphore; /* a 16-bit counter in the file, raised while the uprobe is there; 0: none */
 	__u32 process[]; /* as the client's process sees their numbers */
 };
 
@@ -287,6 +288,8 @@ struct ilk_d_put {
 	struct ilk_d_word word[]; /* [in] */
 };
 
+#define ILK_D_STOPPED 62u
+
 struct ilk_d_status {
 	struct ilk_head head;
 	__u64 nested; /* [out] times that a group did not run, as another ran on that CPU at the same level */
@@ -294,6 +297,9 @@ struct ilk_d_status {
 	__u64 shared; /* [out] how often programs of others are attached to the client's sites */
 	__u64 wall; /* [out] ns from 1970 to CLOCK_MONOTONIC's 0 */
 	__u64 aborted; /* [out] 1: the client had said nothing for too long */
+	__u32 stopped; /* [out] how many processes it has stopped; more than ILK_D_STOPPED: others, too */
+	__u32 reserved;
+	__u32 process[ILK_D_STOPPED]; /* [out] these */
 };
 
 struct ilk_d_find {

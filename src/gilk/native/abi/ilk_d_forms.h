@@ -82,8 +82,11 @@ enum ilk_d_call {
 	ILK_D_CALL_SWAP = 56,
 	ILK_D_CALL_ARGUMENTS = 57,
 	ILK_D_CALL_PATH_TEXT = 58,
-	ILK_D_CALLS = 59
+	ILK_D_CALL_RAISE = 59,
+	ILK_D_CALLS = 60
 };
+
+#define ILK_D_DEEDS 59 /* from there on they change processes */
 
 /* Name, cost, and cost for each eight bytes: instructions, at the most; which numbers, from bit 0 on, tell
  * how many bytes, together; none: those of the frame. */
@@ -147,6 +150,7 @@ enum ilk_d_call {
 	CALL(swap, 40, 0, 0) \
 	CALL(arguments, 800, 200, 4) \
 	CALL(path_text, 12000, 60, 8) \
+	CALL(raise, 400, 0, 0) \
 
 /* Size of its bytes, what follows, width in the frame, what it changes, the bytes. */
 #define ILK_D_FORM_ROWS(FORM) \

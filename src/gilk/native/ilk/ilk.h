@@ -175,6 +175,9 @@ u32 ilk_poke_back(struct ilk_site *site);
 #define ILK_BEFORE_FREE 2u
 void ilk_grace(u32 why);
 
+#define ILK_OMIT_WHOSE 4u
+bool ilk_omits(u32 what);
+
 /* apply.c, undo.c */
 int ilk_apply(struct ilk_client *client, struct ilk_unit *units, u32 count);
 u32 ilk_undo(struct ilk_client *client, struct ilk_result *results, u32 count);

@@ -175,6 +175,7 @@ static int __init start(void)
 	if (error)
 		goto no_traps;
 	ilk_counters_init();
+	ilk_d_deeds_init();
 	error = misc_register(&device);
 	if (!error)
 		return 0;
@@ -198,6 +199,7 @@ static void __exit stop(void)
 	misc_deregister(&device);
 	cancel_delayed_work_sync(&orphans);
 	ilk_d_unwatch();
+	ilk_d_deeds_exit();
 	ilk_modules_exit();
 	ilk_trap_exit();
 	ilk_counters_exit();

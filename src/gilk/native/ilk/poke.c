@@ -241,13 +241,19 @@ u32 ilk_poke_back(struct ilk_site *site)
 
 /*
  * For the tests that show what the waits are for: with one of them left out, a
- * kernel under load crashes. Only at load, and only there.
+ * kernel under load crashes. And what it is for that uprobes ask whose memory they
+ * are in. Only at load, and only there.
  */
 static unsigned int omit;
 module_param(omit, uint, 0400);
 MODULE_PARM_DESC(
 	omit,
-	"DANGEROUS, for tests: 1 no wait before a jump is written, 2 none before a patch is free");
+	"DANGEROUS, for tests: 1 no wait before a jump is written, 2 none before a patch is free, 4 uprobes in whatever process");
+
+bool ilk_omits(u32 what)
+{
+	return omit & what;
+}
 
 /* No CPU, and no task that was preempted there, is any more where one could get to before. */
 void ilk_grace(u32 why)

@@ -31,9 +31,9 @@ def probes(target: HasKernel, description: Description) -> Iterator[KernelProbe]
 
 
 def _meant(users: HasUsers, glob: str) -> Iterator[tuple[str, tuple[int, ...]]]:
-    traced = [(name, pids) for name, pids in users.providers() if fnmatch.fnmatchcase(name, glob)]
-    named = users.named(glob)
-    yield from traced or ([(glob, named)] if named else [])
+    for number, pids in users.meant(glob):
+        if fnmatch.fnmatchcase(f"pid{number}", glob):
+            yield f"pid{number}", pids
 
 
 def _of_file(
@@ -46,7 +46,7 @@ def _of_file(
     module = "a.out" if file.loaded.main else file.loaded.name
     functions = lookup.matching(image, description.function or "*")
     for span, name, where in places(image, lambda: users.analysis(file), functions, description.name):
-        start = _offset(image, span.start)
+        start = image.offset_of(span.start)
         user = tuple(_fires(image, file, name, start, where))
         if user:
             key = (provider, module, demangle.readable(span.name), name)
@@ -55,18 +55,10 @@ def _of_file(
 
 def _fires(image: Image, file: UserFile, name: str, start: int, where: PlacesIn) -> Iterator[UserFire]:
     for _, point in where:
-        at, content = _offset(image, point.address), image.read(point.address, INSTRUCTION)
+        at, content = image.offset_of(point.address), image.read(point.address, INSTRUCTION)
         if at >= 0 and content:
             kind, edge = _EDGES.get(name, SiteKind.ENTRY), name in _EDGES and not point.after
             yield UserFire(file.path, kind, at, max(start, 0), content, edge, file.pids)
-
-
-def _offset(image: Image, address: int) -> int:
-    """The place in the file of code at that address; -1: no code of the file is there."""
-    for segment in image.segments:
-        if segment.executable and 0 <= address - segment.address < len(segment.data):
-            return segment.offset + address - segment.address
-    return -1
 
 
 def missing(users: HasUsers, description: Description) -> str:

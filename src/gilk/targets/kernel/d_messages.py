@@ -11,6 +11,7 @@ from typing import Final
 from gilk.errors import TargetError
 from gilk.lang.d.kernel_code import KernelCode
 from gilk.lang.data import Aggregation, Function
+from gilk.lang.ir import Given
 from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.driver_abi import WINDOW
 from gilk.values import dataclass
@@ -29,12 +30,16 @@ DEEP: Final = 1
 EDGE: Final = 2
 BIOS: Final = 4
 INSTRUCTION: Final = 15  # bytes, at the most
+NOWHERE: Final = -1
 PROGRAM_BODY: Final = struct.Struct("<12I")
 AGGREGATION: Final = struct.Struct("<IIIIqqq")
 ATTACH_BODY: Final = struct.Struct("<IIIIIIQQ")
 CHOICE: Final = struct.Struct("<III")
 CLOCK_BODY: Final = struct.Struct("<QIIII")
 UNWATCHED: Final = 1
+DESTRUCTIVE: Final = 2
+STOPPED: Final = 62
+STATUS_BODY: Final = struct.Struct(f"<QQQQQII{STOPPED}I")
 POINT_NAME: Final = 64
 POINT_BODY: Final = struct.Struct(f"<IIII{POINT_NAME}s")
 UPROBE_BODY: Final = struct.Struct(f"<iIIIIIQQ{INSTRUCTION}sBQ")
@@ -66,6 +71,7 @@ class CodeVerdict(IntEnum):
     BAD_END = 6
     BAD_ENTRY = 7
     TOO_LONG = 8
+    BAD_DEED = 9
 
 
 class SiteKind(IntEnum):
@@ -96,7 +102,9 @@ class KernelFire:
 class UserFire:
     """A probe that fires where processes come by an instruction of a file: ``path`` leads to it, ``offset`` is the
     instruction's there, ``start`` its function's. ``content``: what is there, as far as an instruction may reach.
-    ``edge``: the return address is all that the function has on its stack. ``processes``: none are all."""
+    ``edge``: the return address is all that the function has on its stack. ``processes``: none are all. ``semaphore``:
+    in the file, of a 16-bit counter of those who listen; 0: there is none, NOWHERE: no data of the file has it.
+    ``given``: what the place gives instead of a function's arguments."""
 
     path: str
     kind: SiteKind
@@ -108,19 +116,24 @@ class UserFire:
     group: int = 0
     probe: int = 0
     deep: bool = False
+    semaphore: int = 0
+    given: Given | None = None
 
 
 @dataclass(frozen=True)
 class ProgramStatus:
     """``nested``: times that a group did not run, as another ran there. ``shallow``: for want of stack. ``shared``: how
     often others are attached to the client's sites. ``wall``: ns from 1970 to CLOCK_MONOTONIC's 0. ``aborted``: 1 where
-    the driver has ended it, as its client said nothing for too long."""
+    the driver has ended it, as its client said nothing for too long. ``stopped``: processes that it has stopped, and
+    ``more`` than those."""
 
     nested: int
     shallow: int
     shared: int
     wall: int
     aborted: int
+    stopped: tuple[int, ...] = ()
+    more: bool = False
 
 
 @dataclass(frozen=True)
@@ -192,7 +205,7 @@ class DriverProgram:
         content = fire.content[:INSTRUCTION]
         body = UPROBE_BODY.pack(
             -1, fire.kind, fire.group, fire.probe, DEEP * fire.deep | EDGE * fire.edge, len(fire.processes),
-            fire.offset, fire.start, content, len(content), 0,
+            fire.offset, fire.start, content, len(content), fire.semaphore,
         )  # fmt: skip
         numbers = struct.pack(f"<{len(fire.processes)}I", *fire.processes)
         self._driver.ask_about(fire.path, UPROBE, 0, body + numbers)
@@ -234,7 +247,10 @@ class DriverProgram:
             self._driver.ask(PUT, struct.pack("<II", len(some), 0) + rows)
 
     def status(self) -> ProgramStatus:
-        return ProgramStatus(*struct.unpack("<QQQQQ", self._driver.ask(STATUS, bytes(40))))
+        nested, shallow, shared, wall, aborted, count, _, *stopped = STATUS_BODY.unpack(
+            self._driver.ask(STATUS, bytes(STATUS_BODY.size))
+        )
+        return ProgramStatus(nested, shallow, shared, wall, aborted, tuple(stopped[:count]), count > STOPPED)
 
     def image(self) -> ProcessImage | None:
         """One of the images that code was told of, and that have mapped code since they were asked for."""
@@ -276,8 +292,8 @@ def pack_program(code: KernelCode, layout: Sequence[int], clausetime: int, watch
     """``layout``: the members of struct gd_layout."""
     edges = [edge for one in code.aggregations for edge in _edges(one)]
     head = PROGRAM_BODY.pack(
-        UNWATCHED * (not watched), code.frame, len(code.code), len(code.entries), len(code.aggregations), len(edges),
-        len(code.constants),
+        (UNWATCHED | DESTRUCTIVE) * (not watched),
+        code.frame, len(code.code), len(code.entries), len(code.aggregations), len(edges), len(code.constants),
         len(code.names), clausetime, 0, 0, 0,
     )  # fmt: skip
     return b"".join((

@@ -52,6 +52,8 @@ def uprobe_refusal(error: OSError) -> str:
             return "the kernel has no uprobe for the kind of file,"
         case errno.ESTALE:
             return "the file is another one by now, or was changed,"
+        case errno.EINVAL:
+            return "somebody else has a uprobe, whose semaphore is not this one,"
         case errno.ESRCH:
             return "the process has ended, which had code"
         case errno.E2BIG:

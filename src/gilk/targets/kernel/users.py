@@ -13,7 +13,11 @@ from pathlib import Path
 from gilk.analysis.analysis import Analysis
 from gilk.errors import ImageError, TargetError
 from gilk.image import elf
+from gilk.image.dwarf import sections
+from gilk.image.dwarf.sections import Sections
 from gilk.image.model import Image
+from gilk.image.stapsdt import UsdtMarker, marks_in
+from gilk.lang.d.probes import is_glob
 from gilk.targets.base import Loaded
 from gilk.targets.image import analyse
 from gilk.targets.kernel.link import Link
@@ -25,7 +29,7 @@ from gilk.values import dataclass
 _AT_ENTRY = 9  # of the auxiliary vector: where the program itself begins (elf(5))
 _GONE = " (deleted)"
 _ENDED = (b"Z", b"X")
-_PID = re.compile(r"pid([0-9]{1,10})\Z")
+_NUMBER = re.compile(r"[0-9]{1,10}\Z")
 _SCRIPT = b"#!"
 #: As execvp(3) looks for a file.
 _LOOK = 'IFS=:; set -f; for d in $1; do f="${d:-.}/$2"; [ -f "$f" ] && [ -x "$f" ] && echo "$f" && exit 0; done; exit 1'
@@ -64,19 +68,21 @@ class UserProcesses:
         self.pids = tuple(pids) if command is None else (command.pid,)
         self._images: dict[str, Image] = {}
         self._analyses: dict[str, Analysis] = {}
+        self._marks: dict[str, tuple[UsdtMarker, ...]] = {}
         self._files: dict[tuple[int, ...], tuple[UserFile, ...]] = {}
 
-    def providers(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """The names of the provider ``pid``, each with its processes."""
-        if self._by_number:
-            yield from ((f"pid{pid}", (pid,)) for pid in self.pids)
-        elif self.pids:
-            yield f"pid{self.pids[0]}", self.pids
-
-    def named(self, provider: str) -> tuple[int, ...]:
-        """The process that such a name is about, traced or not: none where it is about no process of that number."""
-        found = _PID.match(provider)
-        return (int(found[1]),) if found and int(found[1]) else ()
+    def meant(self, provider: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """The numbers that the name of a provider of processes, or a glob, may end with, each with its processes. That
+        of a process that is not traced is there where the name ends with no other."""
+        traced = [((pid,), str(pid)) for pid in self.pids] if self._by_number else [(self.pids, "")]
+        numbers = {number or str(pids[0]): pids for pids, number in traced if pids}
+        found = _NUMBER.search(provider)
+        if found is None:
+            yield from numbers.items() if is_glob(provider) else ()
+        elif any(provider.endswith(number) for number in numbers):
+            yield from ((number, pids) for number, pids in numbers.items() if provider.endswith(number))
+        elif int(found[0]):
+            yield found[0], (int(found[0]),)
 
     def began(self, pid: int) -> str:
         """A word that tells this process from another one of that number, "" where there is none or it has ended."""
@@ -112,6 +118,22 @@ class UserProcesses:
                 raise ImageError("no-such-file", f"{file.loaded.path} cannot be read: {error.strerror}") from None
             self._images[file.path] = elf.load_bytes(data, file.loaded.path)
         return self._images[file.path]
+
+    def debug(self, file: UserFile) -> Sections | None:
+        """The debug information that the file itself has. Raises ImageError."""
+        try:
+            return sections.read_bytes(self._link.read_file(file.path), file.loaded.path)
+        except OSError as error:
+            raise ImageError("no-such-file", f"{file.loaded.path} cannot be read: {error.strerror}") from None
+
+    def marks(self, file: UserFile) -> tuple[UsdtMarker, ...]:
+        """The places that its author marked; none of a file that is none of a program."""
+        if file.path not in self._marks:
+            try:
+                self._marks[file.path] = marks_in(self._link.read_file(file.path), file.loaded.path)
+            except (ImageError, OSError):
+                self._marks[file.path] = ()
+        return self._marks[file.path]
 
     def analysis(self, file: UserFile) -> Analysis:
         if file.path not in self._analyses:
@@ -178,6 +200,15 @@ class UserProcesses:
         if status:
             raise TargetError("cannot-launch", f"cannot run {name} there: there is no such program")
         return os.path.join(command.directory, os.fsdecode(said).rstrip("\n"))
+
+
+def is_stopped(link: Link, pid: int) -> bool:
+    """Whether the process there waits for a SIGCONT."""
+    try:
+        fields = link.read_file(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    except OSError:
+        return False
+    return len(fields) > STATE and fields[STATE] == b"T"
 
 
 def _entry(auxiliary: bytes) -> int:

@@ -30,6 +30,7 @@ int ilk_d_prove(struct ilk_d_program *message, struct ilk_program *program, cons
 		.frame = message->frame,
 		.clausetime = message->clausetime,
 		.groups = message->groups,
+		.deeds = message->flags & ILK_D_DESTRUCTIVE,
 		.entry = program->clauses.entry,
 	};
 	u8 *copy = kvmalloc(size + 8, GFP_KERNEL | __GFP_ZERO);

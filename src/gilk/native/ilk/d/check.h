@@ -5,6 +5,7 @@
  *	memory	it reads and writes registers and its frame, and nothing else
  *	control	it leads forward, to instructions that were decoded, calls helpers, and leaves by its exit
  *	time	no way through it costs more than it was given
+ *	deeds	it changes processes only if it may
  *
  * Need: the types of the including file: u8, u32, u64, bool. No function is called, no memory but the caller's is
  * touched: the driver includes this, and so do programs of the tests.
@@ -35,7 +36,8 @@ enum ilk_d_verdict {
 	ILK_D_BAD_CALL, /* no such helper */
 	ILK_D_BAD_END, /* the code ends, and goes on */
 	ILK_D_BAD_ENTRY, /* a group begins where there is no code */
-	ILK_D_TOO_LONG /* it costs more than it was given */
+	ILK_D_TOO_LONG, /* it costs more than it was given */
+	ILK_D_BAD_DEED /* a call that changes processes, which it may not */
 };
 
 struct ilk_d_form {
@@ -53,6 +55,7 @@ struct ilk_d_code {
 	u32 frame; /* bytes */
 	u32 clausetime; /* the most that one group may cost */
 	u32 groups;
+	u32 deeds; /* not 0: it may call what changes processes */
 	const u32 *entry; /* of each group, in the code */
 	u32 *ways;
 	u32 where; /* the instruction that is to blame; of BAD_ENTRY, the group */
@@ -198,6 +201,8 @@ static inline enum ilk_d_verdict ilk_d_check_one(struct ilk_d_code *c, u32 at, c
 	case ILK_D_CALL:
 		if (number >= ILK_D_CALLS)
 			return ILK_D_BAD_CALL;
+		if (number >= ILK_D_DEEDS && !c->deeds)
+			return ILK_D_BAD_DEED;
 		if (cost != ILK_D_NO_WAY)
 			*next += ilk_d_cost_of_call(c, given, number);
 		given->known = 0;

@@ -28,6 +28,7 @@ struct ilk_program {
 	bool aborted; /* its client said nothing */
 	struct list_head clocks;
 	struct list_head points;
+	struct ilk_deeds deeds;
 	struct list_head uprobes;
 	u32 nr_uprobes; /* those that are about to be there, too */
 };
@@ -62,6 +63,7 @@ struct ilk_firing {
 	u32 group;
 	u32 probe;
 	bool always;
+	bool waits; /* it may be run again */
 	s32 error;
 	u32 edge; /* not 0: of a function in user space, where its stack is the return address */
 	const struct gilk_regs *regs;
@@ -121,8 +123,12 @@ bool ilk_d_unforce(const struct ilk_client *client);
 /* fire.c */
 int ilk_d_runs_create(void);
 void ilk_d_exit(void);
-void ilk_d_run(const struct ilk_firing *firing);
+u64 ilk_d_run(const struct ilk_firing *firing);
 int ilk_d_fire(struct ilk_client *client, struct ilk_d_fire *message);
+
+/* deeds.c */
+void ilk_d_deeds_init(void);
+void ilk_d_deeds_exit(void);
 
 /* clocks.c */
 int ilk_d_clock(struct ilk_client *client, struct ilk_d_clock *message);

@@ -81,28 +81,32 @@ static void begin(struct ilk_run *run, const struct ilk_firing *firing)
 	run->event.error = firing->error;
 	run->event.copied = 0;
 	ilk_d_begin(run, &firing->program->clauses, firing->arg, firing->always, kind);
+	run->waits = firing->waits;
 	ilk_d_prepare(run);
 }
 
-/* Interrupts are off. */
-void ilk_d_run(const struct ilk_firing *firing)
+/* Interrupts are off. An address that is to be made present before the group runs again, if it may; 0 if it has run. */
+u64 ilk_d_run(const struct ilk_firing *firing)
 {
 	struct ilk_program *p = firing->program;
 	enum level level = in_nmi() ? NMI : NORMAL;
 	struct here *me = raw_cpu_ptr(&here);
+	u64 missing;
 
 	if (!firing->always && READ_ONCE(((struct gd_control *)p->clauses.memory)->state) != GD_ACTIVE)
-		return;
+		return 0;
 	if (me->busy[level] || is_shallow()) {
 		raw_cpu_inc(p->missed[!me->busy[level]]); /* one instruction: an NMI may do the same */
-		return;
+		return 0;
 	}
 	me->busy[level] = true;
 	barrier();
 	begin(me->run[level], firing);
 	ilk_d_enter(p->code + p->clauses.entry[firing->group], me->run[level]->frame);
+	missing = me->run[level]->missing;
 	barrier();
 	me->busy[level] = false;
+	return missing;
 }
 
 int ilk_d_fire(struct ilk_client *client, struct ilk_d_fire *m)

@@ -9,6 +9,7 @@
 #define GD_PROBES 128 /* costs of helpers count on it */
 #define ILK_D_DEEPEST 63 /* frames that stackdepth counts: the same */
 #define ILK_D_DEEPEST_USER 255 /* frames that ustackdepth counts: the same */
+#define ILK_D_USERS (1ull << 47) /* addresses of processes */
 #define ILK_D_PRESENT 65536 /* bytes that copyin() takes at the most: the same */
 #define GD_SPEC_AT_ONCE ILK_D_AT_ONCE /* the same */
 
@@ -28,6 +29,19 @@ void ilk_d_prepare(struct ilk_run *run)
 	gd_begin(&run->context, run->clauses->memory, &run->clauses->layout, &run->event);
 }
 
+/*
+ * A load that has failed, of memory that a process may have: where the group can be run again, it does nothing more, and says
+ * nothing of it. What it does that lasts sets `done`.
+ */
+static bool loaded_all(struct ilk_run *run, bool loaded)
+{
+	const struct gd_context *ctx = &run->context;
+
+	if (!loaded && run->waits && !run->done && ctx->fault == GD_FAULT_ADDRESS && ctx->address - 1 < ILK_D_USERS - 1)
+		run->missing = ctx->address;
+	return loaded;
+}
+
 /* A clause's life. */
 
 HELPER(begin)
@@ -36,7 +50,7 @@ HELPER(begin)
 
 	gd_begin(&run->context, run->clauses->memory, &run->clauses->layout, &run->event);
 	run->reserved = false;
-	return run->always || gd_active(&run->context);
+	return !run->missing && (run->always || gd_active(&run->context));
 }
 
 HELPER(end)
@@ -61,7 +75,10 @@ HELPER(fault)
 	gd_discard(&run->context);
 	gd_end(&run->context);
 	run->reserved = false;
-	gd_report(&run->context, a, b, 0);
+	if (!run->missing) {
+		run->done = true;
+		gd_report(&run->context, a, b, 0);
+	}
 	return 0;
 }
 
@@ -156,6 +173,7 @@ HELPER(aggregate)
 		return 0;
 	row = &p->rows[a];
 	key = at(run, b, row->key_size);
+	run->done = true;
 	if (key)
 		add(&run->context, p, row, a + 1, key, c, d);
 	return 0;
@@ -177,6 +195,7 @@ HELPER(store_dynamic)
 	struct ilk_run *run = run_of(frame);
 	const void *key = at(run, b, c), *from = at(run, d, e);
 
+	run->done = true;
 	return key && from && gd_dynamic_store(&run->context, a, key, c, from, e);
 }
 
@@ -185,6 +204,7 @@ HELPER(delete_dynamic)
 	struct ilk_run *run = run_of(frame);
 	const void *key = at(run, b, c);
 
+	run->done = true;
 	if (key)
 		gd_dynamic_delete(&run->context, a, key, c);
 	return 0;
@@ -208,6 +228,7 @@ HELPER(store_global)
 
 	if (!from || !is_in(run, b, c, run->clauses->layout.globals_size))
 		return 0;
+	run->done = true;
 	gd_bcopy(run->clauses->memory + run->clauses->layout.globals + b, from, c);
 	return 1;
 }
@@ -232,6 +253,7 @@ HELPER(commit)
 
 	if (!run->reserved || !from || b != run->room)
 		return 0;
+	run->done = true;
 	gd_bcopy(run->context.data, from, b);
 	gd_commit(&run->context);
 	run->reserved = false;
@@ -242,18 +264,25 @@ HELPER(commit)
 
 HELPER(speculation)
 {
-	return gd_speculation(&run_of(frame)->context);
+	struct ilk_run *run = run_of(frame);
+
+	run->done = true;
+	return gd_speculation(&run->context);
 }
 
 HELPER(speculate)
 {
-	return gd_speculate(&run_of(frame)->context, a);
+	struct ilk_run *run = run_of(frame);
+
+	run->done = true;
+	return gd_speculate(&run->context, a);
 }
 
 HELPER(commit_speculation)
 {
 	struct ilk_run *run = run_of(frame);
 
+	run->done = true;
 	gd_commit_speculation(&run->context, a);
 	return !run->context.fault;
 }
@@ -262,6 +291,7 @@ HELPER(discard_speculation)
 {
 	struct ilk_run *run = run_of(frame);
 
+	run->done = true;
 	gd_discard_speculation(&run->context, a);
 	return !run->context.fault;
 }
@@ -276,7 +306,10 @@ bool ilk_d_settle_one(const struct ilk_clauses *clauses, u32 cpu, u64 id, u64 *a
 
 HELPER(exit)
 {
-	gd_exit(&run_of(frame)->context, a);
+	struct ilk_run *run = run_of(frame);
+
+	run->done = true;
+	gd_exit(&run->context, a);
 	return 0;
 }
 
@@ -318,7 +351,7 @@ HELPER(load)
 	struct ilk_run *run = run_of(frame);
 	void *to = at(run, a, c);
 
-	return to && gd_load(&run->context, to, b, c);
+	return to && loaded_all(run, gd_load(&run->context, to, b, c));
 }
 
 HELPER(copyin_string)
@@ -327,7 +360,7 @@ HELPER(copyin_string)
 	char *to = at(run, a, d);
 	u64 end;
 
-	if (!to || c > d || !gd_copyin_string(&run->context, to, b, c))
+	if (!to || c > d || !loaded_all(run, gd_copyin_string(&run->context, to, b, c)))
 		return 0;
 	for (end = 0; end < d && to[end]; end++)
 		GD_LOOP();
@@ -418,11 +451,11 @@ HELPER(present)
 	if (b > ILK_D_PRESENT)
 		return gd_fail(&run->context, GD_FAULT_SIZE, b);
 	for (from = a; from - a < b; from = (from | (GILK_PAGE - 1)) + 1) {
-		if (!gd_load(&run->context, &seen, from, 1))
+		if (!loaded_all(run, gd_load(&run->context, &seen, from, 1)))
 			return 0;
 		GD_LOOP();
 	}
-	return !b || gd_load(&run->context, &seen, a + b - 1, 1);
+	return !b || loaded_all(run, gd_load(&run->context, &seen, a + b - 1, 1));
 }
 
 /* So many bytes as a string. */
@@ -434,7 +467,7 @@ HELPER(copyin_text)
 	if (!to || !d)
 		return 0;
 	c = c < d ? c : d - 1;
-	if (!gd_load(&run->context, to, b, c))
+	if (!loaded_all(run, gd_load(&run->context, to, b, c)))
 		return 0;
 	gd_zero(to + c, d - c);
 	return 1;
@@ -474,6 +507,14 @@ HELPER(divide)
 	if ((s64)b == -1)
 		return rest ? 0 : -a;
 	return rest ? (s64)a % (s64)b : (s64)a / (s64)b;
+}
+
+HELPER(raise)
+{
+	struct ilk_run *run = run_of(frame);
+
+	run->done = true;
+	return ilk_d_signal(run->clauses->deeds, a) || gd_fail(&run->context, GD_FAULT_ILLEGAL, a);
 }
 
 HELPER(rand)

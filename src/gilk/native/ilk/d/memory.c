@@ -133,6 +133,9 @@ int ilk_d_status(struct ilk_client *client, struct ilk_d_status *m)
 	m->nested = m->shallow = 0;
 	m->shared = ilk_d_shared(client);
 	m->aborted = p->aborted;
+	m->reserved = 0;
+	m->stopped = READ_ONCE(p->deeds.stopped);
+	memcpy(m->process, p->deeds.process, sizeof(m->process));
 	m->wall = ktime_get_real_ns() - ktime_get_ns();
 	for_each_possible_cpu(cpu) {
 		m->nested += per_cpu_ptr(p->missed, cpu)[0];

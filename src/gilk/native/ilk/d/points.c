@@ -210,6 +210,7 @@ void ilk_d_point_hit(struct gilk_regs *regs, const u64 *stack)
 	firing.group = point->group;
 	firing.probe = point->probe;
 	firing.always = false;
+	firing.waits = false;
 	firing.error = 0;
 	firing.edge = 0;
 	firing.regs = regs;

@@ -18,7 +18,7 @@ static u64 size_of_tables(const struct ilk_d_program *m)
 
 static bool is_possible(const struct ilk_d_program *m, u32 size)
 {
-	return !(m->flags & ~ILK_D_UNWATCHED) && !m->reserved && m->frame >= ILK_D_HEAD && m->frame <= ILK_D_FRAME_MAX &&
+	return !(m->flags & ~(ILK_D_UNWATCHED | ILK_D_DESTRUCTIVE)) && !m->reserved && m->frame >= ILK_D_HEAD && m->frame <= ILK_D_FRAME_MAX &&
 	       m->frame % 8 == 0 && m->code && m->code <= ILK_D_CODE_MAX && m->groups && m->constants &&
 	       m->names % 4 == 0 && m->clausetime <= ILK_D_TIME_MAX && m->rows < m->layout.aggregations &&
 	       size_of_tables(m) == size - sizeof(*m) && ilk_d_layout_fits(&m->layout);
@@ -99,6 +99,8 @@ static int allocate(struct ilk_program *p, const struct ilk_d_program *m)
 {
 	p->clauses.sizes = *m;
 	p->clauses.layout = m->layout;
+	p->clauses.deeds = &p->deeds;
+	p->deeds.client = current->tgid;
 	INIT_LIST_HEAD(&p->clocks);
 	INIT_LIST_HEAD(&p->points);
 	INIT_LIST_HEAD(&p->uprobes);

@@ -12,6 +12,13 @@
 
 struct ilk_images;
 
+/* The deeds of a program in processes. `client`: the process that has loaded it. `stopped` as in struct ilk_d_status. */
+struct ilk_deeds {
+	u32 client;
+	u32 stopped;
+	u32 process[ILK_D_STOPPED];
+};
+
 /* All of it is the driver's own, and has been looked at. */
 struct ilk_clauses {
 	u8 *memory;
@@ -23,6 +30,7 @@ struct ilk_clauses {
 	const u32 *names;
 	const char *constants;
 	struct ilk_images *images; /* process.c; null in tests */
+	struct ilk_deeds *deeds;
 };
 
 /* Where the tables of a message of ILK_D_PROGRAM are, which follow its fixed part. */
@@ -41,6 +49,9 @@ struct ilk_run {
 	struct gd_event event;
 	const struct ilk_clauses *clauses;
 	bool always; /* also while the program is inactive */
+	bool waits; /* a page of the process may be made present, and the group run again: unless it has done something */
+	bool done; /* something that lasts */
+	u64 missing; /* an address of the process that is not there; 0: the group runs to its end */
 	bool reserved; /* a record is open, of `room` bytes */
 	u32 room;
 	u64 frame[ILK_D_FRAME_MAX / 8];
@@ -54,6 +65,9 @@ static inline void ilk_d_begin(struct ilk_run *run, const struct ilk_clauses *cl
 
 	run->clauses = clauses;
 	run->always = always;
+	run->waits = false;
+	run->done = false;
+	run->missing = 0;
 	run->reserved = false;
 	head->arg[0] = arg[0];
 	head->arg[1] = arg[1];

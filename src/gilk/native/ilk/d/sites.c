@@ -226,6 +226,7 @@ static void fire(const struct ilk_attached *attached, const struct gilk_regs *re
 	firing.group = attached->group;
 	firing.probe = attached->probe;
 	firing.always = false;
+	firing.waits = false;
 	firing.error = 0;
 	firing.edge = 0;
 	firing.regs = regs;

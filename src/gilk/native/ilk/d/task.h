@@ -36,6 +36,10 @@ bool ilk_d_user_register(u32 place, u64 *to);
 struct ilk_images;
 u64 ilk_d_image(struct ilk_images *images);
 
+/* Send the task that runs a signal, as soon as the clause is over. False: it can be sent none, or none of that number. */
+struct ilk_deeds;
+bool ilk_d_signal(struct ilk_deeds *deeds, u64 number);
+
 #define ILK_D_NAME sizeof(current->comm)
 
 enum { ILK_D_PARENT, ILK_D_UID, ILK_D_GID, ILK_D_EUID, ILK_D_EGID, ILK_D_THREAD, ILK_D_PROCESSOR, ILK_D_IDENTITIES };

@@ -14,7 +14,7 @@ static inline bool ilk_d_uprobe_fits(const struct ilk_d_uprobe *m, u32 size, u32
 {
 	u32 i;
 
-	if (m->descriptor < 0 || m->group >= groups || m->flags & ~(ILK_D_DEEP | ILK_D_EDGE) || m->reserved ||
+	if (m->descriptor < 0 || m->group >= groups || m->flags & ~(ILK_D_DEEP | ILK_D_EDGE) || m->semaphore & 1 ||
 	    (m->kind != ILK_D_ENTRY && m->kind != ILK_D_RETURN) || !m->length || m->length > ILK_D_INSTRUCTION ||
 	    m->count > ILK_D_UPROBE_PROCESSES || m->count > (size - sizeof(*m)) / sizeof(m->process[0]))
 		return false;
@@ -24,10 +24,11 @@ static inline bool ilk_d_uprobe_fits(const struct ilk_d_uprobe *m, u32 size, u32
 	return true;
 }
 
-/* Whether the instruction lies in a file of so many bytes. */
+/* Whether the instruction, and the counter if there is one, lie in a file of so many bytes. */
 static inline bool ilk_d_uprobe_lies_in(const struct ilk_d_uprobe *m, u64 file)
 {
-	return file >> 63 == 0 && m->offset < file && m->length <= file - m->offset;
+	return file >> 63 == 0 && m->offset < file && m->length <= file - m->offset && m->semaphore < file &&
+	       (!m->semaphore || file - m->semaphore >= 2);
 }
 
 #endif

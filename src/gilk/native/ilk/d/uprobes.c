@@ -6,6 +6,9 @@
  * instruction where it first has it in somebody's memory, and tells of one that it refuses only then: so the place is
  * mapped into the client itself while it is registered. In others it is there while they are meant.
  *
+ * The kernel raises a place's counter where it puts the uprobe into somebody's memory, as soon as the counter is mapped there,
+ * and lowers it where it takes the uprobe out.
+ *
  * To register, to let go, and to read a file may take as long as whoever holds a process's memory, or serves the file, likes:
  * ilk_mutex is not held meanwhile. The client is there, as its file is: in release() nothing else of it runs.
  *
@@ -29,6 +32,8 @@
 #include "uprobe.h"
 #include "../../host/kernel.h"
 
+#define PAGES 64 /* that are made present for one run of a group */
+
 struct place {
 	struct list_head list;
 	struct uprobe_consumer consumer;
@@ -38,6 +43,7 @@ struct place {
 	struct mm_struct *trying; /* the client's, while it is registered */
 	u64 offset;
 	u64 start;
+	u64 semaphore;
 	u32 kind;
 	u32 group;
 	u32 probe;
@@ -54,7 +60,7 @@ static bool is_meant(const struct place *place)
 	for (i = 0; i < place->count; i++)
 		if (place->process[i] == task_tgid(current))
 			return true;
-	return !place->count;
+	return !place->count || ilk_omits(ILK_OMIT_WHOSE);
 }
 
 /* Its first thread may have ended before others. */
@@ -72,7 +78,7 @@ static bool has_memory(struct pid *process, const struct mm_struct *mm)
 
 static bool is_in(const struct place *place, const struct mm_struct *mm)
 {
-	bool found = !place->count || READ_ONCE(place->trying) == mm;
+	bool found = !place->count || READ_ONCE(place->trying) == mm || ilk_omits(ILK_OMIT_WHOSE);
 	u32 i;
 
 	rcu_read_lock();
@@ -104,12 +110,40 @@ static void load(struct ilk_firing *firing, const struct place *place, const str
 		ilk_d_no_more(firing, 6);
 }
 
+static u64 run(struct ilk_firing *firing, const struct place *place, const struct pt_regs *regs)
+{
+	unsigned long flags;
+	u64 missing;
+
+	raw_local_irq_save(flags);
+	load(firing, place, regs);
+	missing = ilk_d_run(firing);
+	raw_local_irq_restore(flags);
+	return missing;
+}
+
+/*
+ * Whether a page of the task's was made present, with the one behind it if that can be: without waiting for a disk, or for
+ * anybody who serves pages. The kernel's lock of this uprobe is held, which must not be for as long as others like.
+ */
+static bool make_present(u64 address)
+{
+	struct page *page[2];
+	long got = get_user_pages_unlocked(address & PAGE_MASK, 2, page, FOLL_NOWAIT);
+	long n;
+
+	for (n = 0; n < got; n++)
+		put_page(page[n]);
+	return got > 0;
+}
+
 /* The task is about to go back to user space, at the instruction: its registers there are those. */
 static int hit(struct uprobe_consumer *consumer, struct pt_regs *regs)
 {
 	const struct place *place = container_of(consumer, struct place, consumer);
 	struct ilk_firing firing;
-	unsigned long flags;
+	u64 missing, before = 0;
+	u32 tries;
 
 	if (!is_meant(place)) /* the child of one that is, which may share its memory */
 		return is_in(place, current->mm) ? 0 : UPROBE_HANDLER_REMOVE;
@@ -117,13 +151,16 @@ static int hit(struct uprobe_consumer *consumer, struct pt_regs *regs)
 	firing.group = place->group;
 	firing.probe = place->probe;
 	firing.always = false;
+	firing.waits = true;
 	firing.error = 0;
 	firing.regs = NULL;
 	firing.edge = place->flags & ILK_D_EDGE;
-	raw_local_irq_save(flags);
-	load(&firing, place, regs);
-	ilk_d_run(&firing);
-	raw_local_irq_restore(flags);
+	missing = run(&firing, place, regs);
+	for (tries = 0; missing; tries++) {
+		firing.waits = tries < PAGES && missing != before && make_present(missing);
+		before = missing;
+		missing = run(&firing, place, regs);
+	}
 	return 0;
 }
 
@@ -165,6 +202,7 @@ static struct place *make(struct ilk_program *program, const struct ilk_d_uprobe
 	place->program = program;
 	place->offset = m->offset;
 	place->start = m->start;
+	place->semaphore = m->semaphore;
 	place->kind = m->kind;
 	place->group = m->group;
 	place->probe = m->probe;
@@ -209,7 +247,7 @@ static int enter(struct place *place)
 	if (IS_ERR_VALUE(at))
 		return (int)at;
 	WRITE_ONCE(place->trying, current->mm);
-	error = uprobe_register(place->inode, place->offset, &place->consumer);
+	error = uprobe_register_refctr(place->inode, place->offset, place->semaphore, &place->consumer);
 	WRITE_ONCE(place->trying, NULL);
 	vm_munmap(at, PAGE_SIZE);
 	return error == -ENOTSUPP ? -EOPNOTSUPP : error; /* which user space has no name for */

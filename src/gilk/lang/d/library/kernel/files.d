@@ -15,7 +15,7 @@ translator fileinfo_t < struct file *F > {
 	fi_dirname = F == NULL ? "<none>" : pathof(32, &F->f_path);
 	fi_pathname = F == NULL ? "<none>" : pathof(0, &F->f_path);
 	fi_offset = F == NULL ? 0 : F->f_pos;
-	fi_fs = F == NULL ? "<none>" : stringof(F->f_inode->i_sb->s_type->name);
+	fi_fs = F == NULL ? "<none>" : stringof(F->f_path.dentry->d_sb->s_type->name);
 	fi_mount = F == NULL ? "<none>" : pathof(1, F->f_path.mnt);
 	fi_oflags = F == NULL ? 0 : F->f_flags;
 };

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""raise() and stop() in a kernel: the process that comes by is stopped, or ends, and no other."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from gilk.errors import TargetError
+from gilk.targets.kernel.target import KernelTarget
+from tests.kernel.driver.driving import Guest
+from tests.kernel.session.d_programs import program, ran
+from tests.kernel.session.test_d_uprobes import FRAMES, PATIENCE, Turning, turning
+from tests.programs.build import compile_to
+
+pytestmark = pytest.mark.xdist_group("lab")
+
+
+@pytest.fixture(scope="module")
+def users(exchange: Path) -> Path:
+    return compile_to(exchange / "users", [Path(__file__).with_name("users.c")], FRAMES)
+
+
+def wait_for_state(guest: Guest, process: Turning, wanted: str) -> None:
+    """As the kernel tells it (proc_pid_stat(5))."""
+    due = time.monotonic() + PATIENCE
+    while (told := guest.link.read_file(f"/proc/{process.pid}/stat").rpartition(b") ")[2][:1].decode()) != wanted:
+        assert time.monotonic() < due, told
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["syscall::getpgid:entry /pid == $target && arg0 == 0x20002/", "pid$target:a.out:turn:entry /arg0 == 2/"],
+    ids=["kernel", "process"],
+)
+@pytest.mark.parametrize("meanwhile", [True, False], ids=["meanwhile", "afterwards"])
+def test_a_process_is_stopped_where_it_comes_by(
+    kernel: KernelTarget, guest: Guest, users: Path, where: str, meanwhile: bool
+) -> None:
+    """At its third turn, and goes on when it is let go on. One that is stopped when the program ends is named."""
+    with turning(guest, users, 2) as (process, other):
+
+        def go_on() -> None:
+            guest.run("kill", "-CONT", str(process.pid))
+            process.turns += 3
+            process.turn(1)
+
+        def work() -> None:
+            other.turn(5)
+            process.process.write(b"...")
+            wait_for_state(guest, process, "T")
+            assert guest.link.channel.until(lambda: b"turns 2\n" in process.said, PATIENCE)
+            assert b"turns 3\n" not in process.said
+            if meanwhile:
+                go_on()
+                other.turn(1)
+                process.end()
+
+        text = f"""int seen; {where} {{ stop(); @ = count(); seen = 1; }} fbt::do_msgsnd:entry {{ }}
+            tick-100ms /seen && !{int(meanwhile)}/ {{ exit(0); }} END {{ printa("%@d\\n", @); }}"""
+        done = ran(kernel, text, pids=(process.pid,), work=work, destructive="")
+        said = f"dtrace: process {process.pid} is stopped: kill -CONT {process.pid} lets it go on\n"
+        assert (done.lines, done.errors) == (["1"], "" if meanwhile else said)
+        if not meanwhile:
+            go_on()
+    assert not guest.complaints()
+
+
+def test_a_signal_ends_the_process_that_it_is_for(kernel: KernelTarget, guest: Guest, users: Path) -> None:
+    with turning(guest, users, 2) as (process, other):
+
+        def work() -> None:
+            other.turn(6)
+            process.process.write(b"......")
+            assert process.process.wait(PATIENCE)
+
+        text = """pid$target:a.out:turn:entry /arg0 == 4/ { raise(SIGUSR1); } fbt::do_msgsnd:entry { }"""
+        done = ran(kernel, text, pids=(process.pid,), work=work, destructive="")
+        assert guest.link.channel.until(lambda: b"turns 4\n" in process.said, PATIENCE)
+        assert b"turns 5\n" not in process.said
+        assert not done.errors
+        other.turn(1)
+    assert not guest.complaints()
+
+
+def test_what_may_not_be_sent_one_is_not(kernel: KernelTarget, guest: Guest) -> None:
+    """A client that has loaded the program itself, what an interrupt came to, numbers that no signal has."""
+    text = """
+        int errors;
+        BEGIN { raise(SIGKILL); } BEGIN { stop(); } BEGIN { raise(0); } BEGIN { raise(65); } BEGIN { raise(-1); }
+        profile-97 /!errors/ { raise(SIGKILL); }
+        ERROR { errors++; }
+        tick-100ms /errors >= 5/ { exit(0); }
+        END { printf("%d\\n", errors >= 5); }"""
+    done = ran(kernel, text, destructive="")
+    assert done.lines == ["1"] and done.ended and "illegal operation" in done.errors
+    assert "is stopped" not in done.errors
+    assert not guest.complaints()
+
+
+def test_code_that_was_not_loaded_as_destructive_is_refused(kernel: KernelTarget, guest: Guest) -> None:
+    """By the driver, whatever the client thinks of it."""
+    consumer, _ = program(kernel, "syscall::getpgid:entry { raise(9); }")
+    with pytest.raises(TargetError, match="clause 1: bad deed"):
+        consumer.start()
+    guest.link.close_driver()
+    assert not guest.complaints()
