@@ -447,8 +447,14 @@ def test_what_a_preprocessor_is_asked_for(dtrace: Dtrace, tmp_path: Path) -> Non
     script = tmp_path / "s.d"
     script.write_text("#ifdef GIVEN\nBEGIN { exit(3); }\n#endif\n")
     assert dtrace("-x", "cpp", "-x", "cppargs=-DGIVEN", "-s", str(script)).returncode == 3
+    assert dtrace("-x", "cpp", "-x", "cppargs=-UGIVEN -DGIVEN", "-s", str(script)).returncode == 3
     assert "cannot be run" in dtrace("-x", "cpp", "-x", "cpppath=/nonesuch", "-s", str(script)).stderr
     assert "failed to set -x stdc: Invalid value" in dtrace("-x", "stdc=x", "-s", str(script)).stderr
+    done = dtrace("-x", "cpp", "-x", "cpppath=/bin/cat", "-s", str(script))  # its own name is what a shell would give
+    assert done.returncode == 1 and done.stderr.startswith("cat: ")
+    assert done.stderr.endswith(f"compile script {script}: Preprocessor failed to process input program\n")
+    script.write_text("#include <endian.h>\nBEGIN { exit(__BYTE_ORDER == __LITTLE_ENDIAN); }\n")
+    assert dtrace("-x", "cpp", "-s", str(script)).returncode == 1  # that header has functions of C beyond C99
     script.write_text("#pragma D option stdc=a\nBEGIN { exit(0); }\n")
     assert "Option cannot be used from within a D program" in dtrace("-s", str(script)).stderr
 

@@ -126,7 +126,7 @@ ROWS: dict[str, tuple[OptionShape, int | str]] = {
     "cpppath": (OptionShape.TEXT, "cpp"),
     "cpphdrs": (OptionShape.FLAG, 0),
     "cppargs": (OptionShape.WORDS, ""),
-    "stdc": (OptionShape.CHOICE, ""),
+    "stdc": (OptionShape.CHOICE, "a"),
     "ldpath": (OptionShape.TEXT, "ld"),
     "version": (OptionShape.VERSION, ""),
     "cpu": (OptionShape.NUMBER, ""),
