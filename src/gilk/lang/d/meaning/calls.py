@@ -184,7 +184,7 @@ def fit(call: ast.Call, number: int, parameter: str, value: ir.Expression) -> ir
     if kind == "addr":
         if not is_scalar(value.type):
             raise mismatch(call, number, _PROTOTYPES[kind], text(value.type))
-        return constants.convert(UINT64, value)
+        return constants.uncut(UINT64, value)
     if kind in ("ptr", "mem", "in6", "object"):
         is_pointer = isinstance(value.type, Pointer) and (kind != "in6" or _is_in6(value.type.to))
         if not is_pointer and not operands.is_null(value):
@@ -192,4 +192,4 @@ def fit(call: ast.Call, number: int, parameter: str, value: ir.Expression) -> ir
         return constants.convert(UINT64, value)
     if not is_arithmetic(value.type):
         raise mismatch(call, number, kind, text(value.type))
-    return constants.convert(INT64, value)
+    return constants.uncut(INT64, value)
