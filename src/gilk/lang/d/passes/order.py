@@ -46,7 +46,7 @@ class Pass:
 OF_ALL = (
     Pass(
         "reading", reading.run,
-        "Nothing is known of a text that cannot be read: dtrace(1) parses a whole text before it looks at a clause.",
+        "dtrace(1) parses a whole text before it looks at a clause. Where one cannot be read on, it ends.",
         reads=("macros",),
     ),
     Pass(
