@@ -115,6 +115,8 @@ def run(
     state = symbols(invocation.options, world)
     origins: list[ProgramText] = []
     for unit in (*units.libraries, *units.programs):
+        if unit.text.is_library and state.pragmas.leaves_out(unit.library, unit.program.items):
+            continue
         with unit.blamed():
             _text(unit, state)
         origins += [unit.text] * (len(state.clauses) - len(origins))
