@@ -232,7 +232,7 @@ class Consumer:
         """The things that the user is to know at the end."""
         unseen = self._unseen.remark if self._unseen is not None else ""
         lacking = self.compiled.left_out.items()
-        left_out = [f"the library {name} was left out: it depends on the {what}, which is not here" for name, what in lacking]
+        left_out = [f"the library {name} was left out: the {what} is not here" for name, what in lacking]
         return [*left_out, *self.tracing.notes, *self._opened, *([unseen] if unseen else [])]
 
     def _acting(self, outlet: Outlet, formatted: Formatted) -> Acting:
