@@ -467,3 +467,10 @@ def test_versions_of_d(dtrace: Dtrace) -> None:
 def test_a_profile_probe_without_a_process_fires_like_a_tick(dtrace: Dtrace) -> None:
     text = "profile-1msec { n++; } profile-1000hz /n > 4/ { exit(0); }"
     assert dtrace("-q", "-n", text).returncode == 0
+
+
+def test_a_sample_raises_a_signal_in_the_thread_that_was_seen(dtrace: Dtrace) -> None:
+    """The shell's own trap is the witness. It ends the loop, and with it the session."""
+    loop = "bash -c 'trap \"echo caught; exit 3\" USR1; while :; do :; done'"
+    done = dtrace("-w", "-q", "-n", "profile-997 /n++ == 20/ { raise(SIGUSR1); }", "-c", loop)
+    assert (done.stdout.split(), done.stderr) == (["caught"], "")
