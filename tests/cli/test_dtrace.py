@@ -461,6 +461,9 @@ def test_what_a_preprocessor_is_asked_for(dtrace: Dtrace, tmp_path: Path) -> Non
 
 def test_versions_of_d(dtrace: Dtrace) -> None:
     assert dtrace("-x", "version=1.6", "-n", "BEGIN { exit(0); }").returncode == 0
+    declared = "int strtok; BEGIN { strtok = 3; exit(strtok); }"  # a function since 1.1
+    assert dtrace("-x", "version=1.0", "-n", declared).returncode == 3
+    assert "built-in identifier redeclared: strtok" in dtrace("-x", "version=1.1", "-n", declared).stderr
     assert "Requested version is not supported" in dtrace("-x", "version=9.0", "-n", "BEGIN { exit(0); }").stderr
 
 

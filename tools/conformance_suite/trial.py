@@ -16,6 +16,9 @@ from conformance_suite.comparison import Ran, Verdict, judge
 
 _DEADLINE = 41.0  # seconds: the suite's own
 _INCLUDES = ("-Iinclude", "-Iuts/common", "-Ilibdtrace", "-DARCH_x86_64")
+_PLAIN = (  # as compilers differ in what they tell besides a line and a mistake
+    "-fno-diagnostics-show-caret -fdiagnostics-color=never -fno-diagnostics-show-option -fno-show-column"
+)
 _TRIGGERS = Path("test") / "triggers"
 
 
@@ -52,7 +55,7 @@ def _in(folder: Path, case: Case, tool: Path, deadline: float) -> Verdict:
     environment = {
         **os.environ, "LC_ALL": "C", "_DTRACE_TESTING": "t", "tmpdir": str(folder), "timeout": str(int(deadline)),
         "PATH": f"{tool.parent}:{os.environ['PATH']}", "_test": case.path.stem, "dt_flags": "", "test_cppflags": "",
-        "tst": str(Path(case.name).with_suffix("")),
+        "tst": str(Path(case.name).with_suffix("")), "DTRACE_OPT_CPPARGS": _PLAIN,
     }  # fmt: skip
     started = None
     if case.trigger and case.directives.get("trigger-timing", "synchro") != "synchro":

@@ -9,7 +9,7 @@ from functools import reduce
 
 from gilk.lang import ir
 from gilk.lang.d import ast, items, tree
-from gilk.lang.d.meaning import network
+from gilk.lang.d.meaning import network, versions
 from gilk.lang.d.meaning.scope import LARGEST_VARIABLE, Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.syntax.source import Rejected, Span
@@ -254,6 +254,8 @@ class Declarations:
                 Tag.D_DECL_INCOMPLETE, declarator.span, f"incomplete struct/union/enum {text(type_)}: {name}"
             )
         scope = item.storage if item.storage in ("self", "this") else "global"
+        if scope == "global" and versions.is_taken(name, self._scope.version):
+            raise Rejected(Tag.D_DECL_IDRED, declarator.span, f"built-in identifier redeclared: {name}")
         if scope == "this" and keys is not None:
             what = f"associative arrays may not be declared as local variables: {name}"
             raise Rejected(Tag.D_DECL_LOCASSC, declarator.span, what)
