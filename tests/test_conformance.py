@@ -106,6 +106,17 @@ def test_reasons_stand_beside_what_is_not_passed(suite: Path, tmp_path: Path) ->
     assert done.stdout.splitlines()[:2] == [f"failed  {lacking}", "        there is no other"]
 
 
+def test_programs_that_scripts_run_are_built(suite: Path) -> None:
+    for place, text in (("triggers/Build", ""), ("utils/workload_seven.c", "int main(void) { return 7; }\n")):
+        (suite / "test" / place).parent.mkdir(exist_ok=True)
+        (suite / "test" / place).write_text(text)
+    (suite / "test" / "tst.workload.sh").write_text('test/utils/workload_seven; test "$?$DTRACE_OPT_CPPARGS" != 7\n')
+    assert results(conformance(suite, "--json", "--only", "*workload.sh"))["tst.workload.sh"][0] == "passed"
+    (suite / "test" / "tst.workload.sh").write_text("test/utils/workload_seven; test $? = 7\n")
+    assert results(conformance(suite, "--json", "--only", "*workload.sh"))["tst.workload.sh"][0] == "failed"
+    assert results(conformance(suite, "--json", "--build", "--only", "*workload.sh"))["tst.workload.sh"][0] == "passed"
+
+
 def test_some_stand_alone(suite: Path) -> None:
     done = conformance(suite, "--json", "--alone", "--only", "*tst.[abko]*")
     assert set(results(done)) == {"tst.alike.d", "tst.bpf.d", "tst.options.d", "tst.ordered.d", "tst.other.d"}

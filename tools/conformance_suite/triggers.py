@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The programs that tests trace, built of the suite's sources with the flags that its ``test/triggers/Build`` names, and
-those that their scripts run."""
+"""The programs that tests trace and that scripts run, built of the suite's sources, with the flags that its
+``test/triggers/Build`` names."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Since which version of D its variables and functions have their names: a program of an older one may declare these."""
+"""Since when variables and functions of D have their names: a program of an older version may declare these."""
 
 from __future__ import annotations
 
