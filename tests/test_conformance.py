@@ -35,6 +35,7 @@ SUITE: dict[str, tuple[str, str | None, str, str]] = {
     "tst.bpf.d": ("print fault 0x1f at BPF pc 17;", "fault {ptr} at BPF pc NNN\n", "passed", ""),
     "tst.crash.d": ("complain Traceback (most recent call last);", None, "failed", "traceback"),
     "tst.skipped.d": ("/* @@skip: no */", "x\n", "skipped", "the suite says so"),
+    "tst.skipped_anyway.d": ("/* @@no-xfail */ /* @@skip: no */", "x\n", "skipped", "the suite says so"),
     "tst.xfail.d": ("/* @@xfail: no */", "x\n", "skipped", "the suite says so"),
     "tst.built.d": ("/* @@trigger: prog 1 */", None, "skipped", "prog is not built"),
     "tst.long.d": ("print one;wait;", None, "failed", "deadline"),
@@ -85,7 +86,7 @@ def test_each_test_has_its_result(suite: Path) -> None:
     for name, (_, _, _, why) in SUITE.items():
         assert why in found[name][1], name
     assert done.returncode == 1
-    assert "10 passed, 1 tag, 7 failed, 4 skipped: 55.6% passed, 61.1% with the right tag" in done.stderr
+    assert "10 passed, 1 tag, 7 failed, 5 skipped: 55.6% passed, 61.1% with the right tag" in done.stderr
 
 
 def test_known_results_are_not_found_out_again(suite: Path, tmp_path: Path) -> None:

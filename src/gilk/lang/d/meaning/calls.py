@@ -179,7 +179,7 @@ def fit(call: ast.Call, number: int, parameter: str, value: ir.Expression) -> ir
             raise mismatch(call, number, _PROTOTYPES[kind], text(value.type))
         return value if kind == "fmt" else operands.as_string(value, given.span)
     if kind == "mem" and isinstance(value.type, String):
-        return value
+        return ir.Call(UINT64, "placed", (value,)) if call.name == "copyout" else value
     value = operands.placed(value)
     if kind == "addr":
         if not is_scalar(value.type):

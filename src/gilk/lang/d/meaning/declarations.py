@@ -14,6 +14,7 @@ from gilk.lang.d.meaning.scope import LARGEST_VARIABLE, Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.syntax.source import Rejected, Span
 from gilk.lang.types import (
+    ALIASES,
     VOID,
     Array,
     Enumeration,
@@ -36,6 +37,12 @@ _QUALIFIERS = ("signed", "unsigned", "short", "long")
 _BITS = "positive integral constant expression expected as bit-field size"
 #: Checks an expression; what must be a constant is asked of it by its value.
 Check = Callable[[ast.Expr], ir.Expression]
+
+
+def _is_a_headers(name: str, known: Type, declared: Type) -> bool:
+    """Whether a header of C declares a type that D has beforehand, as <sys/types.h> does: its word counts."""
+    same = isinstance(known, Integer) and isinstance(declared, Integer) and known.size == declared.size
+    return same and known == ALIASES.get(name)
 
 
 class Declarations:
@@ -242,7 +249,7 @@ class Declarations:
         name = declarator.name or ""
         if item.storage == "typedef":
             known = self._scope.typedefs.get(name)
-            if known is not None and known != type_:
+            if known is not None and known != type_ and not _is_a_headers(name, known, type_):
                 raise Rejected(Tag.D_DECL_IDRED, declarator.span, f"typedef redeclared: {name}")
             self._scope.typedefs[name] = type_
             return
