@@ -125,5 +125,5 @@ def test_a_string_is_copied_out_and_no_more_than_there_is_of_it(program: Path) -
         {HOT} /arg0 == 8/ {{ s = "XYZ"; copyout(s, arg1, 2); }}
         {HOT} /arg0 == 9/ {{ copyout(s, arg1, 1000000); }}"""
     done = run_gilk("dtrace", "-w", "-q", "-n", text, "-c", shlex.quote(str(program)), timeout=120)
-    assert re.fullmatch(r"dtrace: error in dt_clause_2 for probe ID \d+ \(.*:hot:entry\): invalid size.*\n", done.stderr)
+    assert re.fullmatch(r"dtrace: error in dt_clause_2 for probe ID \d+ \(.*:entry\): invalid size.*\n", done.stderr)
     assert "elsewhere 0 XYcdefgh\n" in done.stdout
