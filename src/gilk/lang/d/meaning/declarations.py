@@ -12,6 +12,7 @@ from gilk.lang.d import ast, items, tree
 from gilk.lang.d.meaning import network, versions
 from gilk.lang.d.meaning.scope import LARGEST_VARIABLE, Scope
 from gilk.lang.d.meaning.tags import Tag
+from gilk.lang.d.tags import SyntaxTag
 from gilk.lang.syntax.source import Rejected, Span
 from gilk.lang.types import (
     ALIASES,
@@ -239,7 +240,13 @@ class Declarations:
 
     def declare(self, item: items.Declaration) -> None:
         """Raises Rejected."""
-        base = self._base(item.base)  # once: it may declare a tag
+        try:
+            base = self._base(item.base)  # once: it may declare a tag
+        except Rejected as rejected:
+            unknown = item.storage == "typedef" and rejected.diagnostic.tag == Tag.D_TYPE_ERR
+            if unknown and isinstance(item.base, ast.BasicType):  # to DTrace it is a mistake of grammar
+                raise Rejected(SyntaxTag.D_SYNTAX, item.base.span, rejected.diagnostic.message) from None
+            raise
         for declarator in item.declarators:
             self._one(item, declarator, *self._around(base, declarator))
 
