@@ -71,21 +71,22 @@ class Declarations:
     def _around(self, base: Type, declarator: ast.Declarator) -> tuple[Type, tuple[Type, ...] | None]:
         shape, keys = list(declarator.shape), None
         if shape and isinstance(shape[0], ast.KeyedBy):
-            keys = tuple(self._key(each) for each in shape[0].types)
+            keys = tuple(self._key(number, each) for number, each in enumerate(shape[0].types, 1))
             shape = shape[1:]
         found = reduce(self._shaped, reversed(shape), base)
         if shape and isinstance(shape[0], ast.FunctionOf):
             found = Pointer(found)  # which is what C makes of its name
         return found, keys
 
-    def _key(self, given: ast.TypeName) -> Type:
+    def _key(self, number: int, given: ast.TypeName) -> Type:
         found = self.type_name(given)
         if isinstance(found, Void) and given.declarator.name is not None:
             raise Rejected(
                 Tag.D_DECL_PROTO_NAME, given.span, f"void parameter may not have a name: {given.declarator.name}"
             )
         if not is_scalar(found) and not isinstance(found, String | Record):
-            what = f"a value of type {text(found)} cannot be a key, nor a parameter"
+            name = given.declarator.name or "(anonymous)"
+            what = f"array prototype may not use parameter of type {text(found)}: {name}, parameter #{number}"
             raise Rejected(Tag.D_DECL_PROTO_TYPE, given.span, what)
         return found
 
