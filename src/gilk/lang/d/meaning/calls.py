@@ -94,8 +94,8 @@ class Calls:
             raise Rejected(Tag.D_PROTO_ARG, call.span, "inet_ntoa6( ) argument #2 must be an integer constant")
         if known.name == "bcopy" and isinstance(arguments[0].type, String):
             return ir.Call(known.type, "bcopy_string", arguments)
-        if known.name == "alloca":
-            self._check_room(call, arguments[0])
+        if known.name in ("alloca", "copyin"):
+            self._check_room(call, arguments[-1])
         if known.name == "strtok":
             arguments += self._kept(call)
         return ir.Call(known.type, known.name, arguments)
@@ -112,7 +112,7 @@ class Calls:
         room = self._scope.scratchsize
         wanted = size.value & (1 << 64) - 1 if isinstance(size, ir.Constant) else 0
         if wanted > room:
-            what = f"alloca({wanted}) size larger than scratchsize {room}"
+            what = f"{call.name}({wanted}) size larger than scratchsize {room}"
             raise Rejected(Tag.D_ALLOCA_SIZE, call.span, what)
 
     def _kept(self, call: ast.Call) -> tuple[ir.Expression, ...]:

@@ -275,6 +275,10 @@ class Expressions:
             known = None if self._is_expression(operand.name) else self.declarations.known(operand.name)
             if known is not None:
                 return self._size(expression, known)
+        variable = self._scope.variable("global", operand.name) if isinstance(operand, ast.Name) else None
+        if variable is not None and variable.keys is not None:
+            what = f"associative array '{variable.name}' may not be referenced as scalar"
+            raise Rejected(Tag.D_IDENT_BADREF, operand.span, what)
         if isinstance(operand, ast.Symbol):
             known = self.declarations.known(f"{operand.module}`{operand.name}")
             if known is not None:
