@@ -269,7 +269,8 @@ class Declarations:
                 Tag.D_DECL_INCOMPLETE, declarator.span, f"incomplete struct/union/enum {text(type_)}: {name}"
             )
         scope = item.storage if item.storage in ("self", "this") else "global"
-        if scope == "global" and versions.is_taken(name, self._scope.version):
+        is_prototype = bool(declarator.shape) and isinstance(declarator.shape[0], ast.FunctionOf)
+        if scope == "global" and not is_prototype and versions.is_taken(name, self._scope.version):
             raise Rejected(Tag.D_DECL_IDRED, declarator.span, f"built-in identifier redeclared: {name}")
         if scope == "this" and keys is not None:
             what = f"associative arrays may not be declared as local variables: {name}"
