@@ -1,4 +1,4 @@
-/* What a header declares again of the types that D has is taken, if it is as wide. */
+/* A header may declare types again that D has, if they are as wide. */
 #pragma D option quiet
 typedef unsigned long ino_t;
 typedef unsigned int id_t;

@@ -1,4 +1,4 @@
-/* What an operator gives keeps its 64 bits in aggregations, as an argument of a function, and as a distance. */
+/* The result of an operator keeps its 64 bits in aggregations, as an argument of a function, and as a distance. */
 #pragma D option quiet
 int i;
 BEGIN
