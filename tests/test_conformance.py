@@ -35,6 +35,7 @@ SUITE: dict[str, tuple[str, str | None, str, str]] = {
     "tst.bpf.d": ("print fault 0x1f at BPF pc 17;", "fault {ptr} at BPF pc NNN\n", "passed", ""),
     "tst.crash.d": ("complain Traceback (most recent call last);", None, "failed", "traceback"),
     "tst.skipped.d": ("/* @@skip: no */", "x\n", "skipped", "the suite says so"),
+    "tst.skipped_anyway.d": ("/* @@no-xfail */\n/* @@skip: no */", "x\n", "skipped", "the suite says so"),
     "tst.xfail.d": ("/* @@xfail: no */", "x\n", "skipped", "the suite says so"),
     "tst.built.d": ("/* @@trigger: prog 1 */", None, "skipped", "prog is not built"),
     "tst.long.d": ("print one;wait;", None, "failed", "deadline"),
@@ -48,6 +49,7 @@ SUITE: dict[str, tuple[str, str | None, str, str]] = {
         "complain [DTRACEDROP_X] 5 drops;print one;", "one\n-- @@stderr --\n[DTRACEDROP_X] 9 drops\n", "passed", ""
     ),
     "tst.shell.sh": ("exit 67", None, "skipped", "cannot be run here"),
+    "tst.setting.sh": ("sysctl kernel.none=1; exit 0", None, "skipped", "settings of the machine"),
     "demo/only.d": ("print OPTIONS;", None, "passed", ""),
     "tst.kernel.d": ("syscall::read:entry { print one; }", "one\n", "passed", ""),
 }  # fmt: skip
@@ -85,7 +87,7 @@ def test_each_test_has_its_result(suite: Path) -> None:
     for name, (_, _, _, why) in SUITE.items():
         assert why in found[name][1], name
     assert done.returncode == 1
-    assert "10 passed, 1 tag, 7 failed, 4 skipped: 55.6% passed, 61.1% with the right tag" in done.stderr
+    assert "10 passed, 1 tag, 7 failed, 6 skipped: 55.6% passed, 61.1% with the right tag" in done.stderr
 
 
 def test_known_results_are_not_found_out_again(suite: Path, tmp_path: Path) -> None:
@@ -104,6 +106,17 @@ def test_reasons_stand_beside_what_is_not_passed(suite: Path, tmp_path: Path) ->
     done = conformance(suite, "--only", "*other*", "--reasons", str(table))
     lacking = "test/tst.other.d  lacks 'two', has 'one'"
     assert done.stdout.splitlines()[:2] == [f"failed  {lacking}", "        there is no other"]
+
+
+def test_programs_that_scripts_run_are_built(suite: Path) -> None:
+    for place, text in (("triggers/Build", ""), ("utils/workload_seven.c", "int main(void) { return 7; }\n")):
+        (suite / "test" / place).parent.mkdir(exist_ok=True)
+        (suite / "test" / place).write_text(text)
+    (suite / "test" / "tst.workload.sh").write_text('test/utils/workload_seven; test "$?$DTRACE_OPT_CPPARGS" != 7\n')
+    assert results(conformance(suite, "--json", "--only", "*workload.sh"))["tst.workload.sh"][0] == "passed"
+    (suite / "test" / "tst.workload.sh").write_text("test/utils/workload_seven; test $? = 7\n")
+    assert results(conformance(suite, "--json", "--only", "*workload.sh"))["tst.workload.sh"][0] == "failed"
+    assert results(conformance(suite, "--json", "--build", "--only", "*workload.sh"))["tst.workload.sh"][0] == "passed"
 
 
 def test_some_stand_alone(suite: Path) -> None:

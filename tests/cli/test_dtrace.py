@@ -453,17 +453,33 @@ def test_what_a_preprocessor_is_asked_for(dtrace: Dtrace, tmp_path: Path) -> Non
     script = tmp_path / "s.d"
     script.write_text("#ifdef GIVEN\nBEGIN { exit(3); }\n#endif\n")
     assert dtrace("-x", "cpp", "-x", "cppargs=-DGIVEN", "-s", str(script)).returncode == 3
+    assert dtrace("-x", "cpp", "-x", "cppargs=-UGIVEN -DGIVEN", "-s", str(script)).returncode == 3
     assert "cannot be run" in dtrace("-x", "cpp", "-x", "cpppath=/nonesuch", "-s", str(script)).stderr
     assert "failed to set -x stdc: Invalid value" in dtrace("-x", "stdc=x", "-s", str(script)).stderr
+    done = dtrace("-x", "cpp", "-x", "cpppath=/bin/cat", "-s", str(script))  # its own name is what a shell would give
+    assert done.returncode == 1 and done.stderr.startswith("cat: ")
+    assert done.stderr.endswith(f"compile script {script}: Preprocessor failed to process input program\n")
+    script.write_text("#include <endian.h>\nBEGIN { exit(__BYTE_ORDER == __LITTLE_ENDIAN); }\n")
+    assert dtrace("-x", "cpp", "-s", str(script)).returncode == 1  # that header has functions of C beyond C99
     script.write_text("#pragma D option stdc=a\nBEGIN { exit(0); }\n")
     assert "Option cannot be used from within a D program" in dtrace("-s", str(script)).stderr
 
 
 def test_versions_of_d(dtrace: Dtrace) -> None:
     assert dtrace("-x", "version=1.6", "-n", "BEGIN { exit(0); }").returncode == 0
+    declared = "int strtok; BEGIN { strtok = 3; exit(strtok); }"  # a function since 1.1
+    assert dtrace("-x", "version=1.0", "-n", declared).returncode == 3
+    assert "built-in identifier redeclared: strtok" in dtrace("-x", "version=1.1", "-n", declared).stderr
     assert "Requested version is not supported" in dtrace("-x", "version=9.0", "-n", "BEGIN { exit(0); }").stderr
 
 
 def test_a_profile_probe_without_a_process_fires_like_a_tick(dtrace: Dtrace) -> None:
     text = "profile-1msec { n++; } profile-1000hz /n > 4/ { exit(0); }"
     assert dtrace("-q", "-n", text).returncode == 0
+
+
+def test_a_sample_raises_a_signal_in_the_thread_that_was_seen(dtrace: Dtrace) -> None:
+    """The shell's own trap is the witness. It ends the loop, and with it the session."""
+    loop = "bash -c 'trap \"echo caught; exit 3\" USR1; while :; do :; done'"
+    done = dtrace("-w", "-q", "-n", "profile-997 /n++ == 20/ { raise(SIGUSR1); }", "-c", loop)
+    assert (done.stdout.split(), done.stderr) == (["caught"], "")

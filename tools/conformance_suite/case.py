@@ -16,6 +16,11 @@ _ELSEWHERE = re.compile(
     r"\b(?:cpc|fbt|io|ip|lockstat|pid\d*|pid\$\w+|proc|rawfbt|rawtp|sched|sdt|syscall|tcp|udp|usdt|vminfo)(?:\$\w+)?:"
     r"|`[a-z]|\bcurthread\b|\bfbt\b|\bsyscall\b"
 )
+#: A script that sets something of the machine's, beyond its own processes and files.
+_CHANGES_MACHINE = re.compile(
+    r">\s*/(?:proc|sys)/|\b(?:sysctl|modprobe|insmod|rmmod|swapoff|iptables)\s|\bu?mount\s+\S"
+    r"|\bip\s+(?:addr|link|netns|route)\b"
+)
 _BEGINS_ELSEWHERE = (
     "usdt",
     "pid",
@@ -59,6 +64,11 @@ class Case:
     @property
     def is_script(self) -> bool:
         return self.path.suffix == ".sh"
+
+    @property
+    def changes_the_machine(self) -> bool:
+        """Whether it sets something of the machine's, which stays so when a deadline ends it."""
+        return self.is_script and bool(_CHANGES_MACHINE.search(self.path.read_text(errors="replace")))
 
     @property
     def trigger(self) -> str:

@@ -11,7 +11,8 @@ from conformance_suite.case import Case
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 _COUNTER = re.compile(r" ?at BPF pc (?:NNN|\d+)")  # of BPF's instructions, which there are none of here
-_DEBUG = re.compile(r"^[a-z_]+ DEBUG \d+: .*\n?", re.MULTILINE)
+#: Lines that tell of work under way, where it takes long.
+_DEBUG = re.compile(r"^(?:[a-z_]+ DEBUG \d+: .*|gilk: [a-z ]+, \d+ s)\n?", re.MULTILINE)
 _UNSUPPORTED = 67  # the status of a script that says that it cannot be run here
 _SHOWN = 160
 

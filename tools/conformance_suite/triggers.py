@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The programs that tests trace, built of the suite's sources with the flags that its ``test/triggers/Build`` names."""
+"""The programs that tests trace and that scripts run, built of the suite's sources, with the flags that its
+``test/triggers/Build`` names."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PLACE = Path("test") / "triggers"
+_WORKLOADS = Path("test") / "utils"
 _ALWAYS = ("-O2", "-std=gnu99", "-D_GNU_SOURCE", "-D_FILE_OFFSET_BITS=64", "-w")
 _FLAGS = re.compile(r"^(\S+)_(CFLAGS|LDFLAGS|LIBS|PROV) *:= *(.*)$", re.MULTILINE)
 _LONGEST = 120  # seconds for a compiler
@@ -41,7 +43,14 @@ def triggers(root: Path) -> Iterator[Trigger]:
 def build(root: Path, command: list[str]) -> list[str]:
     """Build all that are not there; lines about those that cannot be built. ``command`` takes the place of dtrace."""
     missing = [each for each in triggers(root) if not (root / _PLACE / each.name).exists()]
-    return [f"{each.name}: {why}" for each in missing if (why := _built(root, each, command))]
+    return [f"{each.name}: {why}" for each in missing if (why := _built(root, each, command))] + _workloads(root)
+
+
+def _workloads(root: Path) -> list[str]:
+    """Programs that do something measurable, at addresses that do not move, for scripts that start them."""
+    sources = [each for each in sorted((root / _WORKLOADS).glob("workload_*.c")) if not each.with_suffix("").exists()]
+    steps = {each.stem: ["cc", *_ALWAYS, "-no-pie", "-o", each.stem, each.name] for each in sources}
+    return [f"{name}: {why}" for name, step in steps.items() if (why := _failed(root / _WORKLOADS, step))]
 
 
 def _built(root: Path, trigger: Trigger, command: list[str]) -> str:

@@ -51,6 +51,23 @@ def test_what_it_depends_on_has_to_be_there(tmp_path: Path) -> None:
     assert tag("BEGIN { }", where) == "D_PRAGMA_DEPEND"
 
 
+@pytest.mark.parametrize("what", ["module nonesuch", "provider nonesuch"])
+def test_one_is_left_out_where_there_is_not_what_it_is_about(tmp_path: Path, what: str) -> None:
+    where = written(
+        tmp_path,
+        a="#pragma D depends_on library b.d\ninline int A = B;",
+        b=f"inline int B = nonesuch`b;\n#pragma D depends_on {what}\n",
+        c="inline int C = 7;",
+    )
+    found = libraries.wanted([""], where, None)
+    text = ProgramText("script", Source("test", "BEGIN { trace(C); }"))
+    assert compile_programs([text], Macros({}, ("test",)), Options(), None, found).left_out == {
+        "b.d": what,
+        "a.d": "library b.d",
+    }
+    assert tag("BEGIN { trace(A); }", where) == "D_IDENT_UNDEF"
+
+
 def test_thousands_may_depend_on_each_other(tmp_path: Path) -> None:
     text = "#pragma D depends_on library l{}.d\n"
     where = written(tmp_path, **{f"l{n}": text.format(n + 1) for n in range(2000)}, l2000="")

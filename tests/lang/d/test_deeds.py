@@ -116,3 +116,14 @@ def test_a_process_is_stopped_and_the_consumer_goes_on(program: Path) -> None:
 
 def _state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_a_string_is_copied_out_and_no_more_than_there_is_of_it(program: Path) -> None:
+    """The program prints what it has."""
+    text = f"""
+        {HOT} /arg0 == 7/ {{ copyoutstr("abcdefgh", arg1, 32); }}
+        {HOT} /arg0 == 8/ {{ s = "XYZ"; copyout(s, arg1, 2); }}
+        {HOT} /arg0 == 9/ {{ copyout(s, arg1, 1000000); }}"""
+    done = run_gilk("dtrace", "-w", "-q", "-n", text, "-c", shlex.quote(str(program)), timeout=120)
+    assert re.fullmatch(r"dtrace: error in dt_clause_2 for probe ID \d+ \(.*:entry\): invalid size.*\n", done.stderr)
+    assert "elsewhere 0 XYcdefgh\n" in done.stdout

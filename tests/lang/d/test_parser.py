@@ -11,10 +11,10 @@ import pytest
 from gilk.lang.d import ast, items, parser, unparse
 from gilk.lang.d.depth import HEIGHT, NESTING, children
 from gilk.lang.d.macros import Macros
-from gilk.lang.syntax.source import Source
 from tests.lang.d.programs import HERE, SCRIPTS, parsed, plain, program
 
 ERRORS = sorted(HERE.glob("syntax/err.*.d"))
+LONG_STRUCT = "invalid type declaration: long and long long may only be used with integer or floating-point type"
 ARGUMENTS = Macros({"pid": 1}, ("script", "1", "not used", "18446744073709551616"))
 
 
@@ -60,6 +60,7 @@ def test_a_mistake_has_its_tag(path: Path) -> None:
         ("BEGIN { x = (1 + ); }", 1, 'syntax error near ")"'),
         ("BEGIN\n/(arg0/\n{ }", 3, "closing ) expected in predicate before /"),
         ("BEGIN\n/args[0 /\n{ }", 3, "closing ] expected in predicate before /"),
+        ("long struct a\n{ int x; };", 2, LONG_STRUCT),
         ("BEGIN { x = (1 / ; }", 1, 'syntax error near "/"'),
         ("BEGIN { }\n/* open\n\n", 4, "end-of-file encountered before matching */"),
         ("BEGIN { }\n#pragma D option quiet", 2, "end-of-file encountered before end of control line"),
@@ -70,7 +71,8 @@ def test_a_mistake_has_its_line_and_words(text: str, line: int, message: str) ->
     found = parsed(text)
     (diagnostic,) = found.diagnostics
     assert diagnostic.message == message
-    assert items.place(Source("test", text), found.markers, diagnostic.span) == ("test", line)
+    assert found.begun is not None and found.begun.mistake == diagnostic
+    assert found.begun.place(diagnostic.span) == ("test", line)
 
 
 def test_every_tag_of_the_parser_has_a_mistake() -> None:

@@ -89,6 +89,10 @@ def refused(text: str, *more: str) -> str:
     ("text", "first"),
     [
         ("BEGIN { nonesuch(); } BEGIN { trace(; }", "D_SYNTAX"),
+        ("struct a { struct b b; }; BEGIN { (0)(1); }", "D_DECL_INCOMPLETE"),
+        ("BEGIN { (0)(1); } struct a { struct b b; };", "D_FUNC_IDENT"),
+        ("#pragma D option quiet=7\nBEGIN { trace(; }", "D_PRAGMA_OPTSET"),
+        ("typedef nonesuch_t mine_t; BEGIN { nonesuch(); }", "D_SYNTAX"),
         ("#pragma D option quiet=7\nBEGIN { nonesuch(); }", "D_PRAGMA_OPTSET"),
         ("BEGIN { nonesuch(); } void x;", "D_DECL_VOIDOBJ"),
         ("#pragma D binding \"1.0\" x\nBEGIN { nonesuch(); }", "D_PRAGMA_UNUSED"),

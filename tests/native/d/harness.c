@@ -189,7 +189,7 @@ OUT gd_u64 t_signals(struct session *s)
 
 OUT void t_send_signals(struct session *s)
 {
-	gd_send_signals(s->signals);
+	gd_send_signals(s->ctx.event, false, s->signals);
 	s->signals = 0;
 }
 

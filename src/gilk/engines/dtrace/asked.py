@@ -37,8 +37,9 @@ _NUMBERED = re.compile(r"^(\d+)(-\S)")  # a number ends where its digits do
 _DESCRIBED = re.compile(r"\s*([^\s{/;]*)(.*)", re.DOTALL)
 #: As DTrace has it: headers leave out what only compilers read.
 _CPP_OPTIONS = ("-D__GILK_D__", "-D__linux", "-D__unix", "-D__SVR4", "-D__SUNW_D=1", "-U__GNUC__")
-#: How strictly cpp takes the standard of C, by the letter of -X.
-STANDARDS = {"a": ("-std=gnu99",), "c": ("-std=c99",), "s": ("-traditional-cpp",), "t": ("-std=gnu99",)}
+_C99 = "-std=c99"  # headers leave out what goes beyond it, as the functions of <endian.h>, which are not D
+#: How strictly cpp takes the standard of C, by the letter of -X: but for one, all are the same to DTrace.
+STANDARDS = {**dict.fromkeys(("a", "c", "t"), _C99), "s": "-traditional-cpp"}
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ def _with_options(how: Preprocess, options: Options) -> Preprocess:
         tells_includes=how.tells_includes or options.flag("cpphdrs"),
         standard=how.standard or options.text("stdc"),
         command=options.text("cpppath"),
-        arguments=tuple(options.text("cppargs").splitlines()),
+        arguments=tuple(options.text("cppargs").split()),
     )
 
 
@@ -226,23 +227,23 @@ def _description(letter: str, given: str) -> ProgramText:
 
 
 def _preprocessed(name: str, content: bytes, how: Preprocess) -> bytes:
-    words = [how.command, *_CPP_OPTIONS, *(f"-D{each}" for each in how.defines)]
+    words = [Path(how.command).name, *_CPP_OPTIONS, *(f"-D{each}" for each in how.defines)]
     words += [f"-U{each}" for each in how.undefines]
     words += [f"-I{each}" for each in (*how.includes, str(Path(name).resolve().parent))]
     words += ["-H"] * how.tells_includes
-    words += (*STANDARDS.get(how.standard, ()), *how.arguments)
+    words += (STANDARDS[how.standard], *how.arguments)
     if content.startswith(b"#!"):
         content = b"//" + content
     content = b'# 1 "%s"\n' % os.fsencode(name).replace(b"\\", b"\\\\").replace(b'"', b'\\"') + content
     try:
-        done = subprocess.run(words, input=content, capture_output=True, check=False)
+        done = subprocess.run(words, executable=how.command, input=content, capture_output=True, check=False)
     except OSError as error:
         what = f"{how.command} cannot be run: {error.strerror}"
         raise UsageError("preprocessor-failed", what, "install cpp") from None
+    sys.stderr.write(done.stderr.decode(errors="replace"))
     if done.returncode:
-        raise UsageError("preprocessor-failed", done.stderr.decode(errors="replace").strip())
-    if how.tells_includes:
-        sys.stderr.write(done.stderr.decode(errors="replace"))
+        what = f"failed to compile script {name}: Preprocessor failed to process input program"
+        raise UsageError("preprocessor-failed", what)
     return done.stdout
 
 

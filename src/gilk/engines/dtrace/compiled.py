@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import field
 
 from gilk.lang.d import tree
 from gilk.lang.d.macros import Macros
@@ -22,11 +23,14 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True)
 class Compiled:
-    """``origins``: for each clause the text that it is of. ``argument_types``: of args[] at the probes described."""
+    """``origins``: for each clause the text that it is of. ``argument_types``: of args[] at the probes described.
+    ``left_out``: by the name of a library, what it depends on, and there is none of here.
+    """
 
     program: tree.Program
     origins: tuple[ProgramText, ...]
     argument_types: Callable[[str], tuple[Type, ...]]
+    left_out: dict[str, str] = field(default_factory=dict)
 
     def clauses(self, text: ProgramText) -> list[tree.Clause]:
         """The clauses of one text."""
@@ -43,4 +47,4 @@ def compile_programs(
     """Pragmas set ``options``, all of them before anything is laid out. Raises DoesNotCompile."""
     unread = Unread(tuple(ProgramText("library", source) for source in libraries), tuple(texts))
     program, origins, symbols = order.run(unread, Invocation(macros, options), world)
-    return Compiled(program, origins, symbols.expressions.arguments.types)
+    return Compiled(program, origins, symbols.expressions.arguments.types, symbols.pragmas.left_out)

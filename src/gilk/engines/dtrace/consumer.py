@@ -232,7 +232,10 @@ class Consumer:
     def _remarks(self) -> list[str]:
         """The things that the user is to know at the end."""
         unseen = self._unseen.remark if self._unseen is not None else ""
-        return [*self.tracing.notes, *self.symbols.remarks, *self._opened, *([unseen] if unseen else [])]
+        lacking = self.compiled.left_out.items()
+        left_out = [f"the library {name} was left out: the {what} is not here" for name, what in lacking]
+        said = [*left_out, *self.tracing.notes, *self.symbols.remarks, *self._opened]
+        return [*said, *([unseen] if unseen else [])]
 
     def _acting(self, outlet: Outlet, formatted: Formatted) -> Acting:
         names = Names(self.tracing.processes or self.symbols, self.options, KernelNames(self._kernel))

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gilk.engines.dtrace import mounts
+from gilk.engines.dtrace import chips, mounts
 from gilk.errors import UsageError
 from gilk.lang.d import literals
 from gilk.lang.syntax.source import Source
@@ -129,5 +129,9 @@ def _mounts(pid: int) -> str:
     return mounts.library(mounts.mounts(pid))
 
 
-#: Libraries that are about the process, made when they are needed.
-_MADE = {"process.d": _facts, "mounts.d": _mounts}
+def _processors(_pid: int) -> str:
+    return chips.library()
+
+
+#: Libraries that are about the process, or its machine, made when they are needed.
+_MADE = {"process.d": _facts, "mounts.d": _mounts, "processors.d": _processors}

@@ -68,6 +68,8 @@ def _descriptions(
         parsed = _parsed(texts, macros, options, directories)
     except (DoesNotCompile, UsageError):
         return
+    if any(unit.program.mistake for unit in (*parsed.libraries, *parsed.programs)):
+        return
     for unit in parsed.programs:
         for item in unit.program.items:
             if isinstance(item, items.Clause):

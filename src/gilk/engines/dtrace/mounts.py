@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 
+from gilk.engines.dtrace import halves
 from gilk.lang.d import literals
 from gilk.targets.program import mounts_of
 from gilk.values import dataclass
@@ -41,7 +42,7 @@ def _text(field: bytes) -> str:
 
 
 def library(known: Sequence[Mount]) -> str:
-    """Inlines that look a number up, by halves: no expression is much deeper than it is long."""
+    """Inlines that look a number up."""
     points = _chosen([(mount.number, literals.quoted(mount.point)) for mount in known], '"<unknown>"')
     kinds = _chosen([(mount.number, literals.quoted(mount.kind)) for mount in known], '"<unknown>"')
     there = _chosen([(mount.number, "1") for mount in known], "0")
@@ -53,10 +54,4 @@ def library(known: Sequence[Mount]) -> str:
 
 
 def _chosen(rows: Sequence[tuple[int, str]], other: str) -> str:
-    if not rows:
-        return other
-    if len(rows) == 1:
-        ((number, value),) = rows
-        return f"(N == {number} ? {value} : {other})"
-    half = len(rows) // 2
-    return f"(N < {rows[half][0]} ? {_chosen(rows[:half], other)} : {_chosen(rows[half:], other)})"
+    return halves.chosen([(number, f"(N == {number} ? {value} : {other})") for number, value in rows] or [(0, other)])

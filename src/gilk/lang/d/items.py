@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from gilk.lang.d.ast import BaseType, Declarator, Expr, FunctionOf, Node, TypeName
-from gilk.lang.syntax.source import Source, Span
+from gilk.lang.syntax.source import Diagnostic, Source, Span
 from gilk.values import dataclass
 
 # Statements
@@ -121,7 +121,14 @@ class ProviderDefinition(Node):
     probes: tuple[ProbeDefinition, ...]
 
 
-Item: TypeAlias = Clause | Declaration | Inline | Translator | Pragma | ProviderDefinition
+@dataclass(frozen=True, slots=True, eq=False)
+class Unreadable(Node):
+    """The rest of a program from its first mistake of grammar on."""
+
+    diagnostic: Diagnostic
+
+
+Item: TypeAlias = Clause | Declaration | Inline | Translator | Pragma | ProviderDefinition | Unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +142,17 @@ class Marker:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProgramSyntax:
-    """``items`` are in source order. ``markers`` are what ``#line`` said: see place()."""
+    """``items`` are in source order, the unreadable one last. ``markers`` are what ``#line`` said: see place()."""
 
     source: Source
     items: tuple[Item, ...]
     markers: tuple[Marker, ...] = ()
+
+    @property
+    def mistake(self) -> Diagnostic | None:
+        """The one at which reading stopped."""
+        last = self.items[-1] if self.items else None
+        return last.diagnostic if isinstance(last, Unreadable) else None
 
     def place(self, span: Span) -> tuple[str, int]:
         return place(self.source, self.markers, span)

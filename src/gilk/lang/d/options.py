@@ -36,7 +36,9 @@ _CHOICES = {
     "stdc": ("a", "c", "s", "t"),
 }
 #: Options that have their effect before a program is read, and are not for programs.
-_NOT_IN_PROGRAMS = frozenset(("cppargs", "cpphdrs", "cpppath", "ldpath", "libdir", "modpath", "stdc"))
+_NOT_IN_PROGRAMS = frozenset(
+    ("cppargs", "cpphdrs", "cpppath", "ctfpath", "ldpath", "libdir", "lockmem", "modpath", "procfspath", "stdc")
+)
 #: Options that setopt() can set; the others were decided when tracing began.
 DYNAMIC = frozenset(
     (
@@ -126,7 +128,7 @@ ROWS: dict[str, tuple[OptionShape, int | str]] = {
     "cpppath": (OptionShape.TEXT, "cpp"),
     "cpphdrs": (OptionShape.FLAG, 0),
     "cppargs": (OptionShape.WORDS, ""),
-    "stdc": (OptionShape.CHOICE, ""),
+    "stdc": (OptionShape.CHOICE, "a"),
     "ldpath": (OptionShape.TEXT, "ld"),
     "version": (OptionShape.VERSION, ""),
     "cpu": (OptionShape.NUMBER, ""),

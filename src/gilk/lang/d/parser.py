@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from gilk.lang.d import ast, items
 from gilk.lang.d.definitions import Definitions
@@ -21,13 +22,13 @@ _ACTIONS = "a clause is: probes / predicate / { actions }"
 class Parsed:
     """``program`` is None if it could not be read; ``used`` are the numbers of the arguments that it has use for.
 
-    ``markers``: what ``#line`` said as far as it was read.
+    ``begun``: all that stands before its first mistake, and that as the last item.
     """
 
     program: items.ProgramSyntax | None
     diagnostics: tuple[Diagnostic, ...] = ()
     used: frozenset[int] = frozenset()
-    markers: tuple[items.Marker, ...] = ()
+    begun: items.ProgramSyntax | None = None
 
 
 def parse(source: Source, macros: Macros | None = None, types: Iterable[str] = ()) -> Parsed:
@@ -36,27 +37,37 @@ def parse(source: Source, macros: Macros | None = None, types: Iterable[str] = (
     Reading stops at the first mistake: like DTrace, and because what follows one is seldom another.
     """
     substitution = Substitution(macros or Macros())
-    lexer = Lexer(source, substitution)
+    parser = Parser(Lexer(source, substitution), types)
     try:
-        program = Parser(lexer, types).program()
+        program = parser.program()
+        wrong = tuple(
+            Diagnostic(SyntaxTag.D_MACRO_UNUSED, Span(0, 0), f"extraneous argument '{one}' (${i} is not referenced)")
+            for i, one in substitution.unused()
+        )
     except Rejected as error:
-        return Parsed(None, (error.diagnostic,), frozenset(substitution.used), tuple(lexer.markers))
-    unused = tuple(
-        Diagnostic(SyntaxTag.D_MACRO_UNUSED, Span(0, 0), f"extraneous argument '{one}' (${i} is not referenced)")
-        for i, one in substitution.unused()
-    )
-    return Parsed(None if unused else program, unused, frozenset(substitution.used))
+        program, wrong = parser.so_far(), (error.diagnostic,)
+    used = frozenset(substitution.used)
+    if not wrong:
+        return Parsed(program, (), used)
+    rest = items.Unreadable(wrong[0].span, wrong[0])
+    return Parsed(None, wrong, used, replace(program, items=(*program.items, rest)))
 
 
 class Parser(Definitions):
+    def __init__(self, lexer: Lexer, types: Iterable[str] = ()) -> None:
+        super().__init__(lexer, types)
+        self._found: list[items.Item] = []
+
     def program(self) -> items.ProgramSyntax:
         """program: (clause | declaration | inline | translator | provider)*"""
-        found: list[items.Item] = []
         while (item := self._item()) is not None:
             check_height(item)
-            found.append(item)
-        found += self.lexer.pragmas
-        found.sort(key=lambda item: item.span.start)
+            self._found.append(item)
+        return self.so_far()
+
+    def so_far(self) -> items.ProgramSyntax:
+        """The items that were read, and the pragmas among them."""
+        found = sorted((*self._found, *self.lexer.pragmas), key=lambda item: item.span.start)
         return items.ProgramSyntax(self.lexer.source, tuple(found), tuple(self.lexer.markers))
 
     def _item(self) -> items.Item | None:

@@ -36,6 +36,10 @@ class Specifiers:
             raise Rejected(SyntaxTag.D_DECL_BADCLASS, span, "specified storage class not appropriate in D")
         self.storage = word
 
+    def check_tag(self, span: Span) -> None:
+        """Before a struct, a union or an enum. ``span``: behind its tag, where DTrace is when it finds a mistake."""
+        _check(Specifiers(words=self.words, named=ast.TagType(span, "struct", "")), span)
+
     def base(self, span: Span) -> ast.BaseType:
         """The type that they are together."""
         _check(self, span)

@@ -79,6 +79,7 @@ class Types(Cursor, ABC):
                 found.words.append(self.take().text)
             elif token.text in TAGS:
                 self._once(found, token.span)
+                found.check_tag(self.peek(1 + (self.peek(1).kind is TokenKind.NAME)).span)
                 found.named = self._enum() if token.text == "enum" else self._struct_or_union()
             elif found.named is None and self._at_scoped_tag(0):
                 found.named = self._scoped_tag()

@@ -145,7 +145,7 @@ __attribute__((used)) void d_group_{number}(unsigned char *memory, struct gd_eve
 _SEND = """\
 	if (signals) {
 		D_LEAVES();
-		gd_send_signals(signals);
+		gd_send_signals(event, own & 4, signals);
 		D_COMES_BACK();
 	}
 """

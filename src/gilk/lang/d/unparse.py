@@ -33,6 +33,8 @@ def item(node: items.Item) -> str:
             return _pragma(kind, words)
         case items.ProviderDefinition(name=name, probes=probes):
             return f"provider {name} {{ {' '.join(_probe(one) for one in probes)} }};"
+        case items.Unreadable():
+            return ""
 
 
 def _clause(node: items.Clause) -> str:

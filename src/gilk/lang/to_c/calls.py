@@ -116,7 +116,8 @@ _SPECIAL = {
     "character": "({{ char {v} = gd_character(c{given}); if (c->fault) goto fault; (gd_s8){v}; }})",
     "after": "({{ const char *{v} = gd_after(c{given}); if (c->fault) goto fault; {v}; }})",
     "placed": (
-        "({{ char *{v} = gd_alloca(c, {strsize}); if (!{v}) goto fault; gd_put_string({v}, {0}, {strsize}); "
+        "({{ char *{v} = gd_alloca(c, {strsize}); if (!{v}) goto fault; gd_zero({v}, {strsize}); "
+        "gd_put_string({v}, {0}, {strsize}); "
         "(gd_u64){v}; }})"
     ),
     "index": "((gd_s32)gd_index(c{given}))",
@@ -127,8 +128,8 @@ _SPECIAL = {
     "fdflags": "((gd_s32)gd_fdflags(c{given}))",
     "fdmount": "((gd_s32)gd_fdmount(c{given}))",
     "speculation": "((gd_s32)gd_speculation(c))",
-    "getmajor": "((gd_u32)({0} >> 32))",
-    "getminor": "((gd_u32){0})",
+    "getmajor": "((gd_u32)({0} >> 20) & 0xfff)",
+    "getminor": "((gd_u32){0} & 0xfffff)",
     "alloca": "({{ void *{v} = gd_alloca(c, {0}); if (!{v}) goto fault; (gd_u64){v}; }})",
     "copyin": (
         "({{ gd_u64 {w} = {1}; void *{v} = gd_alloca(c, {w}); "

@@ -39,7 +39,7 @@ class Aggregations:
     def _operand(self, given: typed.AggregateCall, number: int) -> ir.Expression:
         value, call = given.arguments[number - 1], given.call
         if is_scalar(value.type):
-            return constants.convert(INT64, value)
+            return constants.uncut(INT64, value)
         span = call.arguments[number - 1].span
         if number > 1:
             what = f"{call.name}( ) increment value (argument #{number}) must be of scalar type"

@@ -94,8 +94,8 @@ class Calls:
             raise Rejected(Tag.D_PROTO_ARG, call.span, "inet_ntoa6( ) argument #2 must be an integer constant")
         if known.name == "bcopy" and isinstance(arguments[0].type, String):
             return ir.Call(known.type, "bcopy_string", arguments)
-        if known.name == "alloca":
-            self._check_room(call, arguments[0])
+        if known.name in ("alloca", "copyin"):
+            self._check_room(call, arguments[-1])
         if known.name == "strtok":
             arguments += self._kept(call)
         return ir.Call(known.type, known.name, arguments)
@@ -112,7 +112,7 @@ class Calls:
         room = self._scope.scratchsize
         wanted = size.value & (1 << 64) - 1 if isinstance(size, ir.Constant) else 0
         if wanted > room:
-            what = f"alloca({wanted}) size larger than scratchsize {room}"
+            what = f"{call.name}({wanted}) size larger than scratchsize {room}"
             raise Rejected(Tag.D_ALLOCA_SIZE, call.span, what)
 
     def _kept(self, call: ast.Call) -> tuple[ir.Expression, ...]:
@@ -179,12 +179,12 @@ def fit(call: ast.Call, number: int, parameter: str, value: ir.Expression) -> ir
             raise mismatch(call, number, _PROTOTYPES[kind], text(value.type))
         return value if kind == "fmt" else operands.as_string(value, given.span)
     if kind == "mem" and isinstance(value.type, String):
-        return value
+        return ir.Call(UINT64, "placed", (value,)) if call.name == "copyout" else value
     value = operands.placed(value)
     if kind == "addr":
         if not is_scalar(value.type):
             raise mismatch(call, number, _PROTOTYPES[kind], text(value.type))
-        return constants.convert(UINT64, value)
+        return constants.uncut(UINT64, value)
     if kind in ("ptr", "mem", "in6", "object"):
         is_pointer = isinstance(value.type, Pointer) and (kind != "in6" or _is_in6(value.type.to))
         if not is_pointer and not operands.is_null(value):
@@ -192,4 +192,4 @@ def fit(call: ast.Call, number: int, parameter: str, value: ir.Expression) -> ir
         return constants.convert(UINT64, value)
     if not is_arithmetic(value.type):
         raise mismatch(call, number, kind, text(value.type))
-    return constants.convert(INT64, value)
+    return constants.uncut(INT64, value)

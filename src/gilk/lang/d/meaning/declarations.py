@@ -9,11 +9,13 @@ from functools import reduce
 
 from gilk.lang import ir
 from gilk.lang.d import ast, items, tree
-from gilk.lang.d.meaning import network
+from gilk.lang.d.meaning import network, versions
 from gilk.lang.d.meaning.scope import LARGEST_VARIABLE, Scope
 from gilk.lang.d.meaning.tags import Tag
+from gilk.lang.d.tags import SyntaxTag
 from gilk.lang.syntax.source import Rejected, Span
 from gilk.lang.types import (
+    ALIASES,
     VOID,
     Array,
     Enumeration,
@@ -36,6 +38,12 @@ _QUALIFIERS = ("signed", "unsigned", "short", "long")
 _BITS = "positive integral constant expression expected as bit-field size"
 #: Checks an expression; what must be a constant is asked of it by its value.
 Check = Callable[[ast.Expr], ir.Expression]
+
+
+def _is_a_headers(name: str, known: Type, declared: Type) -> bool:
+    """Whether a header of C declares a type that D has beforehand, as <sys/types.h> does: its word counts."""
+    same = isinstance(known, Integer) and isinstance(declared, Integer) and known.size == declared.size
+    return same and known == ALIASES.get(name)
 
 
 class Declarations:
@@ -63,21 +71,22 @@ class Declarations:
     def _around(self, base: Type, declarator: ast.Declarator) -> tuple[Type, tuple[Type, ...] | None]:
         shape, keys = list(declarator.shape), None
         if shape and isinstance(shape[0], ast.KeyedBy):
-            keys = tuple(self._key(each) for each in shape[0].types)
+            keys = tuple(self._key(number, each) for number, each in enumerate(shape[0].types, 1))
             shape = shape[1:]
         found = reduce(self._shaped, reversed(shape), base)
         if shape and isinstance(shape[0], ast.FunctionOf):
             found = Pointer(found)  # which is what C makes of its name
         return found, keys
 
-    def _key(self, given: ast.TypeName) -> Type:
+    def _key(self, number: int, given: ast.TypeName) -> Type:
         found = self.type_name(given)
         if isinstance(found, Void) and given.declarator.name is not None:
             raise Rejected(
                 Tag.D_DECL_PROTO_NAME, given.span, f"void parameter may not have a name: {given.declarator.name}"
             )
         if not is_scalar(found) and not isinstance(found, String | Record):
-            what = f"a value of type {text(found)} cannot be a key, nor a parameter"
+            name = given.declarator.name or "(anonymous)"
+            what = f"array prototype may not use parameter of type {text(found)}: {name}, parameter #{number}"
             raise Rejected(Tag.D_DECL_PROTO_TYPE, given.span, what)
         return found
 
@@ -232,7 +241,13 @@ class Declarations:
 
     def declare(self, item: items.Declaration) -> None:
         """Raises Rejected."""
-        base = self._base(item.base)  # once: it may declare a tag
+        try:
+            base = self._base(item.base)  # once: it may declare a tag
+        except Rejected as rejected:
+            unknown = item.storage == "typedef" and rejected.diagnostic.tag == Tag.D_TYPE_ERR
+            if unknown and isinstance(item.base, ast.BasicType):  # to DTrace it is a mistake of grammar
+                raise Rejected(SyntaxTag.D_SYNTAX, item.base.span, rejected.diagnostic.message) from None
+            raise
         for declarator in item.declarators:
             self._one(item, declarator, *self._around(base, declarator))
 
@@ -242,7 +257,7 @@ class Declarations:
         name = declarator.name or ""
         if item.storage == "typedef":
             known = self._scope.typedefs.get(name)
-            if known is not None and known != type_:
+            if known is not None and known != type_ and not _is_a_headers(name, known, type_):
                 raise Rejected(Tag.D_DECL_IDRED, declarator.span, f"typedef redeclared: {name}")
             self._scope.typedefs[name] = type_
             return
@@ -254,6 +269,9 @@ class Declarations:
                 Tag.D_DECL_INCOMPLETE, declarator.span, f"incomplete struct/union/enum {text(type_)}: {name}"
             )
         scope = item.storage if item.storage in ("self", "this") else "global"
+        is_prototype = bool(declarator.shape) and isinstance(declarator.shape[0], ast.FunctionOf)
+        if scope == "global" and not is_prototype and versions.is_taken(name, self._scope.version):
+            raise Rejected(Tag.D_DECL_IDRED, declarator.span, f"built-in identifier redeclared: {name}")
         if scope == "this" and keys is not None:
             what = f"associative arrays may not be declared as local variables: {name}"
             raise Rejected(Tag.D_DECL_LOCASSC, declarator.span, what)

@@ -105,6 +105,8 @@ class Expressions:
             return ir.Constant(Pointer(VOID), 0)
         if name.name in CONSTANTS:
             return constants.integer(CONSTANTS[name.name])
+        if name.name == "args":
+            raise Rejected(Tag.D_IDENT_BADREF, name.span, "array 'args' may not be referenced as scalar")
         raise Rejected(Tag.D_IDENT_UNDEF, name.span, f"failed to resolve {name.name}: Unknown variable name")
 
     def _variable(self, variable: ast.Variable) -> ir.Expression:
@@ -275,10 +277,16 @@ class Expressions:
             known = None if self._is_expression(operand.name) else self.declarations.known(operand.name)
             if known is not None:
                 return self._size(expression, known)
+        variable = self._scope.variable("global", operand.name) if isinstance(operand, ast.Name) else None
+        if variable is not None and variable.keys is not None:
+            what = f"associative array '{variable.name}' may not be referenced as scalar"
+            raise Rejected(Tag.D_IDENT_BADREF, operand.span, what)
         if isinstance(operand, ast.Symbol):
             known = self.declarations.known(f"{operand.module}`{operand.name}")
             if known is not None:
                 return self._size(expression, known)
+        if isinstance(operand, ast.Text):
+            return ir.Constant(ULONG, len(operand.value.encode("utf-8", "surrogateescape")) + 1)
         if isinstance(operand, ast.Name) and operand.name == "NULL":
             return self._size(expression, INT)  # in DTrace it is an inline of 0
         found = self.check(operand)
@@ -308,7 +316,7 @@ class Expressions:
         if member is not None and member.bits:
             what = f"cannot take offset of a bit-field: {expression.member}"
             raise Rejected(Tag.D_OFFSETOF_BITFIELD, expression.span, what)
-        if not isinstance(type_, Record):
+        if not isinstance(type_, Record) or not type_.complete:
             raise Rejected(Tag.D_OFFSETOF_TYPE, expression.span, "offsetof operand must be a struct or union type")
         if member is None:
             what = f"failed to determine offset of {expression.member}: Member name not found"

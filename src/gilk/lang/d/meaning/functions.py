@@ -147,7 +147,7 @@ FUNCTIONS: dict[str, Callable_] = {
         """
         stop
         raise int
-        copyout ptr addr size_t
+        copyout mem addr size_t
         copyoutstr str addr size_t
         breakpoint
         panic

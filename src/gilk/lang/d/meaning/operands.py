@@ -154,7 +154,7 @@ def _after(left: ir.Expression, right: ir.Expression, span: Span) -> ir.Expressi
     value, by = (left, right) if isinstance(left.type, String) else (right, left)
     if not is_arithmetic(by.type):
         raise Rejected(*incompatible("+", left.type, right.type, span))
-    return ir.Call(STRING, "after", (value, constants.convert(INT64, by)))
+    return ir.Call(STRING, "after", (value, constants.uncut(INT64, by)))
 
 
 def _not_arithmetic(operator: str, span: Span) -> tuple[str, Span, str]:
@@ -220,7 +220,7 @@ def offset(pointer: ir.Expression, operator: str, index: ir.Expression, strsize:
     """``pointer`` moved by so many of what it points to."""
     assert isinstance(pointer.type, Pointer)
     size = max(size_of(pointer.type.to, strsize), 1)
-    distance = constants.binary("*", INT64, constants.convert(INT64, index), ir.Constant(INT64, size))
+    distance = constants.binary("*", INT64, constants.uncut(INT64, index), ir.Constant(INT64, size))
     moved = constants.binary(operator, UINT64, constants.convert(UINT64, pointer), constants.convert(UINT64, distance))
     return constants.convert(pointer.type, moved)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field, replace
 
 from gilk.lang.d import items
@@ -18,11 +19,14 @@ from gilk.values import dataclass
 
 @dataclass
 class Pragmas:
-    """``libraries``: names of those that were read. ``stable``, ``providers``: attributes that these were given."""
+    """``libraries``: names of those that were read. ``left_out``: by the name of another, what it lacks. ``stable``,
+    ``providers``: attributes that these were given.
+    """
 
     scope: Scope
     arguments: Arguments
     libraries: set[str] = field(default_factory=set)
+    left_out: dict[str, str] = field(default_factory=dict)
     stable: dict[str, Attributes] = field(default_factory=dict)
     providers: dict[str, ProviderAttributes] = field(default_factory=dict)
     _pending: list[tuple[str, items.Pragma]] = field(default_factory=list)
@@ -64,15 +68,27 @@ class Pragmas:
         return self.scope.world.provider(name) or self.arguments.has(name)
 
     def _depends(self, item: items.Pragma, kind: str, name: str, library: bool) -> None:
-        if kind == "library":
-            if not library:
-                what = "main program may not explicitly depend on a library"
-                raise Rejected(Tag.D_PRAGMA_DEPEND, item.span, what, "libraries are read before it")
-            found = name in self.libraries
-        else:
-            found = self._has_provider(name) if kind == "provider" else self.scope.world.module(name)
-        if not found:
+        if kind == "library" and not library:
+            what = "main program may not explicitly depend on a library"
+            raise Rejected(Tag.D_PRAGMA_DEPEND, item.span, what, "libraries are read before it")
+        if not self._is_there(kind, name):
             raise Rejected(Tag.D_PRAGMA_DEPEND, item.span, f"program requires {kind} {name}")
+
+    def _is_there(self, kind: str, name: str) -> bool:
+        if kind == "library":
+            return name in self.libraries
+        return self._has_provider(name) if kind == "provider" else self.scope.world.module(name)
+
+    def leaves_out(self, name: str, found: Sequence[items.Item]) -> bool:
+        """Whether the library ``name``, in which they are, depends on a provider, on a module or on a library that has
+        what it depends on somewhere else, but not here: DTrace reads none of it. It is noted in ``left_out``."""
+        for item in found:
+            kind, wanted = item.words[:2] if isinstance(item, items.Pragma) and item.kind == "depends_on" else ("", "")
+            given_up = wanted in self.left_out if kind == "library" else bool(kind) and not self._is_there(kind, wanted)
+            if given_up:
+                self.left_out[name] = f"{kind} {wanted}"
+                return True
+        return False
 
     def finish(self, library: str) -> None:
         """At the end of a text; ``library``: its name if it is one. Raises Rejected."""

@@ -54,7 +54,7 @@ class Frames:
 class Scope:
     """``this_size`` and ``globals_size``: bytes given out so far.
     ``stacks``: something has been met that looks at the stack of the process. ``by_processor``: the option aggpercpu.
-    ``scratchsize``: the option, in bytes.
+    ``scratchsize``: the option, in bytes. ``version``: of D, the option; "" is the newest.
     """
 
     strsize: int = 256
@@ -63,6 +63,7 @@ class Scope:
     stacks: bool = False
     by_processor: bool = False
     scratchsize: int = 64 << 10
+    version: str = ""
     typedefs: dict[str, Type] = field(default_factory=lambda: dict(ALIASES))
     tags: dict[str, Record | Enumeration] = field(default_factory=dict)
     enumerators: dict[str, int] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from enum import StrEnum
 class Tag(StrEnum):
     D_EMPTY = "D_EMPTY"  # a program of nothing but comments and pragmas
     D_IDENT_UNDEF = "D_IDENT_UNDEF"  # no such variable
+    D_IDENT_BADREF = "D_IDENT_BADREF"  # the size of an associative array, args without an index
     D_FUNC_UNDEF = "D_FUNC_UNDEF"  # no such function
     D_TYPE_ERR = "D_TYPE_ERR"  # no such type
     D_TYPE_MEMBER = "D_TYPE_MEMBER"  # no such member

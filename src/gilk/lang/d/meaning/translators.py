@@ -106,7 +106,7 @@ class Translators:
         value = operands.decayed(operand)
         number = self._for(output, value.type) if isinstance(output, Record) else None
         if number is None or not isinstance(output, Record):
-            what = f"translator from {text(value.type)} to {text(wanted)} is not defined"
+            what = f'cannot translate from "{text(value.type)}" to "{text(wanted)}"'
             raise Rejected(Tag.D_XLATE_NONE, span, what)
         type_ = Translated(output, isinstance(wanted, Pointer))
         name, bindings = substitution.bind(self._scope, self._known[number].input, value, span)

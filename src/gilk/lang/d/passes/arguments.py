@@ -10,7 +10,9 @@ from gilk.lang.syntax.source import Diagnostic, Span
 
 
 def run(units: Units, state: Invocation) -> Units:
-    """Raises DoesNotCompile."""
+    """Raises DoesNotCompile. A text with a mistake may have use for them behind it, and is refused for that."""
+    if any(unit.program.mistake for unit in (*units.libraries, *units.programs)):
+        return units
     given = state.macros.arguments
     used = frozenset[int]().union(*(unit.used for unit in units.programs))
     last = len(given) - 1

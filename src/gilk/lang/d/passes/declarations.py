@@ -33,3 +33,6 @@ def declare(item: items.Item, library: bool, state: SharedNames) -> None:
             state.expressions.translators.define(item)
         case items.ProviderDefinition():
             state.expressions.arguments.define(item)
+        case items.Unreadable():
+            wrong = item.diagnostic
+            raise Rejected(wrong.tag, wrong.span, wrong.message, wrong.hint)

@@ -46,7 +46,7 @@ class Pass:
 OF_ALL = (
     Pass(
         "reading", reading.run,
-        "Nothing is known of a text that cannot be read: dtrace(1) parses a whole text before it looks at a clause.",
+        "dtrace(1) parses a whole text before it looks at a clause. Where one cannot be read on, it ends.",
         reads=("macros",),
     ),
     Pass(
@@ -115,6 +115,8 @@ def run(
     state = symbols(invocation.options, world)
     origins: list[ProgramText] = []
     for unit in (*units.libraries, *units.programs):
+        if unit.text.is_library and state.pragmas.leaves_out(unit.library, unit.program.items):
+            continue
         with unit.blamed():
             _text(unit, state)
         origins += [unit.text] * (len(state.clauses) - len(origins))

@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
-
 from gilk.lang.d.passes.state import SharedNames
 from gilk.lang.d.passes.values import ParsedText
 
 
 def run(unit: ParsedText, state: SharedNames) -> ParsedText:
     """Raises Rejected."""
-    state.pragmas.finish(PurePath(unit.text.source.name).name if unit.text.is_library else "")
+    state.pragmas.finish(unit.library)
     return unit

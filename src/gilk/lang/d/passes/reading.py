@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Parse every text. Libraries come first: names of types decide how a text is parsed."""
+"""Parse every text, up to its first mistake. Libraries come first: names of types decide how a text is parsed."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ def _parsed(text: ProgramText, macros: Macros, types: set[str]) -> ParsedText:
         what = f'invalid probe description "{text.overspecified}": Overspecified probe description'
         raise DoesNotCompile(Wrong(text, text.source.name, 0, Diagnostic(SyntaxTag.D_PDESC_INVAL, Span(0, 0), what)))
     found = parse(text.source, replace(macros, argref=True), types)
-    if found.program is None:
-        diagnostic = found.diagnostics[0]
-        raise DoesNotCompile(Wrong(text, *items.place(text.source, found.markers, diagnostic.span), diagnostic))
-    return ParsedText(text, found.program, found.used)
+    program = found.begun if found.program is None else found.program
+    assert program is not None
+    return ParsedText(text, program, found.used)
 
 
 def _typedefs(program: items.ProgramSyntax) -> set[str]:

@@ -74,7 +74,10 @@ class _Records:
         self._order = _Order()
 
     def block(self, statements: tuple[typed.Statement, ...]) -> tuple[ir.Statement, ...]:
-        return tuple(map(self._statement, statements))
+        """Where nothing is recorded after speculate(), that is the default action (the Guide, Speculation)."""
+        found = tuple(map(self._statement, statements))
+        speculates = any(isinstance(each, typed.Action) and each.call.name == "speculate" for each in statements)
+        return (*found, ir.Data("default")) if speculates and not self._order.data else found
 
     def _statement(self, statement: typed.Statement) -> ir.Statement:
         match statement:

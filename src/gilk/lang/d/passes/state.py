@@ -61,7 +61,7 @@ def symbols(options: Options, world: World | None) -> SharedNames:
     """Nothing is declared yet. The options are those of the command line and of all pragmas."""
     frames = Frames(options.number("ustackframes"), options.number("maxframes"), options.number("stackframes"))
     scope = Scope(options.number("strsize") + 1, world or Nothing(), frames, by_processor=options.flag("aggpercpu"))
-    scope.scratchsize = options.number("scratchsize")
+    scope.scratchsize, scope.version = options.number("scratchsize"), options.text("version")
     expressions = Expressions(scope)
     pragmas = Pragmas(scope, expressions.arguments)
     return SharedNames(scope, expressions, pragmas, read(options.text("amin")), empty=options.flag("empty"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import PurePath
 
 from gilk.lang.d import items
 from gilk.lang.syntax.source import Diagnostic, Rejected, Source
@@ -66,6 +67,11 @@ class ParsedText:
     text: ProgramText
     program: items.ProgramSyntax
     used: frozenset[int] = frozenset()
+
+    @property
+    def library(self) -> str:
+        """The name by which others depend on it; "" of a program."""
+        return PurePath(self.text.source.name).name if self.text.is_library else ""
 
     @contextmanager
     def blamed(self) -> Iterator[None]:

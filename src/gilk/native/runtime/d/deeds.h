@@ -22,21 +22,21 @@
 /* Not where no process fired the probe: the thread there is the consumer's. */
 static inline bool gd_ask_signal(struct gd_context *ctx, gd_s64 number)
 {
-	if (ctx->no_memory || number < 1 || number > GD_SIGNALS)
+	if ((ctx->no_memory && !ctx->self) || number < 1 || number > GD_SIGNALS)
 		return gd_fail(ctx, GD_FAULT_ILLEGAL, (gd_u64)number);
 	*ctx->signals |= 1UL << (number - 1);
 	return true;
 }
 
-/* To this very thread, the lowest number first. */
-static inline void gd_send_signals(gd_u64 wanted)
+/* To the thread of the event, which is this very one but where the consumer looks at another; the lowest number first. */
+static inline void gd_send_signals(const struct gd_event *event, bool of_another, gd_u64 wanted)
 {
 	gd_u32 pid, tid;
 
 	if (gd_likely(!wanted))
 		return;
-	pid = host_pid();
-	tid = host_tid();
+	pid = of_another ? event->pid : host_pid();
+	tid = of_another ? event->tid : host_tid();
 	for (; wanted; wanted &= wanted - 1)
 		host_signal(pid, tid, (gd_u32)__builtin_ctzl(wanted) + 1);
 }

@@ -83,6 +83,8 @@ static inline bool gd_store(struct gd_context *ctx, gd_u64 address, const void *
 {
 	if (gd_meets_ours(ctx, address, size)) /* the program's data, not the process's */
 		return gd_fail(ctx, GD_FAULT_ADDRESS, address);
+	if (gd_is_ours(ctx, (gd_u64)from, 1) && size > gd_readable(ctx, (gd_u64)from))
+		return gd_fail(ctx, GD_FAULT_SIZE, size);
 	if (ctx->no_memory || (size && host_poke(gd_self(ctx), address, from, size)))
 		return gd_fail(ctx, GD_FAULT_ADDRESS, address);
 	return true;
@@ -115,6 +117,8 @@ static inline bool gd_copyin_string(struct gd_context *ctx, char *to, gd_u64 fro
 
 	if (!size)
 		return gd_fail(ctx, GD_FAULT_SIZE, 0);
+	if ((gd_u64)to - from < room) /* scratch memory behind the string, taken for its copy */
+		room = (gd_u64)to - from;
 	while (got < room) {
 		gd_u64 part = GILK_PAGE - ((from + got) & (GILK_PAGE - 1));
 

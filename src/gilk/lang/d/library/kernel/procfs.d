@@ -4,13 +4,7 @@
  * not in a translator has no value here.
  */
 #pragma D depends_on library process_types.d
-
-typedef struct cpuinfo {
-	processorid_t cpu_id;
-	int cpu_pset;
-	int cpu_chip;
-	lgrp_id_t cpu_lgrp;
-} cpuinfo_t;
+#pragma D depends_on library processor_types.d
 
 /* PIDTYPE_PGID and PIDTYPE_SID are 2 and 3. */
 translator psinfo_t < struct task_struct *T > {
@@ -67,3 +61,12 @@ inline lwpsinfo_t *curlwpsinfo = xlate <lwpsinfo_t *> (curthread);
 
 inline cpuinfo_t *curcpu = xlate <cpuinfo_t *> (cpu);
 #pragma D attributes Stable/Stable/Common curcpu
+
+inline psetid_t pset = curcpu->cpu_pset;
+#pragma D attributes Stable/Stable/Common pset
+
+inline chipid_t chip = curcpu->cpu_chip;
+#pragma D attributes Stable/Stable/Common chip
+
+inline lgrp_id_t lgrp = curcpu->cpu_lgrp;
+#pragma D attributes Stable/Stable/Common lgrp

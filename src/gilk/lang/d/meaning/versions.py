@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Since when variables and functions of D have their names: a program of an older version may declare these."""
+
+from __future__ import annotations
+
+from gilk.lang.d.meaning.builtins import BUILTINS
+from gilk.lang.d.meaning.functions import FUNCTIONS
+
+#: The others have been there from the beginning. The versions are those of DTrace for Linux.
+_SINCE = {
+    name: version
+    for version, names in (
+        ((1, 1), "freopen index rindex strchr strrchr strstr strtok substr"),
+        ((1, 2), "func mod setopt sym uaddr ucaller ufunc umod ustackdepth usym"),
+        ((1, 3), "htonl htonll htons ntohl ntohll ntohs"),
+        ((1, 5), "inet_ntoa inet_ntoa6 inet_ntop link_ntop"),
+        ((1, 6), "stddev"),
+        ((1, 6, 4), "llquantize pcap"),
+    )
+    for name in names.split()
+}
+#: They are gilk's own, for its libraries: a program of DTrace's may have such names.
+_OWN = frozenset(("argumentsof", "fdflags", "fdmount", "fdoffset", "fdpath", "pathof"))
+
+
+def is_taken(name: str, version: str) -> bool:
+    """Whether it means something in that version of D, as "1.2"; "" is the newest."""
+    if name in _OWN or (name not in BUILTINS and name not in FUNCTIONS):
+        return False
+    return not version or tuple(map(int, version.split("."))) >= _SINCE.get(name, (1,))

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The chips and the nodes of memory that this machine's processors belong to, as sysfs has them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_PROCESSORS = Path("/sys/devices/system/cpu")
+_NODES = Path("/sys/devices/system/node")
+
+
+def chips() -> dict[int, int]:
+    """The number of the chip, by that of the processor, if that is not off. -1: the kernel does not know."""
+    known: dict[int, int] = {}
+    for path in _PROCESSORS.glob("cpu[0-9]*/topology/physical_package_id"):
+        known[int(path.parts[-3].removeprefix("cpu"))] = int(path.read_text())
+    return known
+
+
+def nodes() -> dict[int, int]:
+    """The number of the node, by that of the processor; empty where the kernel has none."""
+    known: dict[int, int] = {}
+    for path in _NODES.glob("node[0-9]*/cpulist"):
+        node = int(path.parts[-2].removeprefix("node"))
+        for first, last in re.findall(r"(\d+)(?:-(\d+))?", path.read_text()):
+            known.update(dict.fromkeys(range(int(first), int(last or first) + 1), node))
+    return known

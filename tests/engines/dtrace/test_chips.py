@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Processors' chips and nodes: as lscpu(1) has them of this machine, and as a table says of others."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gilk.engines.dtrace.chips import chosen
+from gilk.targets import topology
+from tests.lang.d.sessions import run
+
+
+def test_they_are_those_of_lscpu() -> None:
+    done = subprocess.run(["lscpu", "-y", "-p=CPU,SOCKET,NODE"], capture_output=True, text=True, check=True)
+    rows = [line.split(",") for line in done.stdout.splitlines() if not line.startswith("#")]
+    assert topology.chips() == {int(cpu): int(chip) for cpu, chip, _ in rows if chip}
+    assert topology.nodes() == {int(cpu): int(node) for cpu, _, node in rows if node}
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        {},
+        {0: 3},
+        {0: 0, 1: 0, 2: 1, 3: 1},
+        {0: 0, 1: 1, 2: 0, 3: 1, 7: 5},
+        {number: number // 32 % 2 for number in range(256)},
+        {number: number for number in range(400)},
+    ],
+)
+def test_a_program_finds_the_number_of_each(tmp_path: Path, known: dict[int, int]) -> None:
+    path = tmp_path / "table.d"
+    lines = "".join(f'BEGIN {{ printf("%d ", of[{number}]); }}\n' for number in list(known)[:50] + list(known)[-5:])
+    path.write_text(f"#pragma D option quiet\ninline int of[int N] = {chosen(known)};\n{lines}BEGIN {{ exit(0); }}\n")
+    ran = run(path)
+    wanted = [*known.values()][:50] + [*known.values()][-5:]
+    assert ([int(word) for word in ran.output.split()], ran.errors) == (wanted, "")

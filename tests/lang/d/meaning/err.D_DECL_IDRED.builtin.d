@@ -1,0 +1,3 @@
+/* Nor can a variable have it. */
+int strtok;
+BEGIN { exit(0); }

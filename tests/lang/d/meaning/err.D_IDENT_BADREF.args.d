@@ -1,0 +1,2 @@
+/* args is an array. */
+BEGIN { trace(args); }

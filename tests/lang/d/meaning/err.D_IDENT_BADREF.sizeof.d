@@ -1,0 +1,2 @@
+/* An associative array has no size; its elements do. */
+int x[int]; BEGIN { trace(sizeof (x)); }
