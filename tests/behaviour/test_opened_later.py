@@ -201,22 +201,45 @@ def test_two_sessions_at_once(opens: Opener) -> None:
     assert (differences(opens.pid), leftovers(opens.pid)) == ([], [])
 
 
-def test_another_file_of_that_name(tmp_path: Path) -> None:
-    """Where the library is replaced while it is closed, points are looked up in the new one."""
+def exchanged(tmp_path: Path) -> tuple[Path, Path]:
+    """The library, and another that has other code at the places of its functions: what runs whenever it is opened."""
     library = tmp_path / "plugin.so"
     copyfile(build("plugin"), library)
     text = (build("plugin").parent.parent.parent.parent / "tests/programs/plugin.c").read_text()
-    padded = "int padding(int x) { for (int i = 0; i < x; i++) x += i * x; return x; }\n" + text
-    other = compile_text(tmp_path, "other", padded, "-O2", "-shared", "-fPIC", "-w")
+    many = "".join(f"long count{n}; __attribute__((constructor)) static void on{n}(void) {{ count{n}++; }}\n" for n in range(64))
+    padded = f"int padding(int x) {{ for (int i = 0; i < x; i++) x += i * x; return x; }}\n{many}{text}"
+    return library, compile_text(tmp_path, "other", padded, "-O2", "-shared", "-fPIC", "-w")
+
+
+def test_another_file_of_that_name(tmp_path: Path) -> None:
+    """Where the library is replaced while it is closed, points are looked up in the new one, however often that is opened,
+    and nothing is at the places of the old one."""
+    library, other = exchanged(tmp_path)
     opens = Opener(tmp_path, library)
     with going_on(opens.pid, "plugin:plugin_hot:entry=count", "plugin:padding:entry=stamp") as results:
         opens.turn(4)
         os.replace(other, library)
-        opens.turn(4)
+        opens.turn(8)
     opens.process.kill()
     opens.process.communicate()
-    assert results[0].counts == {"plugin.so:plugin_hot:entry": 4}
+    assert results[0].counts == {"plugin.so:plugin_hot:entry": 6}
     assert sum(results[0].tactics.values()) == 3
+
+
+def test_another_file_of_that_name_in_d(tmp_path: Path) -> None:
+    library, other = exchanged(tmp_path)
+    opens = Opener(tmp_path, library)
+    program = 'BEGIN { printf("ready\\n"); } pid$target:plugin*:plugin_hot:entry { @ = count(); } END { printa("%@d\\n", @); }'
+    words = [sys.executable, "-m", "gilk", "dtrace", "-Zqn", program, "-p", str(opens.pid)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env={**os.environ, **ENVIRONMENT}) as tracer:
+        assert tracer.stdout and tracer.stdout.readline() == "ready\n"
+        opens.turn(4)
+        os.replace(other, library)
+        opens.turn(8)
+        tracer.send_signal(signal.SIGINT)
+        assert tracer.stdout.read().split() == ["6"]
+    opens.process.kill()
+    opens.process.communicate()
 
 
 def test_where_no_thread_can_be_held_it_is_said(opens: Opener, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,6 +109,12 @@ class LaterProbes:
             if isinstance(session, LosesImages):
                 session.lose(loaded)
 
+    def forget(self, loaded: Loaded) -> None:
+        """As HasProbes says."""
+        for session in self.sessions:
+            if isinstance(session, LosesImages):
+                session.forget(loaded)
+
 
 @runtime_checkable
 class LosesImages(Protocol):
@@ -120,4 +126,8 @@ class LosesImages(Protocol):
 
     def regain(self, loaded: Loaded) -> int:
         """It is mapped again: how many probes it has. Raises GilkError."""
+        ...
+
+    def forget(self, loaded: Loaded) -> None:
+        """Another file is mapped by that path: what the unmapped one had is over."""
         ...

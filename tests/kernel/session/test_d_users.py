@@ -109,7 +109,8 @@ def test_memory_of_the_process_is_what_it_writes(kernel: KernelTarget) -> None:
             printf("%s|%s|%x|%s\\n", stringof(copyin(arg1, arg2)), stringof(copyin(arg1, 3)), *(int *)copyin(arg1, 4),
                 copyinstr(arg1, 5)); }
         syscall::write:entry /pid == $target/ { trace((int)copyin(0x10, 4)); printf("not here\\n"); }
-        syscall::write:entry /pid == $target/ { trace((int)copyin(arg1, 100000)); printf("nor here\\n"); }"""
+        syscall::write:entry /pid == $target/ {
+            this->n = 100000; trace((int)copyin(arg1, this->n)); printf("nor here\\n"); }"""
     done = ran(kernel, text, ["sh", "-c", "printf abcdefgh > /dev/null"])
     assert done.lines == ["abcdefgh|abc|64636261|abcd"]
     assert (done.errors.count("invalid address"), done.errors.count("invalid size")) == (1, 1)

@@ -109,6 +109,10 @@ class ClauseSession(PreparedSession):
         """It is mapped again, with its probes: 1 if it had any. Raises GilkError."""
         return int(self._engine.regain(0, loaded) is not None)
 
+    def forget(self, loaded: Loaded) -> None:
+        """Another file is mapped by that path."""
+        self._engine.forget_image(0, loaded)
+
     # Outcomes.
 
     def refusals(self) -> dict[str, int]:

@@ -171,6 +171,10 @@ class InProcess:
         refused = [one for whole in back for one in self._insert(whole, marked)]
         return refused if back else None
 
+    def forget(self, loaded: Loaded) -> None:
+        """An image that was unmapped does not come again: another file lies there."""
+        self._lost = [whole.without(loaded.path) for whole in self._lost]
+
     def _insert(self, whole: _Whole, marked: bool) -> list[tuple[DProbe, str]]:
         rows = whole.made.rows
         flags = (*program_flags(), "-DD_INSIDE", *([f"-DD_MARKED={INSIDE}"] * marked), *self._layout.flags)

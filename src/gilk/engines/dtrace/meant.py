@@ -24,7 +24,7 @@ from gilk.targets.alive import is_alive
 
 #: Providers that a process has, too.
 _SHARED = frozenset(("syscall", "proc"))
-_OF_KERNEL = frozenset(IN_KERNEL.values()) - _SHARED - {"pid"}
+_OF_KERNEL = frozenset(filter(None, IN_KERNEL.values())) - _SHARED - {"pid"}
 #: Any text that such a description is in has this somewhere; few others have.
 _PERHAPS = re.compile(
     rf"[\w*?\]-](?:\d|\$\$?\d+|\$\$?pp?id)\s*:|\b(?:{'|'.join(sorted(_OF_KERNEL | _SHARED))})\s*:|\bprofile-"

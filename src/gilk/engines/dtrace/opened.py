@@ -66,6 +66,10 @@ class LaterDProbes:
         """As HasProbes says."""
         self._engine.lose(self._number, loaded)
 
+    def forget(self, loaded: Loaded) -> None:
+        """As HasProbes says."""
+        self._engine.forget_image(self._number, loaded)
+
 
 def _said(refused: list[tuple[DProbe, str]]) -> list[str]:
     return [f"{probe}: {why}" for probe, why in refused]

@@ -173,6 +173,10 @@ class Engine:
         put_later()."""
         return self._part_of(number).regain(loaded, self._is_keyed)
 
+    def forget_image(self, number: int, loaded: Loaded) -> None:
+        """Another file is mapped by that path: probes of the one that was unmapped are not regained."""
+        self._part_of(number).forget(loaded)
+
     def _fits(self, program: tree.Program, made: TranslationUnit) -> bool:
         """Whether clauses compiled so agree with those that there are."""
         return shape_of(program, made.parts) == shape_of(self.program, tuple(self._parts.values()))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from gilk.errors import TargetError
 from gilk.session.base import Probe
@@ -126,7 +127,7 @@ class ClientSession(ProbingSession):
     def regain(self, loaded: Loaded) -> int:
         """An image that was unmapped is mapped again, the same file: put its probes in. How many it had. Raises
         TargetError."""
-        numbers = [number for number in sorted(self._lost) if self._wanted[number].loaded.path == loaded.path]
+        numbers = self._lost_of(loaded.path)
         for number in numbers:
             self._wanted[number] = replace(self._wanted[number], loaded=loaded)
         self._lost.difference_update(numbers)
@@ -135,6 +136,16 @@ class ClientSession(ProbingSession):
         self._note(made, 0)
         self._inserted(made, there)
         return len(numbers)
+
+    def forget(self, loaded: Loaded) -> None:
+        """An image that was unmapped does not come again: another file lies there. Counts of its probes stay."""
+        for number in self._lost_of(loaded.path):
+            del self._wanted[number]
+            self._dormant.discard(number)
+
+    def _lost_of(self, path: Path) -> list[int]:
+        """The probes of a file that was unmapped, and may come again."""
+        return [n for n in sorted(self._lost & self._wanted.keys()) if self._wanted[n].loaded.path == path]
 
     def _look_after(self) -> None:
         """Handlers of signals that the program has installed since are the broker's affair."""

@@ -39,6 +39,10 @@ class HasProbes(Protocol):
         """One has been closed."""
         ...
 
+    def forget(self, loaded: Loaded) -> None:
+        """Another file has come that lies where a closed one lay: nobody is to regain what that had."""
+        ...
+
 
 class OpenedLibraries:
     """``names``: patterns for the images that are meant."""
@@ -100,6 +104,7 @@ class OpenedLibraries:
         image = self.process.image(loaded.path)
         if self._seen.setdefault(loaded.path, image) is not image:
             self._seen[loaded.path] = image
+            self._uses.forget(loaded)
             return False
         refused = self._uses.regain(loaded)
         self._note([loaded], refused)
