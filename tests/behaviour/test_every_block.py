@@ -22,8 +22,8 @@ LEFT = (
     "jumptable", "hot8",
 )  # fmt: skip
 PROGRAMS = [name for name in names() if name not in SEES_ADDRESSES and name != "many"]
-#: Some of each: threads, signals, exceptions, forked children.
-WITH_LIBC = ["threads", "exceptions"]
+#: One of them; it takes long.
+WITH_LIBC = ["threads"]
 VARIANTS = [
     ("work", "static"), ("work", "static-pie"), ("work", "nopie"), ("work", "stripped"), ("work", "static+stripped"),
     ("work", "nopie+stripped"), ("work", "O0"), ("work", "Os"), ("work", "O3"), ("work", "ibt"),
