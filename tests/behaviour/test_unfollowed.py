@@ -19,7 +19,7 @@ from gilk.trace.flow import CallState, Flow
 from gilk.trace.reading import read
 from gilk.trace.traced import Unended, Unfollowed
 from tests.behaviour.harness import plain, run_gilk
-from tests.programs.build import compile_text
+from tests.programs.build import NO_ROOM, compile_text
 
 #: `half` returns within a restartable sequence; all of `sealed` is one. Both call `leaf`.
 SOURCE = r"""
@@ -102,7 +102,7 @@ def edges(flow: Flow) -> Counter[tuple[str, str]]:
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    return compile_text(tmp_path, "sequences", SOURCE, "-O1")
+    return compile_text(tmp_path, "sequences", SOURCE, NO_ROOM, "-O1")
 
 
 def test_a_function_whose_return_is_refused_is_followed_and_closed_by_its_caller(program: Path, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_plain_run_knows_the_same_of_returns(program: Path, tmp_path: Path) ->
 @pytest.mark.parametrize("level", ["-O0", "-O1", "-Os"])
 def test_every_function_of_a_small_program_without_padding_is_in_its_tree(level: str, tmp_path: Path) -> None:
     flags = (level, "-fno-inline", "-fno-builtin", "-fno-ipa-pure-const", "-fno-pie", "-no-pie")
-    program = compile_text(tmp_path, "dense", DENSE, *flags, "-falign-functions=1")
+    program = compile_text(tmp_path, "dense", DENSE, NO_ROOM, *flags, "-falign-functions=1")
     flow, _, _ = traced(tmp_path, program)
     assert flow.unfollowed == ()
     called = edges(flow)

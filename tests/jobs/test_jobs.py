@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import tempfile
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -83,10 +84,11 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def strace(*words: str | Path) -> list[str]:
-    """Its lines, without the numbers of processes, and without the program's own output."""
-    command = ["strace", "-f", "-qq", "-s", "300", "-o", "/dev/stdout", *map(str, words)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=_PATIENCE)
-    return [re.sub(r"^\d+ +", "", line) for line in done.stdout.splitlines()]
+    """Its lines, without the numbers of processes."""
+    with tempfile.NamedTemporaryFile("r") as log:  # a file of its own: the program may write amid its lines
+        command = ["strace", "-f", "-qq", "-s", "300", "-o", log.name, *map(str, words)]
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=_PATIENCE)
+        return [re.sub(r"^\d+ +", "", line) for line in log.read().splitlines()]
 
 
 def gdb(program: Command, *commands: str) -> str:

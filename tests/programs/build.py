@@ -31,6 +31,7 @@ MANY_FUNCTIONS = 11_000
 #: Room before each function. Without it the jump of a short one may share bytes with the next, and lead into the heap
 #: or not by where the kernel has put that: tests that are about something else would fail once in a while.
 ROOM = "-fpatchable-function-entry=8,8"
+NO_ROOM = "-fpatchable-function-entry=0"  # for those that are about functions without
 
 ATOMS: dict[str, tuple[str, ...]] = {
     "default": (),

@@ -23,7 +23,7 @@ from gilk.splice.template import PlanTemplate, outcome_of
 from gilk.splice.template_build import Probes, build_template, timings
 from gilk.targets.image import pretend_loaded
 from gilk.targets.templates import Shape, reference_ground
-from tests.programs.build import build, compile_text
+from tests.programs.build import NO_ROOM, build, compile_text
 from tests.splice.holds import analysed, violations
 
 SHAPE = Shape(4096, ((1 << 20, 1 << 20),) * 4)
@@ -143,7 +143,7 @@ def test_functions_of_two_instructions_without_padding_are_had_by_themselves(tmp
     """Each returns by two bytes, and has few left over from its entry: less than a jump needs, but for the byte of the
     call that follows. As template plans, which count on nothing beside them.
     """
-    path = compile_text(tmp_path, "sleeps", SLEEPS, "-O0", "-fPIE", "-pie")
+    path = compile_text(tmp_path, "sleeps", SLEEPS, NO_ROOM, "-O0", "-fPIE", "-pie")
     template = kept(path)
     assert {template.unit_names[unit] for unit in template.cramped().nonzero()[0]} == set()
     bounced = template.row_unit[template.row_outcome == outcome_of("bounce")].tolist()
@@ -152,7 +152,7 @@ def test_functions_of_two_instructions_without_padding_are_had_by_themselves(tmp
 
 def test_a_pun_reaches_its_patch_from_anywhere(tmp_path: Path) -> None:
     """The bytes behind a lone `ret` lead to where no jump gets to the arena: the trampoline there goes by memory."""
-    path = compile_text(tmp_path, "far", FAR, "-O2", "-fPIE", "-pie")
+    path = compile_text(tmp_path, "far", FAR, NO_ROOM, "-O2", "-fPIE", "-pie")
     ground = ground_of(path)
     function = next(f for f in ground.analysis.functions() if f.name == "alone")
     wants = [Want(function.start, False, Stamp(1), 1)]
@@ -165,7 +165,7 @@ def test_a_pun_reaches_its_patch_from_anywhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize("order", [("foo", "bar"), ("bar", "foo")])
 def test_padding_goes_to_the_function_that_has_nothing_else(tmp_path: Path, order: tuple[str, str]) -> None:
     """`foo` is four bytes with padding behind; the short blocks of `bar`, which follows, would do with it too."""
-    path = compile_text(tmp_path, "padded", PADDED, "-O2", "-fPIE", "-pie")
+    path = compile_text(tmp_path, "padded", PADDED, NO_ROOM, "-O2", "-fPIE", "-pie")
     ground = ground_of(path)
     ground.policy = replace(PROCESS, any_address=False)
     functions = {f.name: f for f in ground.analysis.functions() if f.name in order}
