@@ -91,7 +91,7 @@ def _part(chance: np.random.Generator, calls: int, now: int) -> tuple[pa.Table, 
 
 
 def _walk(chance: np.random.Generator, calls: int) -> tuple[Any, Any, Any]:
-    """Of each record of a thread, in order, whether it is an entry, its depth and its function."""
+    """Whether each record of a thread is an entry, its depth and its function; in order."""
     walk = np.cumsum(np.where(chance.random(2 * calls) < 0.5, 1, -1)) % (2 * _DEEPEST)
     height = np.append(0, _DEEPEST - np.abs(_DEEPEST - walk))
     height = np.concatenate([height, np.arange(height[-1] - 1, -1, -1)])  # all of them return
@@ -132,7 +132,7 @@ def _opened(path: Path, cache: str, name: str) -> Iterator[Row]:
 
 
 def figures(path: Path) -> list[tuple[str, float, str, str]]:
-    """Of this process, which opens the file and looks at it at several scales."""
+    """The figures of this process, which opens the file and looks at it at several scales."""
     began, used = time.monotonic(), time.process_time()
     parts = timeline_parts(path)
     span, middle = parts.head["span"], parts.head["span"] // 2

@@ -134,7 +134,7 @@ class JitMap:
 
 
 def _users(pid: int) -> frozenset[int]:
-    """Those that files of a process may belong to; none where it has ended."""
+    """The users that files of a process may belong to; none where it has ended."""
     try:
         return frozenset(map(int, status_of(pid).get(b"Uid", b"").split()))
     except (OSError, ValueError):

@@ -39,7 +39,7 @@ class ContextTree:
         return order, np.searchsorted(self.parent[order], np.arange(-1, len(self.parent) + 1))
 
     def children(self, node: int) -> Ints:
-        """Those of a node, or for -1 those that have none above; with most time first."""
+        """The children of a node, or for -1 the nodes that have none above; with most time first."""
         order, edges = self._by_parent
         return order[edges[node + 1] : edges[node + 2]]
 

@@ -52,8 +52,8 @@ class Plain:
     """Plain calls that were left out, thread by thread, in the order of their entries: start and duration in ns,
     symbol, level. ``counts``: how many, by thread.
 
-    Those after a kept plain call are ``inside`` it, or come ``after`` it, up to the next one. ``record``: the place of
-    each such call's entry among the kept rows, in the order of threads; ``level``: the level of each.
+    Calls that follow a kept plain call are ``inside`` it, or come ``after`` it, up to the next one. ``record``: the
+    place of each such call's entry among the kept rows, in the order of threads; ``level``: the level of each.
     """
 
     start: Ints

@@ -174,7 +174,7 @@ def flame(path: str, node: int) -> Json:
 
 
 def _trees(parts: TimelineParts) -> TreeParts:
-    """Those of a file, as long as it is open."""
+    """The trees of a file, as long as it is open."""
     known = _opened_trees.get(id(parts))
     if known is None or known[0] is not parts:
         _opened_trees.clear()

@@ -164,7 +164,7 @@ class KernelWorld:
 
     def arguments(self, probe: str) -> tuple[tuple[Type, int | None], ...] | None:
         """The arguments of fbt that BTF has. Clones like ``name.isra.0`` have other parameters, and are not there.
-        Those of functions of processes, as their debug information has them."""
+        Functions of processes have those of their debug information."""
         description = described(probe)
         if description.provider.startswith("pid"):
             return self._of_users.arguments(probe)

@@ -82,7 +82,7 @@ class _Reader:
         self.seen: set[int] = set()  # units, by their start
         self.whole: set[int] = set()  # addresses of functions
         self.budget = _MOST_ENTRIES
-        # Of which function, the copy, what it is in, the functions that are around it, and the unit.
+        # The function that it is a copy of, the copy, what it is in, the functions that are around it, and the unit.
         self._inlined: list[tuple[int, DebugEntry, DebugEntry | None, tuple[int, ...], DebugUnit]] = []
 
     def read(self, unit: DebugUnit) -> None:
