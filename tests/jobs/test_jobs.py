@@ -221,7 +221,7 @@ def test_lines(told: Any, tmp_path: Path) -> None:
     assert len(both) >= 12 and not all(expected[line] for line in both)
 
 
-# What happens, and what is different.
+# One call from inside, and two runs beside each other.
 
 
 def test_tree(ask: Any, work: Path, tmp_path: Path) -> None:

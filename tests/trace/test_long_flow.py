@@ -161,7 +161,7 @@ def test_several_processes_and_stacks() -> None:
 
 
 def test_it_is_small() -> None:
-    """Of a loop of calls next to nothing is looked at twice."""
+    """In a loop of calls, next to nothing is looked at twice."""
     table = samples(nested(("a", 10, *[("b", 20, ("c", 5, ("d", 1)), ("d", 2))] * 3000)))
     flow = long_flow.index(parts(table, 5000), about(), Tally(), room, lambda _done: None)[1]
     assert flow.table.num_rows < 100

@@ -18,8 +18,9 @@ from gilk.image.header import PF_X
 from gilk.image.model import ElfSymbol, Image
 from gilk.targets.base import Loaded
 from gilk.targets.exchanged import Extent
-from gilk.targets.mapped_file import open_mapped, path_there
+from gilk.targets.mapped_file import open_mapped
 from gilk.targets.maps import Mapping, link_of, program_of
+from gilk.targets.program import path_there
 
 _PAGE = 4096
 _MOST_OPEN = 256
@@ -138,7 +139,7 @@ class Files:
             if path in self._open:  # a file that lay there before
                 self._open.pop(path).close()
                 self._images.pop(path, None)
-            there = path_there(mapping)
+            there = path_there(mapping.path)
             self._called.pop(path, None)
             if path.name != Path(there).name:
                 self._called[path] = there

@@ -18,13 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from gilk.targets.maps import Mapping, read_maps
-
-_DELETED = " (deleted)"
-
-
-def path_there(mapping: Mapping) -> str:
-    """The path by which the process has mapped the file, which may have been replaced or removed there."""
-    return mapping.path.removesuffix(_DELETED)
+from gilk.targets.program import path_there
 
 
 def open_mapped(pid: int, mapping: Mapping, main: bool) -> tuple[Path, int] | None:
@@ -45,7 +39,7 @@ def open_mapped(pid: int, mapping: Mapping, main: bool) -> tuple[Path, int] | No
 
 
 def _names(pid: int, mapping: Mapping, main: bool) -> Iterator[Path]:
-    path = path_there(mapping)
+    path = path_there(mapping.path)
     yield Path(path)
     yield Path(f"/proc/{pid}/root{path}")
     if main:

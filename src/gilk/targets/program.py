@@ -12,10 +12,15 @@ import os
 _DELETED = " (deleted)"
 
 
+def path_there(path: str) -> str:
+    """A path as the kernel tells it, without the remark that the file has been removed (proc_pid_maps(5))."""
+    return path.removesuffix(_DELETED)
+
+
 def program_file(pid: int) -> str:
     """The path of the file that it executes, in its own mount namespace; of a file that has been removed, where that
     was."""
-    return os.readlink(f"/proc/{pid}/exe").removesuffix(_DELETED)
+    return path_there(os.readlink(f"/proc/{pid}/exe"))
 
 
 def program_name(pid: int) -> str:

@@ -17,11 +17,11 @@ from gilk.image.model import Image
 from gilk.providers.kernel.probe import ReadsFiles
 from gilk.targets.base import Loaded
 from gilk.targets.kernel.d_messages import ProcessImage, ToldMapping
+from gilk.targets.program import path_there
 
 _IMAGES = 32  # the upper half of a word is the image
 _PAGE = 4096
 _VDSO = "[vdso]"
-_GONE = " (deleted)"
 
 
 class SeenFiles:
@@ -63,7 +63,7 @@ class SeenProcess:
 
     def _place(self, at: ToldMapping) -> Loaded:
         """A file that cannot be read has its name, and nothing else."""
-        path = Path(at.path.decode("utf-8", "surrogateescape").removesuffix(_GONE))
+        path = Path(path_there(at.path.decode("utf-8", "surrogateescape")))
         bias = at.start - at.offset
         try:
             segments = self._files.image(path).segments if path.name != _VDSO else ()

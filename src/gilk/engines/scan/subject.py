@@ -27,14 +27,13 @@ from gilk.splice.patch_context import PatchContext
 from gilk.targets.image import pretend_loaded
 from gilk.targets.mapped_file import open_mapped
 from gilk.targets.maps import Mapping, find_room, link_of, occupied, read_maps
-from gilk.targets.program import program_file
+from gilk.targets.program import path_there, program_file
 from gilk.values import dataclass
 
 #: The name of this machine's running kernel. A file of that name is ./kernel.
 KERNEL = "kernel"
 _ARENA = 256 << 20
 _MOST_PUN_PAGES = 24_000  # as target.workspace: what vm.max_map_count leaves
-_DELETED = " (deleted)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +144,7 @@ def _images(maps: tuple[Mapping, ...]) -> Iterator[tuple[str, Mapping]]:
     """(path, its first executable mapping) of the files mapped as code."""
     seen = set()
     for mapping in maps:
-        path = mapping.path.removesuffix(_DELETED)
+        path = path_there(mapping.path)
         if mapping.executable and path.startswith("/") and not path.startswith("/memfd:") and path not in seen:
             seen.add(path)
             yield path, mapping

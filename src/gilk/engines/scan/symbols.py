@@ -12,6 +12,7 @@ from gilk.engines.scan.subject import KERNEL, Subject, subjects
 from gilk.engines.scan.table import key_of, recall
 from gilk.image.elf import load
 from gilk.splice.figures import SurveyTable
+from gilk.targets.program import path_there
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def images(target: str) -> tuple[TargetImage, ...]:
 
 
 def _image(number: int, subject: Subject, ambiguous: bool) -> TargetImage:
-    path = subject.mapping.path.removesuffix(" (deleted)") if subject.mapping is not None else str(subject.path)
+    path = path_there(subject.mapping.path) if subject.mapping is not None else str(subject.path)
     pattern = escape(path if ambiguous else subject.name) if number else ""
     return TargetImage(subject.name, pattern, path, subject.path)
 

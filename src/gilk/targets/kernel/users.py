@@ -23,11 +23,11 @@ from gilk.targets.image import analyse
 from gilk.targets.kernel.link import Link
 from gilk.targets.maps import Mapping as Mapped
 from gilk.targets.maps import parse_maps
+from gilk.targets.program import path_there
 from gilk.targets.stat import START_TIME, STATE
 from gilk.values import dataclass
 
 _AT_ENTRY = 9  # of the auxiliary vector: where the program itself begins (elf(5))
-_GONE = " (deleted)"
 _ENDED = (b"Z", b"X")
 _NUMBER = re.compile(r"[0-9]{1,10}\Z")
 _SCRIPT = b"#!"
@@ -218,7 +218,7 @@ def _entry(auxiliary: bytes) -> int:
 
 
 def _name(at: Mapped) -> Path:
-    return Path(at.path.removesuffix(_GONE))
+    return Path(path_there(at.path))
 
 
 def _of_loader(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
