@@ -254,6 +254,28 @@ def test_where_no_thread_can_be_held_it_is_said(opens: Opener, monkeypatch: pyte
     assert results[0].counts == {}
     assert results[0].partial
     assert "1 library was opened later, and has no instruments: plugin.so" in results[0].notes
+    unseen = "libraries that were opened later have no instruments, also those that nobody saw: "
+    assert any(note.startswith(unseen) and "for a test" in note for note in results[0].notes)
+
+
+UNWATCHED = """
+import sys
+from gilk.errors import TargetError
+from gilk.session.broker.library_watch import LibraryWatch
+def refuse(*_):
+    raise TargetError("cannot-watch", "for a test")
+LibraryWatch.put_gate = refuse
+from gilk.cli.main import run
+sys.exit(run())
+"""
+
+
+def test_in_d_it_is_said_though_the_program_ended_before_anybody_looked() -> None:
+    """A program that opens libraries for an instant leaves nothing to be seen."""
+    words = [sys.executable, "-c", UNWATCHED, "dtrace", "-Z", "-q", "-n", CLAUSES, "-c", f"{build('dlopen')} 3"]
+    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **ENVIRONMENT})
+    assert ["use_plugin", "3"] in numbers(done.stdout)
+    assert "also those that nobody saw" in done.stderr and "for a test" in done.stderr
 
 
 def test_strategies_name_what_they_leave_out(opens: Opener) -> None:
@@ -327,7 +349,7 @@ def test_in_d() -> None:
     assert done.returncode == 0, done.stderr
     found = numbers(done.stdout.partition("ok dlopen")[2])
     assert found == sorted([["on_load", str(ROUNDS)], ["use_plugin", str(ROUNDS)], ["plugin_hot", str(CALLS)],
-                            [str(CALLS)], [str(sum(ARGUMENTS))]])  # fmt: skip
+                            [str(CALLS)], [str(sum(ARGUMENTS))]]), done.stderr  # fmt: skip
     assert "opened later, and instrumented first: plugin.so" in done.stderr
 
 

@@ -54,7 +54,8 @@ class HoldsThreads(Protocol):
 class Libraries:
     """The libraries of one process. ``known`` were made ready, None for those that there are once threads are held;
     ``prepare`` is called with new ones. ``held``: ns
-    for which threads were held. ``arrivals``: where none can be held, and nothing is made ready.
+    for which threads were held. ``watched``: whether they can be; ``arrivals`` has the libraries that come where they
+    cannot, and nothing is made ready. ``hindrance``: why, empty where none can come either.
     """
 
     def __init__(self, holder: HoldsThreads, gate: int, prepare: Prepare, known: Collection[Loaded] | None) -> None:
@@ -62,6 +63,7 @@ class Libraries:
         self._gate = gate
         self._prepare = prepare
         self.held = 0
+        self.hindrance = ""
         self.watched = self._watch()
         self.known = tuple(holder.code.loaded() if known is None else known)
         self._known = set(self.known)
@@ -69,17 +71,20 @@ class Libraries:
         self._catch_up()
 
     def _watch(self) -> bool:
-        """False where there is no dynamic linker, or none that can be watched."""
-        for loaded in self._holder.code.loaded():
-            image = self._holder.code.image(loaded.path)
-            span = next((s for s in image.spans if _NOTIFY in (s.name, *s.aliases)), None)
+        """Put the gate in. False where that cannot be done."""
+        code = self._holder.code
+        for loaded in code.loaded():
+            span = next((s for s in code.image(loaded.path).spans if _NOTIFY in (s.name, *s.aliases)), None)
             if span is not None:
                 try:
                     self._holder.put_gate(loaded, span, "entry", self._gate)
-                except GilkError:
+                except GilkError as error:
+                    self.hindrance = str(error)
                     return False
                 self._holder.gates.arm(self._gate, hold=_HOLD)
                 return True
+        if any(loaded.main and not code.image(loaded.path).static for loaded in code.loaded()):
+            self.hindrance = f"its dynamic linker has no {_NOTIFY}"
         return False
 
     def look(self, seconds: float = 0.0) -> bool:

@@ -44,7 +44,8 @@ class Gates:
     def arm(self, number: int, hits: int = 1, hold: float = 0.0) -> None:
         """Wait for so many hits from now on; the last of them is held for up to ``hold`` seconds."""
         row = self._rows[number]
-        row["state"] = CLOSED
+        if row["state"] == ARMED:  # else none is counted; and a thread that is held would go on too soon
+            row["state"] = CLOSED
         row["left"], row["rounds"] = hits, int(hold / _ROUND)
         row["state"] = ARMED
 

@@ -212,8 +212,9 @@ class Tracing(ReadyTrace):
     def _name_unseen(self, libraries: Libraries) -> None:
         libraries.look_last()
         unseen = [loaded for loaded in libraries.arrivals.unseen if self.scope.takes_image(loaded)]
-        self.notes += remarks_unseen(unseen)
-        self.partial |= bool(unseen)
+        remarks = remarks_unseen(unseen, libraries.hindrance)
+        self.notes += remarks
+        self.partial |= bool(remarks)
 
     def _close_file(self, result: Result, duration: int) -> None:
         """A trace in whose scope nothing came is refused, and leaves no file."""

@@ -95,7 +95,7 @@ class OpenedLibraries:
             if fresh:
                 self._note(fresh, self._uses.put_in(fresh))
         except (GilkError, OSError) as error:
-            if getattr(error, "slug", "") not in _GONE:
+            if getattr(error, "slug", "") not in _GONE or self.process.alive:
                 which = named(loaded.name for loaded in meant)
                 self._told[f"opened later, and not instrumented: {which}: {error}"] = None
 
@@ -129,8 +129,10 @@ class OpenedLibraries:
     @property
     def lacking(self) -> list[str]:
         """Sentences about libraries that have no probes, which they should have."""
-        unseen = self._watch.libraries.arrivals.unseen if self._watch is not None else ()
-        return [*self._told, *remarks_unseen(filter(self._lacks, unseen))]
+        if self._watch is None:
+            return list(self._told)
+        libraries = self._watch.libraries
+        return [*self._told, *remarks_unseen(filter(self._lacks, libraries.arrivals.unseen), libraries.hindrance)]
 
     def _lacks(self, loaded: Loaded) -> bool:
         try:
@@ -163,10 +165,12 @@ def named(libraries: Iterable[str]) -> str:
     return f"{', '.join(names[:_NAMED])}{more}"
 
 
-def remarks_unseen(libraries: Iterable[Loaded]) -> list[str]:
-    """A sentence about libraries that were opened, and could not be instrumented in time, if there are any."""
+def remarks_unseen(libraries: Iterable[Loaded], hindrance: str = "") -> list[str]:
+    """Sentences about libraries that were opened, and could not be instrumented in time, if there are any.
+    ``hindrance``: why no thread was held; then there may be some that nobody saw."""
     names = [loaded.name for loaded in libraries]
+    said = [f"libraries that were opened later have no instruments, also those that nobody saw: {hindrance}"]
     if not names:
-        return []
+        return said if hindrance else []
     what = "library was opened later, and has" if len(names) == 1 else "libraries were opened later, and have"
-    return [f"{len(names)} {what} no instruments: {named(names)}"]
+    return [f"{len(names)} {what} no instruments: {named(names)}", *(said if hindrance else [])]
