@@ -117,6 +117,15 @@ class TestHere:
         assert caught.value.slug == "command-timeout"
         assert link.run(["true"])[0] == 0
 
+    def test_nor_does_one_of_this_kernel(self) -> None:
+        link = LocalLink()
+        link.patience = 0.2
+        with pytest.raises(TargetError) as caught:
+            link.run(["sh", "-c", "trap '' TERM INT; exec sleep 1000"])
+        assert caught.value.slug == "command-timeout"
+        link.patience = LIMIT
+        assert link.run(["true"])[0] == 0
+
     def test_other_requests_while_a_process_runs(self, link: RelayLink) -> None:
         out = bytearray()
         process = link.spawn(["sh", "-c", "echo ready; cat"], out.extend, out.extend)

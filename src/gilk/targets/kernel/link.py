@@ -58,7 +58,8 @@ class Link(Protocol):
         """Memory of the driver, until that is closed; None when the kernel is not the one we run on."""
 
     def run(self, command: Sequence[str]) -> tuple[int, bytes, bytes]:
-        """Exit status as a shell gives it, standard output, standard error. OSError if it cannot be started."""
+        """Exit status as a shell gives it, standard output, standard error. OSError if it cannot be started; TargetError
+        `command-timeout`, having killed it, if it does not end within ten minutes."""
 
     def close(self) -> None:
         """Let go: /dev/ilk is closed, which undoes everything."""
@@ -68,6 +69,7 @@ class LocalLink:
     """The kernel we run on. Needs root."""
 
     def __init__(self) -> None:
+        self.patience = _PATIENCE  # seconds that a command may take
         self._kernel = OwnKernel()
 
     def __enter__(self) -> Self:
@@ -105,9 +107,16 @@ class LocalLink:
         return self._kernel.fileno()
 
     def run(self, command: Sequence[str]) -> tuple[int, bytes, bytes]:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True)
-        status = done.returncode if done.returncode >= 0 else 128 - done.returncode
-        return status, done.stdout, done.stderr
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+        try:
+            out, err = process.communicate(timeout=self.patience)
+        except BaseException as error:
+            process.kill()  # and it is not waited for: a process in the kernel may not end by that
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise _too_slow(command, self.patience) from None
+            raise
+        return process.returncode if process.returncode >= 0 else 128 - process.returncode, out, err
 
     def close(self) -> None:
         self._kernel.close()
@@ -177,9 +186,11 @@ class RelayLink:
     def map(self, offset: int, size: int, write: bool) -> mmap | None:
         return None
 
-    def run(self, command: Sequence[str], given: bytes = b"", timeout: float | None = None) -> tuple[int, bytes, bytes]:
-        """`given` is its standard input. Raises TargetError command-timeout, having killed it, after `timeout` s;
-        OSError EFBIG, having killed it, when its output is larger than any that is meant."""
+    def run(
+        self, command: Sequence[str], given: bytes = b"", timeout: float | None = _PATIENCE
+    ) -> tuple[int, bytes, bytes]:
+        """`given` is its standard input. Raises TargetError command-timeout, having killed it, after `timeout` s, unless
+        that is None; OSError EFBIG, having killed it, when its output is larger than any that is meant."""
         out, err = _Output(), _Output()
         process = self.spawn(command, out.take, err.take)
         process.write(given)
@@ -189,7 +200,7 @@ class RelayLink:
             process.signal(signal.SIGKILL)
             process.wait(_PATIENCE)
         if not ended:
-            raise TargetError("command-timeout", f"{command[0]} did not end within {timeout:g} s, and was killed")
+            raise _too_slow(command, timeout or 0)
         if out.cut or err.cut:
             raise too_large(f"what {command[0]} wrote")
         return process.status or 0, bytes(out.content), bytes(err.content)
@@ -216,6 +227,10 @@ class RelayLink:
 
     def _ask(self, kind: MessageKind, payload: bytes) -> bytes:
         return self.channel.ask(kind, payload, self.patience)
+
+
+def _too_slow(command: Sequence[str], limit: float) -> TargetError:
+    return TargetError("command-timeout", f"{command[0]} did not end within {limit:g} s, and was killed")
 
 
 def start_relay(through: Sequence[str] = (), timeout: float = 60.0) -> RelayLink:
