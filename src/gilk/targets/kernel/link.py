@@ -58,8 +58,8 @@ class Link(Protocol):
         """Memory of the driver, until that is closed; None when the kernel is not the one we run on."""
 
     def run(self, command: Sequence[str]) -> tuple[int, bytes, bytes]:
-        """Exit status as a shell gives it, standard output, standard error. OSError if it cannot be started; TargetError
-        `command-timeout`, having killed it, if it does not end within ten minutes."""
+        """Exit status as a shell gives it, standard output, standard error. OSError if it cannot be started;
+        TargetError `command-timeout`, having killed it, if it does not end within ten minutes."""
 
     def close(self) -> None:
         """Let go: /dev/ilk is closed, which undoes everything."""
@@ -189,8 +189,8 @@ class RelayLink:
     def run(
         self, command: Sequence[str], given: bytes = b"", timeout: float | None = _PATIENCE
     ) -> tuple[int, bytes, bytes]:
-        """`given` is its standard input. Raises TargetError command-timeout, having killed it, after `timeout` s, unless
-        that is None; OSError EFBIG, having killed it, when its output is larger than any that is meant."""
+        """`given` is its standard input. Raises TargetError command-timeout, having killed it, after `timeout` s,
+        unless that is None; OSError EFBIG, having killed it, when its output is larger than any that is meant."""
         out, err = _Output(), _Output()
         process = self.spawn(command, out.take, err.take)
         process.write(given)
