@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -48,6 +49,18 @@ def test_marks_are_those_that_readelf_shows(path: Path) -> None:
 
 def test_an_image_without_marks_has_none() -> None:
     assert marks(build("work")) == ()
+
+
+def test_a_file_that_was_replaced_has_the_marks_of_the_new_one(tmp_path: Path) -> None:
+    place = tmp_path / "program"
+    shutil.copy(build("work"), place)
+    assert usdt.marks_of(place) == ()
+    new = tmp_path / "new"
+    shutil.copy("/usr/bin/python3", new)
+    new.rename(place)
+    assert usdt.marks_of(place) == tuple(marks(Path("/usr/bin/python3"))) != ()
+    place.unlink()
+    assert usdt.marks_of(place) == ()
 
 
 def test_operands_that_cannot_be_fetched_are_named() -> None:

@@ -38,8 +38,17 @@ def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
             yield from (_probe(key, loaded, found) for key, found in by_key.items())
 
 
-@lru_cache(maxsize=256)
 def marks_of(path: Path) -> tuple[UsdtMarker, ...]:
+    """Of the file that is there now: another may have taken the place of the one that was looked at before."""
+    try:
+        state = path.stat()
+    except OSError:
+        return ()
+    return _marks_once(path, (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns))
+
+
+@lru_cache(maxsize=256)
+def _marks_once(path: Path, _: tuple[int, ...]) -> tuple[UsdtMarker, ...]:
     try:
         return marks(path)
     except GilkError:

@@ -87,7 +87,7 @@ def may_come(code: Code, patterns: Iterable[str], known: Sequence[Loaded], launc
     """Whether an image that a pattern means may be mapped later, or unmapped. ``known``: those that there are;
     ``launched``: nothing of the program has run yet, so that it is linked with all of them."""
     main = next((loaded for loaded in known if loaded.main), None)
-    if main is None or code.image(main.path).static:
+    if main is not None and code.image(main.path).static:
         return False
     stay = set(known) if launched else None
     for pattern in patterns:
