@@ -15,7 +15,7 @@ import pytest
 from gilk.trace import call_index, flow_build, long_flow
 from gilk.trace.about import About, Tally
 from gilk.trace.call_index import TYPES, CallIndex
-from gilk.trace.long_flow import Whole
+from gilk.trace.part_reading import Whole
 from gilk.trace.traced import Omitted, TraceDescription, Unended
 from tests.trace.machine import Machine, about, nested, run, samples
 

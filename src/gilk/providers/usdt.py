@@ -39,7 +39,7 @@ def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
 
 
 def marks_of(path: Path) -> tuple[UsdtMarker, ...]:
-    """Of the file that is there now: another may have taken the place of the one that was looked at before."""
+    """The marks of the file that is there now: another may have taken the place of one that was looked at before."""
     try:
         state = path.stat()
     except OSError:

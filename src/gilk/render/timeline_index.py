@@ -20,7 +20,7 @@ from gilk.render.timeline_parts import TimelineParts
 from gilk.render.trace_names import with_readable_names
 from gilk.trace import call_index, long_flow
 from gilk.trace.call_index import PART, CallIndex, Track
-from gilk.trace.long_flow import Whole
+from gilk.trace.part_reading import Whole
 from gilk.trace.reading import Trace, read, reading_parts
 
 Json = dict[str, Any]
