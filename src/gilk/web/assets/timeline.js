@@ -5,11 +5,11 @@ import { duration, h, later, moment, number, plural, show, table } from "./dom.j
 import { command, refused } from "./frame.js";
 import { get } from "./talk.js";
 import { views } from "./views.js";
-import { palette, PIXELS, ROWS, Tiles } from "./tiles.js";
+import { aboutCall } from "./call.js";
+import { HEAD, ROW, RULER, TimelineImage } from "./timeline_image.js";
+import { palette, Tiles } from "./tiles.js";
 
-const RULER = 24, HEAD = 20, ROW = 18; // pixels
 const LEAST = 20; // ns that a view shows
-const LABEL = 30; // pixels from which a name is written
 
 export async function timeline(place, id) {
   const bar = h("progress", { "aria-label": "Read so far", max: 1 });
@@ -171,46 +171,13 @@ export class TimelineView {
     requestAnimationFrame(() => { this.waits = false; if (!this.gone) this.draw(); });
   }
 
-  x(time) {
-    return ((time - this.from) / (this.to - this.from)) * this.width;
-  }
-
   draw() {
     const began = performance.now();
-    const { canvas } = this;
-    const scale = devicePixelRatio || 1;
+    const { canvas, from, to, top, chosen } = this;
     this.width = canvas.clientWidth;
-    const height = canvas.clientHeight;
-    if (canvas.width !== Math.round(this.width * scale) || canvas.height !== Math.round(height * scale)) {
-      canvas.width = Math.round(this.width * scale);
-      canvas.height = Math.round(height * scale);
-    }
-    const paint = canvas.getContext("2d");
-    const style = getComputedStyle(document.documentElement);
-    const ink = (name) => style.getPropertyValue(name).trim();
-    paint.setTransform(scale, 0, 0, scale, 0, 0);
-    paint.imageSmoothingEnabled = false;
-    paint.fillStyle = ink("--back");
-    paint.fillRect(0, 0, this.width, height);
-    const shown = this.rows().filter((each) => each.y + ROW > this.top && each.y - this.top < height - RULER);
-    Object.assign(this, { shown, hits: [] });
-    const query = this.query.value.trim();
-    paint.globalAlpha = query ? 0.3 : 1;
-    this.layer(paint, "", ink("--fore"));
-    paint.globalAlpha = 1;
-    if (query) this.layer(paint, query, ink("--fore"));
-    for (const each of shown) {
-      if (!each.head) continue;
-      paint.fillStyle = ink("--box");
-      paint.fillRect(0, this.y(each), this.width, HEAD);
-      paint.fillStyle = ink("--fore");
-      paint.font = "12px system-ui, sans-serif";
-      paint.fillText(`${each.head.name}: ${plural(each.head.calls, "call")}`, 6, this.y(each) + 14);
-    }
-    this.gaps(paint, ink("--bad"), height);
-    this.chosenBox(paint, ink("--fore"));
-    this.ruler(paint, ink);
-    this.where.textContent = `${duration(Math.round(this.to - this.from))} of ${duration(this.found.span)}, from ${moment(this.from, (this.to - this.from) / 10)}`;
+    this.image = new TimelineImage(canvas, this.tiles, this.found, { from, to, top, rows: this.rows(), chosen });
+    this.image.draw(this.query.value.trim());
+    this.where.textContent = `${duration(Math.round(to - from))} of ${duration(this.found.span)}, from ${moment(from, (to - from) / 10)}`;
     this.drawn += 1;
     canvas.dataset.drawn = this.drawn;
     canvas.dataset.settled = this.tiles.busy ? "no" : "yes";
@@ -218,123 +185,6 @@ export class TimelineView {
     if (this.tiles.trouble) {
       show(this.details, refused(this.tiles.trouble));
       this.tiles.trouble = null;
-    }
-  }
-
-  y(each) {
-    return RULER + each.y - this.top;
-  }
-
-  // Every tile in view; until it is here, what a coarser one has of it.
-  layer(paint, query, ink) {
-    const exact = (this.to - this.from) / Math.max(1, this.width);
-    const zoom = Math.max(0, Math.ceil(Math.log2(exact)));
-    const wide = PIXELS * 2 ** zoom;
-    const chunks = new Map();
-    for (const each of this.shown) {
-      if (each.head) continue;
-      const chunk = Math.floor(each.row / ROWS);
-      chunks.set(chunk, [...(chunks.get(chunk) ?? []), each]);
-    }
-    this.labels = new Map();
-    for (const [chunk, rows] of chunks) {
-      for (let n = Math.floor(this.from / wide); n * wide < this.to; n++) {
-        const tile = this.tiles.get(zoom, n, chunk, query);
-        if (tile) this.tile(paint, tile, rows, n * wide, (n + 1) * wide, ink);
-        else this.instead(paint, zoom, n, chunk, query, rows, ink);
-      }
-    }
-    this.named(paint, ink);
-  }
-
-  // Names come last, so that a call which several tiles have is named once.
-  named(paint, ink) {
-    paint.font = "11px ui-monospace, monospace";
-    for (const [calls, n, y] of this.labels.values()) {
-      this.label(paint, calls, n, this.x(calls.start[n]), this.x(calls.start[n] + calls.duration[n]), y, ink);
-    }
-  }
-
-  instead(paint, zoom, n, chunk, query, rows, ink) {
-    const wide = PIXELS * 2 ** zoom;
-    for (let up = 1; up < 12; up++) {
-      const tile = this.tiles.peek(zoom + up, Math.floor(n / 2 ** up), chunk, query);
-      if (!tile) continue;
-      this.tile(paint, tile, rows, n * wide, (n + 1) * wide, ink);
-      return;
-    }
-  }
-
-  tile(paint, tile, rows, from, to, ink) {
-    const width = 2 ** tile.zoom;
-    const begin = tile.number * PIXELS * width;
-    const [left, right] = [this.x(from), this.x(to)];
-    const at = new Map(rows.map((each) => [each.row - tile.chunk * ROWS, this.y(each)]));
-    for (const [row, y] of at) {
-      paint.drawImage(tile.image, (from - begin) / width, row, (to - from) / width, 1, left, y, right - left, ROW - 2);
-    }
-    const { calls } = tile;
-    for (const n of tile.wide) {
-      const y = at.get(calls.row[n]);
-      if (y === undefined) continue;
-      const x = Math.max(left, this.x(calls.start[n]));
-      const end = Math.min(right, this.x(calls.start[n] + calls.duration[n]));
-      if (end <= x) continue;
-      const [red, green, blue] = this.tiles.colours[calls.symbol[n]];
-      paint.fillStyle = `rgb(${red} ${green} ${blue})`;
-      paint.fillRect(x, y, Math.max(1, end - x - (this.x(calls.start[n] + calls.duration[n]) <= right ? 0.7 : 0)), ROW - 2);
-      if (calls.state[n]) this.unsure(paint, x, y, end - x, ink);
-      this.labels.set(calls.call[n], [calls, n, y]);
-    }
-    this.hits.push({ tile, from, to });
-  }
-
-  // A call of which not both ends were recorded.
-  unsure(paint, x, y, width, ink) {
-    paint.fillStyle = ink;
-    for (let at = x; at < x + width; at += 6) paint.fillRect(at, y + ROW - 4, 3, 1.5);
-  }
-
-  label(paint, calls, n, x, end, y, ink) {
-    const from = Math.max(x, 0), wide = Math.min(end, this.width) - from;
-    if (wide < LABEL) return;
-    const name = this.found.symbols[calls.symbol[n]][0].replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, "·");
-    paint.fillStyle = ink;
-    paint.fillText(name.slice(0, Math.floor((wide - 6) / 6.7)), from + 3, y + 12);
-  }
-
-  gaps(paint, ink, height) {
-    paint.fillStyle = ink;
-    for (const { tile, from, to } of this.hits) {
-      for (const at of tile.calls.gaps) if (at >= from && at < to) paint.fillRect(this.x(at), RULER, 1.5, height);
-    }
-  }
-
-  chosenBox(paint, ink) {
-    const row = this.chosen && this.shown.find((each) => each.row === this.chosen.row);
-    if (!row) return;
-    const x = this.x(this.chosen.start), width = Math.max(2, this.x(this.chosen.start + this.chosen.duration) - x);
-    paint.strokeStyle = ink;
-    paint.lineWidth = 2;
-    paint.strokeRect(Math.max(-2, x), this.y(row) - 1, Math.min(this.width + 4, width), ROW);
-  }
-
-  ruler(paint, ink) {
-    paint.fillStyle = ink("--back");
-    paint.fillRect(0, 0, this.width, RULER);
-    paint.fillStyle = ink("--line");
-    paint.fillRect(0, 0, this.width, 4);
-    paint.fillStyle = ink("--link");
-    const { span } = this.found;
-    paint.fillRect((this.from / span) * this.width, 0, Math.max(3, ((this.to - this.from) / span) * this.width), 4);
-    const rough = ((this.to - this.from) * 110) / this.width;
-    const power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough);
-    paint.font = "11px system-ui, sans-serif";
-    paint.fillStyle = ink("--soft");
-    for (let time = Math.ceil(this.from / step) * step; time <= this.to; time += step) {
-      paint.fillRect(this.x(time), 6, 1, 6);
-      paint.fillText(moment(time, step), this.x(time) + 3, 16);
     }
   }
 
@@ -371,26 +221,8 @@ export class TimelineView {
     const { hold } = this;
     this.hold = null;
     if (!hold || hold.moved) return;
-    const call = this.callAt(event.offsetX, event.offsetY);
+    const call = this.image.callAt(event.offsetX, event.offsetY);
     if (call !== null) this.choose(call, false);
-  }
-
-  callAt(x, y) {
-    const row = this.shown.find((each) => each.row !== undefined && y >= this.y(each) && y < this.y(each) + ROW);
-    if (!row) return null;
-    const time = this.from + (x / this.width) * (this.to - this.from);
-    const slack = (2 * (this.to - this.from)) / this.width;
-    let [best, least] = [null, slack];
-    for (const { tile, from, to } of this.hits) {
-      if (time < from || time >= to || Math.floor(row.row / ROWS) !== tile.chunk) continue;
-      const { calls } = tile;
-      for (let n = 0; n < calls.count; n++) {
-        if (calls.row[n] !== row.row - tile.chunk * ROWS) continue;
-        const far = Math.max(calls.start[n] - time, time - calls.start[n] - calls.duration[n], 0);
-        if (far < least || (far === 0 && best === null)) [best, least] = [calls.call[n], far];
-      }
-    }
-    return best;
   }
 
   // Keys.
@@ -416,9 +248,9 @@ export class TimelineView {
   }
 
   chooseMiddle() {
-    for (const each of this.shown) {
+    for (const each of this.image.shown) {
       if (each.head) continue;
-      const call = this.callAt(this.width / 2, this.y(each) + 2);
+      const call = this.image.callAt(this.width / 2, this.image.y(each) + 2);
       if (call !== null) return this.choose(call, false);
     }
     return undefined;
@@ -449,7 +281,7 @@ export class TimelineView {
     }
     this.chosen = found;
     if (follow) this.bring(found);
-    show(this.details, this.about(found));
+    show(this.details, aboutCall(found, (call) => { this.choose(call, true); this.canvas.focus(); }));
     this.keep();
     this.soon();
   }
@@ -467,22 +299,6 @@ export class TimelineView {
     if (row && (row.y < this.top || row.y + ROW > this.top + height)) this.top = Math.max(0, row.y - height / 2);
   }
 
-  about(found) {
-    const link = (one) => h("button", { onclick: () => { this.choose(one.call, true); this.canvas.focus(); } }, one.function);
-    const times = [["took", duration(found.duration)], ["in itself", duration(found.self)], ["began at", moment(found.start, 1)],
-      ["image", found.image], ["state", found.state], ["made", plural(found.made, "call")]];
-    const all = [["calls", number(found.function_calls)], ["in all", duration(found.function_total)], ["in itself", duration(found.function_self)],
-      ["shortest", duration(found.function_least)], ["median", duration(found.function_median)], ["longest", duration(found.function_most)]];
-    const facts = (rows) => h("dl", { class: "facts small" }, rows.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
-    return [h("h2", null, found.function), facts(times),
-      found.callers.length ? h("p", { class: "acts" }, "Called by ", found.callers.slice(0, 12).map(link),
-        found.callers.length > 12 ? ` and ${found.callers.length - 12} more` : null) : h("p", null, "Nothing in the trace has called it."),
-      found.children.length ? table("Its longest calls", [
-        ["Its longest calls", "name", link], ["Took", "number", (one) => duration(one.duration)], ["In itself", "number", (one) => duration(one.self)],
-      ], found.children.slice(0, 15)) : null,
-      h("h3", null, `All calls of ${found.function}`), facts(all)];
-  }
-
   async told() {
     const words = new URLSearchParams({ from: Math.floor(this.from), to: Math.ceil(this.to) });
     const found = await get(`/file/${this.id}/timeline/view.json?${words}`).catch(() => null);
@@ -492,7 +308,6 @@ export class TimelineView {
         ["Function", "name", (one) => one.function], ["Calls", "number", (one) => number(one.calls)], ["In itself", "number", (one) => duration(one.self)],
       ], found.functions), found.left_out ? h("p", null, `and ${plural(found.left_out, "function")} with less`) : null);
   }
-
 
   async find(back) {
     const query = this.query.value.trim();
