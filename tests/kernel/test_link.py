@@ -161,17 +161,17 @@ class TestBadEnds:
     """What is not a relay, or stops being one, is told apart."""
 
     @pytest.mark.parametrize(
-        ("through", "slug"),
+        ("through", "limit", "slug"),
         [
-            (["false"], "relay-gone"),
-            (["sh", "-c", "sleep 1000"], "relay-silent"),
-            (["sh", "-c", "yes"], "relay-broken"),
+            (["false"], LIMIT, "relay-gone"),
+            (["sh", "-c", "sleep 1000"], 0.5, "relay-silent"),
+            (["sh", "-c", "yes"], LIMIT, "relay-broken"),
         ],
     )
-    def test_slug(self, through: list[str], slug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_slug(self, through: list[str], limit: float, slug: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("gilk.targets.kernel.link._FAREWELL", 0.2)
         with pytest.raises(TargetError) as caught:
-            start_relay(through, timeout=2)
+            start_relay(through, timeout=limit)
         assert caught.value.slug == slug
 
     def test_a_relay_that_is_killed(self) -> None:
