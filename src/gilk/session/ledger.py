@@ -75,7 +75,8 @@ class Ledger(Generic[B]):
     def entry_at(self, ground: PatchContext, start: int) -> Entry:
         """The entry of the function that begins there, with what a placed template carries."""
         key = id(ground), start
-        if key not in self._entries:
+        known = self._entries.get(key)
+        if known is None or not known.wants:  # it may be left from before the template was placed
             self._take_over(ground, start)
         if key not in self._entries:
             self._entries[key] = Entry(ground, start)
