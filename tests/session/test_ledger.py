@@ -197,8 +197,8 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("came", [False, True], ids=["fresh", "known"])
 @pytest.mark.parametrize("active", [False, True], ids=["dormant", "active"])
 def test_what_a_template_carries_goes_on_beside_what_is_added(active: bool, came: bool) -> None:
-    """The function is planned anew with both; others of the template stay units of it. ``came``: a probe of the function
-    had come and gone before the template was placed."""
+    """The function is planned anew with both; others of the template stay units of it. ``came``: a probe of the
+    function had come and gone before the template was placed."""
     one, (result, executed, _) = program(), alone()
     before = code(one)
     process = FakeProcess(one)
