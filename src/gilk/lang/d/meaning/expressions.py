@@ -74,10 +74,8 @@ class Expressions:
     # Leaves.
 
     def _number(self, number: ast.Number) -> ir.Expression:
-        if number.suffix == "char":
-            return constants.integer(number.value)
         types = _BY_SUFFIX.get(number.suffix, (ULONG,))
-        if not number.suffix and number.decimal:
+        if number.suffix == "char" or (not number.suffix and number.decimal):
             types = (INT, LONG, ULONG)
         return ir.Constant(next((t for t in types if constants.holds(t, number.value)), ULONG), number.value)
 
