@@ -117,7 +117,8 @@ def test_cleanpath(a: bytes) -> None:
     ("path", "expected"),
     [
         *((b"/foo/bar/..", b"/foo"), (b"/../../a", b"/a"), (b"a/..b/.c/...", b"a/..b/.c/...")),
-        *((b"../a/../..", b"../.."), (b"a/..", b"."), (b"", b""), (b"a/b/..//../c/", b"c"), (b"/" * (STRSIZE - 1), b"/")),
+        *((b"../a/../..", b"../.."), (b"a/..", b"."), (b"", b""), (b"a/b/..//../c/", b"c")),
+        (b"/" * (STRSIZE - 1), b"/"),
     ],
 )
 def test_paths_that_end_above_their_start(session: Session, path: bytes, expected: bytes) -> None:

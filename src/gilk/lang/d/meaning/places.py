@@ -101,6 +101,8 @@ class Places:
             return ir.Assign(target.type, target, "", operands.NO_STRING)
         if isinstance(target, ir.Keyed) and isinstance(target.type, Record) and operands.is_null(value):
             return ir.Assign(target.type, target, "", ir.Constant(target.type, 0))
+        if isinstance(target.type, Pointer):
+            value = operands.placed(value)
         if not operands.is_assignable(target.type, value.type) or isinstance(value.type, Float):
             raise Rejected(*operands.incompatible(expression.op, target.type, value.type, expression.span))
         return ir.Assign(target.type, target, "", operands.converted(target.type, value, expression.span))
