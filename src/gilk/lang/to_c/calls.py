@@ -39,8 +39,10 @@ _VARIABLES = {
 }
 #: Operations that make a string, into a buffer that they are given first.
 _MAKE = frozenset(
-    ("strjoin", "substr", "basename", "dirname", "cleanpath", "lltostr", "strtok", "tolower", "toupper", "fdpath")
-    + ("threadname",)
+    (
+        *("strjoin", "substr", "basename", "dirname", "cleanpath", "lltostr", "strtok", "tolower", "toupper"),
+        *("fdpath", "threadname"),
+    )
 )
 #: Operations that may find that an argument makes no sense.
 _FAULTY = frozenset(("lltostr",))
