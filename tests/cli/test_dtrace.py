@@ -281,6 +281,7 @@ def test_output_is_appended_to_a_file(dtrace: Dtrace, tmp_path: Path) -> None:
     [
         (["-n", "BEGIN { nothing; }"], "line 1: failed to resolve nothing: Unknown variable name"),
         (["-xerrtags", "-n", "BEGIN { nothing; }"], "[D_IDENT_UNDEF] line 1: "),
+        (["-xempty", "-s", "/dev/null"], "dtrace: no probes matched"),
         (["-n", "nosuch:::probe"], "probe description nosuch:::probe does not match any probes"),
         (["-s", "/nowhere.d"], "dtrace: failed to open /nowhere.d: No such file or directory"),
         (["-x", "foo", "-n", "BEGIN"], "dtrace: failed to set -x foo: Invalid option name"),

@@ -51,6 +51,32 @@ def test_an_instruction_by_its_address_fires_as_by_its_offset() -> None:
     assert (done.refused, done.restored) == ({}, True)
 
 
+def offsets(program: str, function: str) -> dict[str, str]:
+    """The instructions of a function by the linker's disassembler, by how far from its start they are."""
+    words = ["objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}", program]
+    listed = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    rows = re.findall(r"^ +([0-9a-f]+):\t(\S+)", listed, re.MULTILINE)
+    return {f"{int(at, 16) - int(rows[0][0], 16):x}": what for at, what in rows}
+
+
+def test_a_description_without_a_name_means_each_instruction() -> None:
+    program = build("hot8")
+    known = offsets(str(program), "hot")
+    done = traced("pid$target:a.out:hot: { @[probename] = count(); }", program, "loop", "1")
+    counts = done.numbers()
+    assert counts.keys() == {"entry", "return", *known}
+    assert counts["entry"] == counts["0"] == counts["return"] > 0
+    assert sum(counts[at] for at, what in known.items() if what.startswith("ret")) == counts["return"]
+    assert (done.refused, done.restored) == ({}, True)
+
+
+def test_a_glob_means_the_instructions_whose_offsets_it_fits() -> None:
+    program = build("hot8")
+    known = {at for at in offsets(str(program), "hot") if at.startswith("1")}
+    done = traced("pid$target:a.out:hot:1* { @[probename] = count(); }", program, "loop", "1")
+    assert done.numbers().keys() == known
+
+
 @pytest.mark.parametrize("provider", ["pid{}", "p*d{}"])
 def test_a_process_is_traced_that_only_a_description_names(provider: str) -> None:
     with Loop([build("hot8")]) as loop:

@@ -139,6 +139,9 @@ def _run(consumer: d_programs.Consumer, messages: Messages, manner: Manner, outp
         what = f"could not enable tracing: {refused}"
         output.fail(messages.error(what), message=what)
         return 1
+    if not consumer.compiled.program.clauses:  # nothing would ever end it
+        output.fail(messages.error("no probes matched"), message="no probes matched")
+        return 1
     if options.flag("destructive") and not options.flag("quiet"):
         output.remark(messages.destructive())
     _tell(consumer, manner, output)

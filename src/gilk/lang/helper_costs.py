@@ -190,6 +190,8 @@ HELPERS: dict[str, Formula] = {
     "gd_cwd": _fixed(60, 8, 8, calls=1),
     "gd_fdpath": lambda limits, size, key: Cost(400 + 8 * limits.strsize, 20 + limits.strsize, 60, calls=3),
     **dict.fromkeys(("gd_fdoffset", "gd_fdflags", "gd_fdmount"), _fixed(120, 20, 40, calls=4)),
+    "gd_threadname": _fixed(400, 40, 80, calls=2),
+    **dict.fromkeys(("gd_threadnice", "gd_threadpriority"), _fixed(120, 20, 40, calls=4)),
     **dict.fromkeys(("gd_put_ustack", "gd_take_ustack"), _walked),
     "gd_ustackdepth": lambda limits, size, key: _walked(limits, 8 * 4096, 0),
     "gd_ucaller": lambda limits, size, key: _walked(limits, 16, 0),

@@ -64,6 +64,9 @@ _OTHERS = """
     fdoffset        gd_fdoffset
     fdflags         gd_fdflags
     fdmount         gd_fdmount
+    threadname      gd_alloca gd_threadname
+    threadnice      gd_threadnice
+    threadpriority  gd_threadpriority
     d_path
     pathof
     argumentsof

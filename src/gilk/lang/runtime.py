@@ -94,6 +94,9 @@ _ROWS = """
     gd_fdoffset             CALLS
     gd_fdflags              CALLS
     gd_fdmount              CALLS
+    gd_threadname           CALLS
+    gd_threadnice           CALLS
+    gd_threadpriority       CALLS
 
     gd_put_ustack           REGISTERS READS WALKS CALLS SCRATCH FAILS
     gd_take_ustack          REGISTERS READS WALKS CALLS SCRATCH FAILS

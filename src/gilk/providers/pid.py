@@ -26,6 +26,7 @@ from gilk.targets.base import Loaded, Target
 
 #: Points, each with the start of the part of the function that it lies in.
 PlacesIn = tuple[tuple[int, Point], ...]
+_IS_GLOB = re.compile(r"[*?\[]")
 _OFFSET = re.compile(r"[0-9a-f]{1,16}\Z")
 
 _ARGUMENTS = tuple(CallArg(number) for number in range(10))
@@ -73,7 +74,7 @@ def _of_address(process: Target, loaded: Loaded, description: Description) -> It
 def _places(
     image: Image, analysis: Callable[[], Analysis], description: Description
 ) -> Iterator[tuple[FunctionSpan, str, PlacesIn]]:
-    """Functions and names of probes, with where they fire. Without a name: entry and return.
+    """Functions and names of probes, with where they fire. Without a name: entry, return and each instruction.
 
     Where a function begins is known without looking into it.
     """
@@ -113,7 +114,12 @@ def _inside(image: Image, analysis: Analysis, span: FunctionSpan, name: str) -> 
         found = tuple((part.start, point) for part, point in points.returns(image, analysis, function))
         if found:
             yield "return", found
-    if _OFFSET.match(name):
+    if not name or _IS_GLOB.search(name):
+        for point in points.instructions(image.name, analysis, function):
+            offset = f"{point.address - span.start:x}"
+            if fnmatch.fnmatchcase(offset, name or "*"):
+                yield offset, ((span.start, point),)
+    elif _OFFSET.match(name):
         try:
             where = points.points(image, analysis, function, f"+0x{name}")
             yield name, tuple((span.start, point) for point in where)

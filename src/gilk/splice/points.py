@@ -66,6 +66,14 @@ def returns(image: Image, analysis: Analysis, function: Function) -> Iterator[tu
             yield part, replace(point, function=function.name, part=name)
 
 
+def instructions(image: str, analysis: Analysis, function: Function) -> Iterator[Point]:
+    """Before each that control reaches, block by block."""
+    for block in function.blocks:
+        for step in analysis.steps(function, block):
+            address = step.instruction.ip
+            yield Point(image, function.name, f"+0x{address - function.start:x}", address, False)
+
+
 def pre(image: str, function: Function, block: Block) -> Point:
     return Point(image, function.name, f"@{block.index}:pre", block.start, False)
 

@@ -72,6 +72,7 @@ def test_numbers(text: str, value: int, suffix: str, decimal: bool) -> None:
         (r'"a\tb"', "a\tb"),
         (r'"\"\\"', '"\\'),
         (r'"\101\x42\0"', "AB\0"),
+        (r'"\x00000041G"', "AG"),
         (r'"\303\251"', "é"),
         (r'"\377"', "\udcff"),
         (r'"\q%d"', "\\q%d"),

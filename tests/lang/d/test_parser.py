@@ -56,7 +56,9 @@ def test_a_mistake_has_its_tag(path: Path) -> None:
     [
         ("BEGIN\n{ exit(0)); }", 2, "extra ) in input stream"),
         ("BEGIN\n{ x = arg0 + 1]; }", 2, "extra ] in input stream"),
-        ("BEGIN { }\n}", 2, "extra } in input stream"),
+        ("BEGIN { }\n}", 2, 'syntax error near "}"'),
+        ("int a}\n;", 1, "extra } in input stream"),
+        ("BEGIN {\n", 2, "syntax error near end of input"),
         ("BEGIN { x = (1 + ); }", 1, 'syntax error near ")"'),
         ("BEGIN\n/(arg0/\n{ }", 3, "closing ) expected in predicate before /"),
         ("BEGIN\n/args[0 /\n{ }", 3, "closing ] expected in predicate before /"),

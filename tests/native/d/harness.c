@@ -341,6 +341,21 @@ OUT gd_s64 t_fdmount(struct session *s, gd_s64 fd)
 	return gd_fdmount(&s->ctx, fd);
 }
 
+OUT char *t_threadname(struct session *s, char *to)
+{
+	return gd_threadname(&s->ctx, to);
+}
+
+OUT gd_s64 t_threadnice(struct session *s)
+{
+	return gd_threadnice(&s->ctx);
+}
+
+OUT gd_s64 t_threadpriority(struct session *s)
+{
+	return gd_threadpriority(&s->ctx);
+}
+
 OUT gd_u64 t_walk(struct session *s, const gd_u64 *regs, gd_u64 *to, gd_u64 most)
 {
 	s->event.regs = regs;

@@ -22,6 +22,7 @@ from tests.native.host import HOSTS, build
 HERE = Path(__file__).parent
 WORDS = ("t_index", "t_rindex", "t_strtoll", "t_speculation", "t_rand", "t_strlen", "t_fault_address", "t_session_size")
 WORDS += ("t_signals", "t_vtimestamp", "t_fdoffset", "t_fdflags", "t_fdmount", "t_walk")
+WORDS += ("t_threadnice", "t_threadpriority")
 POINTERS = ("t_alloca", "t_strchr", "t_strrchr", "t_strstr", "t_strtok")
 TRUTHS = ("t_reserve", "t_dynamic_load", "t_dynamic_store", "t_load", "t_store", "t_copyin_string", "t_store_string")
 TRUTHS += ("t_ask_signal", "t_chill")

@@ -72,7 +72,8 @@ class Cursor:
     def unexpected(self, hint: str = "") -> Rejected:
         token = self.peek()
         if token.kind is TokenKind.END:
-            return Rejected(SyntaxTag.D_SYNTAX, token.span, "syntax error near end-of-input", hint)
+            where = "end of input" if self._open["{"] else "end-of-input"  # DTrace's two ways to say it
+            return Rejected(SyntaxTag.D_SYNTAX, token.span, f"syntax error near {where}", hint)
         if unbalanced := self._unbalanced(token):
             return unbalanced
         if token.text in LOOPS:

@@ -54,7 +54,7 @@ class Definitions(ExpressionParser):
 
     def _define_type(self, name: str, span: Span) -> None:
         if name in self._own_types:
-            raise Rejected(SyntaxTag.D_DECL_IDRED, span, f"identifier redeclared: {name}")
+            raise Rejected(SyntaxTag.D_DECL_IDRED, span, f"typedef redeclared: {name}")
         self._own_types.add(name)
         self.types.add(name)
 

@@ -205,8 +205,6 @@ class ExpressionParser(Types):
         module, backquote, name = token.word.rpartition("`")
         if not backquote:
             return ast.Name(token.span, name)
-        if not name:
-            raise Rejected(SyntaxTag.D_SYNTAX, token.span, f"expected the name of a symbol after {token.word}")
         return ast.Symbol(token.span, module, name)
 
     def _text(self) -> ast.Text:

@@ -9,7 +9,7 @@ from gilk.lang.d.tags import SyntaxTag
 from gilk.lang.syntax.source import Rejected, Span
 
 _INTEGER = re.compile(r"(0[xX])?([0-9A-Fa-f]*?)([uU]?[lL]{0,2}|[lL]{1,2}[uU])", re.ASCII)
-_ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|([abfnrtv\\'\"?]))")
+_ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]+)|([abfnrtv\\'\"?]))")
 _CONTROL = dict(zip(b"abfnrtv\\'\"?", b"\a\b\f\n\r\t\v\\'\"?", strict=True))
 _DIGITS = {8: "01234567", 10: "0123456789", 16: "0123456789abcdefABCDEF"}
 
@@ -36,7 +36,7 @@ def unescaped(text: str) -> str:
 
 
 def character(text: str, span: Span) -> int:
-    """The bytes between the quotes, the first one the most significant, as DTrace and GCC have it."""
+    """The up to eight bytes between the quotes, the first one the most significant."""
     data = resolved(text)
     if not data:
         raise Rejected(SyntaxTag.D_CHR_NULL, span, "empty character constant")
@@ -46,6 +46,7 @@ def character(text: str, span: Span) -> int:
 
 
 def resolved(text: str) -> bytes:
+    """Its bytes. As in C, an escape of hexadecimal digits goes on as long as they do; its last eight bits count."""
     return _ESCAPE.sub(_escape, _raw(text))
 
 
@@ -53,7 +54,7 @@ def _escape(found: re.Match[bytes]) -> bytes:
     octal, hexadecimal, control = found.groups()
     if octal is not None:
         return bytes([int(octal, 8) & 255])
-    return bytes([_CONTROL[control[0]] if control is not None else int(hexadecimal, 16)])
+    return bytes([_CONTROL[control[0]] if control is not None else int(hexadecimal, 16) & 255])
 
 
 def _raw(text: str) -> bytes:

@@ -83,6 +83,8 @@ class Parser(Definitions):
                 return self.translator()
             case "provider":
                 return self.provider()
+            case "}":
+                raise Rejected(SyntaxTag.D_SYNTAX, self.peek().span, 'syntax error near "}"')
         return self.declaration()
 
     def _clause(self) -> items.Clause:

@@ -39,7 +39,10 @@ _VARIABLES = {
 }
 #: Operations that make a string, into a buffer that they are given first.
 _MAKE = frozenset(
-    ("strjoin", "substr", "basename", "dirname", "cleanpath", "lltostr", "strtok", "tolower", "toupper", "fdpath")
+    (
+        *("strjoin", "substr", "basename", "dirname", "cleanpath", "lltostr", "strtok", "tolower", "toupper"),
+        *("fdpath", "threadname"),
+    )
 )
 #: Operations that may find that an argument makes no sense.
 _FAULTY = frozenset(("lltostr",))
@@ -127,6 +130,8 @@ _SPECIAL = {
     "fdoffset": "gd_fdoffset(c{given})",
     "fdflags": "((gd_s32)gd_fdflags(c{given}))",
     "fdmount": "((gd_s32)gd_fdmount(c{given}))",
+    "threadnice": "((gd_s32)gd_threadnice(c))",
+    "threadpriority": "((gd_s32)gd_threadpriority(c))",
     "speculation": "((gd_s32)gd_speculation(c))",
     "getmajor": "((gd_u32)({0} >> 20) & 0xfff)",
     "getminor": "((gd_u32){0} & 0xfffff)",

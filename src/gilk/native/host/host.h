@@ -130,6 +130,15 @@ static inline long host_fd_flags(gilk_u64 fd);
 /* The number of its mount, as in /proc/PID/mountinfo; 0 if that is not told, -1 if it is none. */
 static inline long host_fd_mount(gilk_u64 fd);
 
+/* The thread's name, ended by NUL, in 16 bytes; less than 0 if it is not told. */
+static inline long host_thread_name(char *to);
+
+/* Its niceness, from -20 to 19. */
+static inline long host_thread_nice(void);
+
+/* Its priority as the kernel has it: from 0, the most urgent, to 139; -1 of one with a deadline. */
+static inline long host_thread_priority(void);
+
 #endif
 
 #if defined(GILK_HOST_TEST)

@@ -243,4 +243,27 @@ static inline long host_fd_mount(gilk_u64 fd)
 	return found.mask & HOST_STATX_MNT_ID ? (long)found.mount : 0;
 }
 
+static inline long host_thread_name(char *to)
+{
+	return (long)host_syscall4(157, 16, (gilk_u64)to, 0, 0); /* prctl, PR_GET_NAME */
+}
+
+static inline long host_thread_nice(void)
+{
+	return 20 - (long)host_syscall4(140, 0, 0, 0, 0); /* getpriority, PRIO_PROCESS: from 1 to 40 */
+}
+
+static inline long host_thread_priority(void)
+{
+	long policy = (long)host_syscall4(145, 0, 0, 0, 0) & 0xff; /* sched_getscheduler */
+	int priority = 0;
+
+	if (policy == 6) /* SCHED_DEADLINE */
+		return -1;
+	if (policy != 1 && policy != 2) /* SCHED_FIFO, SCHED_RR */
+		return 120 + host_thread_nice();
+	host_syscall4(143, 0, (gilk_u64)&priority, 0, 0); /* sched_getparam */
+	return 99 - priority;
+}
+
 #endif

@@ -8,8 +8,11 @@
 #define GILK_HOST_TEST_H
 
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -178,6 +181,25 @@ static inline long host_fd_offset(gilk_u64 fd)
 static inline long host_fd_flags(gilk_u64 fd)
 {
 	return fcntl((int)fd, F_GETFL);
+}
+
+static inline long host_thread_name(char *to)
+{
+	return prctl(PR_GET_NAME, to);
+}
+
+static inline long host_thread_nice(void)
+{
+	return getpriority(PRIO_PROCESS, 0);
+}
+
+static inline long host_thread_priority(void)
+{
+	struct sched_param param;
+	int policy = sched_getscheduler(0);
+
+	sched_getparam(0, &param);
+	return policy == SCHED_FIFO || policy == SCHED_RR ? 99 - param.sched_priority : 120 + host_thread_nice();
 }
 
 /* C libraries do not tell mounts apart. */

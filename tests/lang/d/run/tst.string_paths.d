@@ -2,4 +2,5 @@
 #pragma D option quiet
 BEGIN { printf("%s %s %s %s %s\n", basename("/a/b"), basename("b"), basename("/a/b//"), basename("/"), basename("")); }
 BEGIN { printf("%s %s %s %s %s\n", dirname("/a/b"), dirname("b"), dirname("/a"), dirname("/"), dirname("a/b/")); }
-BEGIN { printf("%s %s %s\n", cleanpath("/a/./b"), cleanpath("/a/../b"), cleanpath("//a///b")); exit(0); }
+BEGIN { printf("%s %s %s\n", cleanpath("/a/./b"), cleanpath("/a/../b"), cleanpath("//a///b")); }
+BEGIN { printf("%s %s %s\n", cleanpath("a/b/"), cleanpath("./a/.."), cleanpath("a/../../b")); exit(0); }

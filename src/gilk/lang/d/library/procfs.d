@@ -26,7 +26,13 @@ translator psinfo_t < int P > {
 
 /* A thread is running while a probe of its fires. */
 translator lwpsinfo_t < int T > {
+	pr_flag = 0;
 	pr_lwpid = T;
+	pr_wchan = 0;
+	pr_stype = 0;
+	pr_nice = threadnice();
+	pr_pri = threadpriority();
+	pr_name = threadname();
 	pr_state = SONPROC;
 	pr_sname = 'O';
 	pr_onpro = cpu;

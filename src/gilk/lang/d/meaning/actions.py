@@ -202,9 +202,11 @@ class Actions:
         return ir.Data("exit", (self.layout.add(status, call.span),), (status,))
 
     def _setopt(self, call: ast.Call, given: _Arguments) -> ir.Statement:
-        words = [each.value for each in call.arguments if isinstance(each, ast.Text)]
-        if len(words) != len(call.arguments):
-            raise mismatch(call, 1, "string constant", "a value")
+        words: list[str] = []
+        for number, (each, value) in enumerate(zip(call.arguments, given, strict=True), 1):
+            if not isinstance(each, ast.Text):
+                raise mismatch(call, number, "char *", text(_valued(value).type))
+            words.append(each.value)
         return ir.Data("setopt", text="=".join(words))
 
     def _ftruncate(self, call: ast.Call, given: _Arguments) -> ir.Statement:
@@ -263,11 +265,16 @@ def kind_of(type_: Type) -> ArgumentKind:
     return ArgumentKind(Category.OTHER, name)
 
 
+def _integer(key: Datum) -> str:
+    """A type of D's that has its values."""
+    return "int" if (key.size, key.signed) == (4, True) else f"{'' if key.signed else 'u'}int{8 * key.size}_t"
+
+
 def _key_kind(key: Datum) -> ArgumentKind:
     match key.kind:
         case Kind.INT:
             category = Category.POINTER if key.pointer else Category.INTEGER
-            return ArgumentKind(category, "pointer" if key.pointer else "integer", key.size, key.signed)
+            return ArgumentKind(category, "pointer" if key.pointer else _integer(key), key.size, key.signed)
         case Kind.STRING:
             return ArgumentKind(Category.STRING, "string")
         case Kind.USTACK | Kind.STACK:

@@ -116,6 +116,8 @@ class Declarations:
 
     def _array(self, type_: Type, shape: ast.ArrayOf) -> Array:
         count = 0 if shape.size is None else self.constant(shape.size, Tag.D_DECL_ARRSUB, _SUBSCRIPT)
+        if count >= 1 << 32:
+            raise Rejected(Tag.D_DECL_ARRBIG, shape.span, "array dimension too big")
         if isinstance(type_, Void):
             raise Rejected(Tag.D_DECL_VOIDOBJ, shape.span, "cannot declare an array of void")
         type_ = self.complete(type_)

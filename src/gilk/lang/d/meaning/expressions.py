@@ -74,10 +74,8 @@ class Expressions:
     # Leaves.
 
     def _number(self, number: ast.Number) -> ir.Expression:
-        if number.suffix == "char":
-            return constants.integer(number.value)
         types = _BY_SUFFIX.get(number.suffix, (ULONG,))
-        if not number.suffix and number.decimal:
+        if number.suffix == "char" or (not number.suffix and number.decimal):
             types = (INT, LONG, ULONG)
         return ir.Constant(next((t for t in types if constants.holds(t, number.value)), ULONG), number.value)
 
@@ -150,7 +148,7 @@ class Expressions:
         return self._places.step(expression.operand, 1 if expression.op == "++" else -1, before=False)
 
     def _dereference(self, expression: ast.Unary) -> ir.Expression:
-        return self._at(self.value(expression.operand), expression)
+        return self._at(operands.placed(self.check(expression.operand)), expression)
 
     def _at(self, pointer: ir.Expression, expression: ast.Expr) -> ir.Expression:
         if isinstance(pointer, ir.Xlate) and pointer.type.pointer:
@@ -176,7 +174,8 @@ class Expressions:
         raise Rejected(Tag.D_ADDROF_LVAL, expression.span, "unacceptable operand for unary & operator")
 
     def _binary(self, expression: ast.Binary) -> ir.Expression:
-        left, right = (self.declarations.stepping(self.value(each)) for each in (expression.left, expression.right))
+        given = [self.declarations.stepping(self.value(each)) for each in (expression.left, expression.right)]
+        left, right = (operands.pointing(one, two.type) for one, two in zip(given, reversed(given), strict=True))
         if expression.op in ("/", "%") and constants.truth(right) is False and _is_number(expression):
             raise Rejected(Tag.D_DIV_ZERO, expression.span, "expression contains division by zero")
         return operands.binary(expression.op, left, right, expression.span, self._scope.strsize)
@@ -263,9 +262,11 @@ class Expressions:
         if isinstance(type_, Record) and type_ == value.type:
             return value
         if not is_scalar(type_) or not is_scalar(value.type):
-            raise Rejected(
-                Tag.D_CAST_INVAL, expression.span, f'invalid cast expression: "{text(value.type)}" to "{text(type_)}"'
-            )
+            given = text(value.type)
+            if isinstance(value.type, Translated):
+                given = "pointer to translated data" if value.type.pointer else "translated data"
+            what = f'invalid cast expression: "{given}" to "{text(type_)}"'
+            raise Rejected(Tag.D_CAST_INVAL, expression.span, what)
         return constants.convert(type_, constants.cut(value))
 
     def _sizeof_type(self, expression: ast.SizeofType) -> ir.Expression:

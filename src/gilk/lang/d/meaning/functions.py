@@ -81,12 +81,13 @@ FUNCTIONS: dict[str, Callable_] = {
         strstr str str
         inet_ntoa addr
         fdpath int
+        threadname
         """,
         STRING,
     ),
     **_rows(Role.SUBROUTINE, "index str str int?\nrindex str str int?\nspeculation", INT),
     **_rows(Role.SUBROUTINE, "strlen str\nrand", UINT64),
-    **_rows(Role.SUBROUTINE, "progenyof pid_t\nfdflags int\nfdmount int", INT),
+    **_rows(Role.SUBROUTINE, "progenyof pid_t\nfdflags int\nfdmount int\nthreadnice\nthreadpriority", INT),
     **_rows(Role.SUBROUTINE, "alloca size_t\ncopyin addr size_t", Pointer(VOID)),
     **_rows(Role.SUBROUTINE, "bcopy mem ptr size_t\ncopyinto addr size_t ptr"),
     **_rows(Role.SUBROUTINE, "htons uint16_t\nntohs uint16_t", _U16),

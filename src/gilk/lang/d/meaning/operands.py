@@ -49,6 +49,11 @@ def placed(value: ir.Expression) -> ir.Expression:
     return decayed(value)
 
 
+def pointing(value: ir.Expression, beside: Type) -> ir.Expression:
+    """The same where it stands beside something of that type; characters beside a string are a text."""
+    return value if isinstance(beside, String) and holds_text(value) else placed(value)
+
+
 def is_placed(value: ir.Expression) -> TypeGuard[ir.Place | ir.Part]:
     """Whether it lies at a fixed place, and has an address."""
     if isinstance(value, ir.Part):

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gilk.lang import ir
 from gilk.lang.d import ast, tree
-from gilk.lang.d.meaning import constants, keying, operands
+from gilk.lang.d.meaning import constants, keying, operands, substitution
 from gilk.lang.d.meaning.arguments import Arguments
 from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS
 from gilk.lang.d.meaning.calls import is_of_another_context
@@ -20,7 +20,9 @@ from gilk.lang.syntax.source import Rejected, Span
 from gilk.lang.types import (
     CHAR,
     INT64,
+    STRING,
     UINT64,
+    VOID,
     Array,
     Dynamic,
     Float,
@@ -89,6 +91,10 @@ class Places:
             raise multidimensional(expression.target.base, expression.span)
         value = self._value(expression.value)
         self._check_assigned(value, expression)
+        if isinstance(expression.target, ast.Unary) and expression.op == "=":
+            written = self._check(expression.target)
+            if isinstance(written, ir.Convert) and isinstance(written.type, String):
+                return self._write_text(written.operand, value, expression)
         target = self._target(
             expression.target, INT64 if operator and is_arithmetic(value.type) else value.type, expression.op
         )
@@ -101,9 +107,20 @@ class Places:
             return ir.Assign(target.type, target, "", operands.NO_STRING)
         if isinstance(target, ir.Keyed) and isinstance(target.type, Record) and operands.is_null(value):
             return ir.Assign(target.type, target, "", ir.Constant(target.type, 0))
+        if isinstance(target.type, Pointer):
+            value = operands.placed(value)
         if not operands.is_assignable(target.type, value.type) or isinstance(value.type, Float):
             raise Rejected(*operands.incompatible(expression.op, target.type, value.type, expression.span))
         return ir.Assign(target.type, target, "", operands.converted(target.type, value, expression.span))
+
+    def _write_text(self, to: ir.Expression, value: ir.Expression, expression: ast.Assign) -> ir.Expression:
+        """Copy a string, with its end, to memory that alloca() gave: elsewhere it is a fault."""
+        if not operands.is_assignable(STRING, value.type):
+            raise Rejected(*operands.incompatible(expression.op, STRING, value.type, expression.span))
+        given, bindings = substitution.bind(self._scope, STRING, value, expression.span)
+        size = constants.binary("+", UINT64, ir.Call(UINT64, "strlen", (given,)), ir.Constant(UINT64, 1))
+        copied = ir.Call(VOID, "bcopy_string", (given, constants.convert(UINT64, to), size))
+        return substitution.let(bindings, ir.Comma(STRING, copied, given))
 
     @staticmethod
     def _check_assigned(value: ir.Expression, expression: ast.Assign) -> None:

@@ -94,7 +94,7 @@ class Pragmas:
         """At the end of a text; ``library``: its name if it is one. Raises Rejected."""
         for name, item in self._pending:
             if not self._known(name) and not self._has_provider(name):
-                raise Rejected(Tag.D_PRAGMA_UNUSED, item.span, f"unused #pragma {item.kind} for {name}")
+                raise Rejected(Tag.D_PRAGMA_UNUSED, item.span, f"unused #pragma {item.kind}")
         self._pending = []
         if library:
             self.libraries.add(library)

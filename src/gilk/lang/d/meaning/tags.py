@@ -126,6 +126,7 @@ class Tag(StrEnum):
     D_DECL_VOIDOBJ = "D_DECL_VOIDOBJ"
     D_DECL_INCOMPLETE = "D_DECL_INCOMPLETE"
     D_DECL_ARRSUB = "D_DECL_ARRSUB"
+    D_DECL_ARRBIG = "D_DECL_ARRBIG"  # an array of more elements than a number of 32 bits can count
     D_DECL_ENCONST = "D_DECL_ENCONST"
     D_DECL_ENOFLOW = "D_DECL_ENOFLOW"  # an enumerator that is no int
     D_DECL_LOCASSC = "D_DECL_LOCASSC"  # a clause-local associative array is declared

@@ -47,7 +47,7 @@ class Translators:
         found = self._declared(item)
         if any((each.output, each.input) == (found.output, found.input) for each in self._known):
             what = f"translator from {text(found.input)} to {text(found.output)} has already been declared"
-            raise Rejected(Tag.D_XLATE_REDECL, item.span, what)
+            raise Rejected(Tag.D_XLATE_REDECL, _end(item), what)
         for member in item.members:
             self._add(found, member)
         self._known.append(found)

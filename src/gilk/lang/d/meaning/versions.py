@@ -20,7 +20,9 @@ _SINCE = {
     for name in names.split()
 }
 #: They are gilk's own, for its libraries: a program of DTrace's may have such names.
-_OWN = frozenset(("argumentsof", "fdflags", "fdmount", "fdoffset", "fdpath", "pathof"))
+_OWN = frozenset(
+    ("argumentsof", "fdflags", "fdmount", "fdoffset", "fdpath", "pathof", "threadname", "threadnice", "threadpriority")
+)
 
 
 def is_taken(name: str, version: str) -> bool:

@@ -82,14 +82,14 @@ class _Records:
     def _statement(self, statement: typed.Statement) -> ir.Statement:
         match statement:
             case typed.Evaluation(span=span, value=value):
-                _check_context(span, value)
+                self._check_context(span, value)
                 return ir.Evaluate(value)
             case typed.If(test=test, then=then, otherwise=otherwise):
                 return ir.If(test, self._branch(then), self._branch(otherwise))
             case typed.AggregateCall():
                 self._order.aggregate(statement.assign.span)
                 found = self._aggregations.statement(statement)
-                _check_context(statement.assign.span, *statement.keys, *statement.arguments)
+                self._check_context(statement.assign.span, *statement.keys, *statement.arguments)
                 return found
             case typed.Action():
                 return self._action(statement)
@@ -113,17 +113,20 @@ class _Records:
         if known.destructive and self._state.destructive is None:
             self._state.destructive = call.span
         found = self._actions.statement(action)
-        _check_context(call.span, *(each for each in action.arguments if not isinstance(each, ast.Aggregate)))
+        self._check_context(call.span, *(each for each in action.arguments if not isinstance(each, ast.Aggregate)))
         return found
 
+    def _check_context(self, span: Span, *values: ir.Expression) -> None:
+        """Refuse an action, which only statements call, within an expression. Raises Rejected."""
+        for each in (node for value in values for node in walk(value)):
+            if isinstance(each, ir.Call) and is_of_another_context(each):
+                raise self._elsewhere(span, each)
 
-def _check_context(span: Span, *values: ir.Expression) -> None:
-    """Refuse an action, which only statements call, within an expression. Raises Rejected."""
-    for each in (node for value in values for node in walk(value)):
-        if not isinstance(each, ir.Call) or not is_of_another_context(each):
-            continue
-        if each.name.startswith("@"):
-            raise Rejected(Tag.D_AGG_NULL, span, f"expression has null effect: {each.name}")
-        kind = "aggregating" if each.type == DYNAMIC else "tracing"
-        what = f"{kind} function {each.name}( ) may not be called from a D expression (D program context required)"
-        raise Rejected(Tag.D_CG_EXPR, span, what)
+    def _elsewhere(self, span: Span, found: ir.Call) -> Rejected:
+        if found.name.startswith("@"):
+            if found.name[1:] not in self._state.scope.aggregations:
+                return Rejected(Tag.D_IDENT_UNDEF, span, f"failed to resolve {found.name}: Unknown variable name")
+            return Rejected(Tag.D_AGG_NULL, span, f"expression has null effect: {found.name}")
+        kind = "aggregating" if found.type == DYNAMIC else "tracing"
+        what = f"{kind} function {found.name}( ) may not be called from a D expression (D program context required)"
+        return Rejected(Tag.D_CG_EXPR, span, what)

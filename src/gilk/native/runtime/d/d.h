@@ -70,6 +70,7 @@
 #include "clause.h"
 #ifdef HOST_IN_PROCESS
 #include "files.h"
+#include "thread.h"
 #endif
 
 #endif

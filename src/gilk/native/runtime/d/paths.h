@@ -43,40 +43,60 @@ static inline char *gd_dirname(struct gd_context *ctx, char *to, const char *pat
 	return to;
 }
 
-/* Back to the slash before the last component. */
-static inline gd_u64 gd_up(const char *path, gd_u64 at)
+/* The bytes of `path`, which ends at `all`, to the next slash from `i` on. */
+static inline gd_u64 gd_to_slash(const char *path, gd_u64 i, gd_u64 all)
 {
-	while (at && path[--at] != '/')
-		;
-	return at;
+	gd_u64 end = i;
+
+	while (end < all && path[end] != '/') {
+		end++;
+		GD_LOOP();
+	}
+	return end - i;
+}
+
+/* Where `path`, of `at` bytes, ends without its last component. Nothing before `least` is taken away. */
+static inline gd_u64 gd_up(const char *path, gd_u64 at, gd_u64 least)
+{
+	while (at > least && path[at - 1] != '/')
+		at--;
+	return at > least ? at - 1 : at;
+}
+
+static inline gd_u64 gd_component(struct gd_context *ctx, char *to, gd_u64 at, const char *part, gd_u64 length)
+{
+	if (at && to[at - 1] != '/')
+		at = gd_append(ctx, to, at, "/", 1);
+	return gd_append(ctx, to, at, part, length);
 }
 
 /*
- * "//" and "/./" become "/", and "/component/../" too. Only what lies between two slashes counts as ".",
- * but ".." may also come last.
+ * The path in its shortest form: without "." and empty components, each "component/.." taken away. The root is above
+ * itself; what is above the start of a relative path stays, and nothing left of one is ".". An empty path stays empty.
  */
 static inline char *gd_cleanpath(struct gd_context *ctx, char *to, const char *path)
 {
-	gd_u64 all = gd_strlen(ctx, path), i = 0, at = 0;
+	gd_u64 all = gd_strlen(ctx, path), i = 0, at, least, length;
+	bool rooted = all && path[0] == '/';
 
-	while (i < all) {
-		const char *p = path + i;
-		gd_u64 left = all - i;
+	at = least = gd_append(ctx, to, 0, "/", rooted);
+	for (; i < all; i += length + 1) {
+		const char *part = path + i;
+		bool up;
 
-		if (p[0] == '/' && left > 1 && p[1] == '/') {
-			i++;
-		} else if (p[0] == '/' && left > 2 && p[1] == '.' && p[2] == '/') {
-			i += 2;
-		} else if (p[0] == '/' && left > 2 && p[1] == '.' && p[2] == '.' && (left == 3 || p[3] == '/')) {
-			at = gd_up(to, at);
-			i += 3;
-			if (left == 3)
-				at = gd_append(ctx, to, at, "/", 1);
-		} else {
-			at = gd_append(ctx, to, at, p, 1);
-			i++;
+		length = gd_to_slash(path, i, all);
+		up = length == 2 && part[0] == '.' && part[1] == '.';
+		if (!length || (length == 1 && part[0] == '.'))
+			continue;
+		if (up && (rooted || at > least)) {
+			at = gd_up(to, at, least);
+			continue;
 		}
+		at = gd_component(ctx, to, at, part, length);
+		least = up ? at : least;
 	}
+	if (all && !at)
+		at = gd_append(ctx, to, at, ".", 1);
 	to[at] = 0;
 	return to;
 }

@@ -1,0 +1,2 @@
+/* One that nothing is aggregated in. */
+BEGIN { @never; }

@@ -1,0 +1,2 @@
+/* A backquote without the name of a symbol. */
+BEGIN { trace(sizeof (`)); }
