@@ -19,10 +19,11 @@ from gilk.trace.d.layout import LAYOUT_FIELDS
 from gilk.trace.d.memory import MemoryOptions
 from tests.kernel.driver.driving import Guest
 from tests.kernel.session.d_programs import program, ran
-from tests.kernel.session.test_d_programs import shell
+from tests.kernel.session.test_d_programs import TOLD, TRACING, shell
 
 pytestmark = pytest.mark.xdist_group("lab")
 BEGIN = """\
+mountpoint -q /sys/kernel/tracing || mount -t tracefs none /sys/kernel/tracing
 cd /sys/kernel/tracing
 echo > trace; echo 4096 > buffer_size_kb
 for event in {events}; do echo 1 > events/$event/enable; done
@@ -215,6 +216,25 @@ def test_ends_of_requests_are_those_that_the_device_counts(guest: Guest, queue: 
     assert sizes["large"] == 2 * 40 * 65536 and not guest.complaints()
 
 
+def test_whoever_waits_for_a_request_goes_on(guest: Guest, disk: str) -> None:
+    """At once for each that it has begun to wait for, which is as often as ftrace sees the function that waits."""
+    kernel = KernelTarget(guest.link)
+    text = """
+        io:::wait-start, io:::wait-done /execname == "sync" && args[1]->dev_name == "ram0"/ {
+            @[probename, tid, args[0]->b_addr] = count(); }
+        io:::wait-start /execname == "sync"/ { self->open = args[0]->b_addr; }
+        io:::wait-done /execname == "sync"/ { @wrong = sum(self->open != args[0]->b_addr); self->open = 0; }
+        END { printa("%s %d %x %@d\\n", @); printa("wrong %@d\\n", @wrong); }"""
+    shell(guest, TRACING.format(names="submit_bio_wait"))
+    work = f"for n in 1 2 3 4 5; do echo $n > {disk}/waited; sync /dev/ram0; done"  # its cache is flushed
+    done = ran(kernel, text, ["sh", "-c", work])
+    waited = len(re.findall(r"^ *sync-\d+ .*: submit_bio_wait <-", shell(guest, TOLD), re.MULTILINE))
+    rows = [line.split() for line in done.lines]
+    begun, over = (sorted(row[1:] for row in rows if row[0] == name) for name in ("wait-start", "wait-done"))
+    assert begun == over and sum(int(row[-1]) for row in begun) == waited >= 5
+    assert done.lines[-1] == "wrong 0" and not done.errors and done.restored and not guest.complaints()
+
+
 def test_a_module_is_held_as_long_as_a_program_is_at_its_tracepoints(guest: Guest, disk: str) -> None:
     kernel = KernelTarget(guest.link)
     consumer, _ = program(kernel, "rawtp:::ext4_sync_file_enter { n++; }")
@@ -251,11 +271,12 @@ def test_points_that_make_no_sense_are_refused(kernel: KernelTarget, guest: Gues
 @pytest.mark.parametrize(
     ("probe", "why"),
     [
-        ("io:::wait-done", "which request"),
         ("sched:::remain-cpu", "two places"),
         ("sched:::cpucaps-sleep", "no cpucaps"),
         ("rawtp:::no_such_tracepoint", "does not match"),
-        ("lockstat:::adaptive-acquire", "not there yet"),
+        ("lockstat:::adaptive-acquire", "no one place"),
+        ("lockstat:::thread-spin", "no locks of threads"),
+        ("cpc:::cpu_clock-all-10000", "not there yet"),
     ],
 )
 def test_what_there_is_not_is_refused_with_the_reason(kernel: KernelTarget, probe: str, why: str) -> None:
