@@ -2,7 +2,7 @@
 """The provider ``lockstat``: locks that had to be waited for, and for how long. Types: library/kernel/lockstat.d.
 
 Flags of contention_begin: 1 whoever waits spins, 2 it is a reader, 4 a writer, 8 and 16 the lock is of other kinds, 32
-it is a mutex. What has begun for a lock may begin anew, as when whoever spins goes to sleep: the latest counts.
+it is a mutex. A wait for a lock may begin anew, as when whoever spins goes to sleep: the latest counts.
 """
 
 from __future__ import annotations
