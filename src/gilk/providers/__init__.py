@@ -14,5 +14,6 @@ IN_KERNEL = {
     "kernel.syscall": "syscall", "kernel.fbt": "fbt", "kernel.rawtp": "rawtp", "kernel.sched": "sched",
     "kernel.proc": "proc", "kernel.io": "io", "kernel.ip": "ip", "kernel.tcp": "tcp", "kernel.udp": "udp",
     "kernel.sysinfo": "sysinfo", "kernel.vminfo": "vminfo", "kernel.fsinfo": "fsinfo",
+    "kernel.lockstat": "lockstat",
     "kernel.pid": "pid", "kernel.usdt": "",
 }  # fmt: skip

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-from gilk.engines.dtrace.kernel_given import givens
+from gilk.engines.dtrace.kernel_given import givens, keeps
+from gilk.lang import ir
 from gilk.lang.d.meaning.world import Nothing
 from gilk.lang.facts import facts
-from gilk.providers.kernel import fsinfo, io, ip, proc, sched, sysinfo, table, tcp, udp, vminfo
+from gilk.lang.walk import walk
+from gilk.providers.kernel import fsinfo, io, ip, lockstat, proc, sched, sysinfo, table, tcp, udp, vminfo
 
 PLAIN = table.rows("""
     one | t:a | arg1 == 3 | arg2; arg0 + 1
@@ -28,6 +30,19 @@ def test_a_line_about_types_that_are_not_there_is_left_out() -> None:
     assert givens((), Nothing()) == {}
 
 
+def test_lines_have_variables_that_are_no_programs() -> None:
+    """One for all lines that are compiled together, and none of the numbers that a program's variables have."""
+    kept = table.rows("""
+        four | t:d | (self->from[arg0] = timestamp, 0) |
+        four | t:e | self->from[arg0] != 0 | timestamp - self->from[arg0]
+    """)
+    found = givens((*PLAIN, *kept), Nothing())
+    assert [keeps(found[row]) for row in (*PLAIN, *kept)] == [False, False, True, True]
+    parts = [part for row in kept for part in (found[row].condition, *found[row].arguments) if part is not None]
+    variables = {node.variable for part in parts for node in walk(part) if isinstance(node, ir.Keyed)}
+    assert len(variables) == 1 and min(variables) >= 1 << 30
+
+
 def test_tables_and_refusals_have_no_name_in_common() -> None:
-    for provider in (fsinfo, io, ip, proc, sched, sysinfo, tcp, udp, vminfo):
+    for provider in (fsinfo, io, ip, lockstat, proc, sched, sysinfo, tcp, udp, vminfo):
         assert not {row.name for row in provider._ROWS} & provider.NOT_SEEN.keys()

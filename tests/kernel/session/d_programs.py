@@ -21,7 +21,7 @@ from gilk.runs.elsewhere import Elsewhere
 from gilk.targets.kernel.target import KernelTarget
 from tests.lang.d.sessions import Pages
 
-LIMIT = 60.0  # seconds, of a program that does not end by itself
+LIMIT = 120.0  # seconds, of a program that does not end by itself
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,10 @@ from tests.kernel.session.test_d_programs import shell
 from tests.kernel.session.test_session import text_of
 from tests.lang.d.sessions import Pages
 
+ABORTIONS = "dmesg | grep -c 'a D program was aborted' || true"
 ABORTED = """\
 n=0
-until dmesg | grep -q 'a D program was aborted'; do
+until [ $(dmesg | grep -c 'a D program was aborted') -gt {before} ]; do
     n=$((n + 1)); [ $n -lt 300 ] || exit 1; sleep 0.2
 done"""
 pytestmark = pytest.mark.xdist_group("lab")
@@ -81,7 +82,7 @@ def units(guest: Guest) -> int:
 
 def wait_for_none(guest: Guest) -> None:
     """The driver looks once a second after clients that are gone."""
-    for _ in range(100):
+    for _ in range(500):
         if not units(guest):
             return
         guest.vm.run(["sleep", "0.2"])
@@ -96,7 +97,7 @@ def test_programs_share_probes_and_are_killed_as_they_come(kernel: KernelTarget,
         between = ran(kernel, PROGRAM, [str(calls), str(TIMES)])
         assert sorted(between.lines) == [f"{name} {TIMES}" for name in ALL] and not between.errors
         assert between.restored is True  # it has spliced nothing itself
-        consumer, _ = program(kernel, PROGRAM)
+        consumer, _ = program(kernel, PROGRAM, destructive="")  # nobody watches it, and the machine may be slow
         assert not consumer.start()
         assert text_of(kernel, FUNCTIONS) == spliced != before
         first.kill()
@@ -112,12 +113,14 @@ def test_a_program_whose_client_says_nothing_is_aborted(kernel: KernelTarget, gu
     """What it has counted until then is told, and that it was aborted; its probes are taken out as ever."""
     before = text_of(kernel, FUNCTIONS)
     text = PROGRAM + "BEGIN { printf(\"begun\\n\"); }"
-    shell(guest, "echo 2 > /sys/module/ilk/parameters/deadman")
+    shell(guest, "echo 3600 > /sys/module/ilk/parameters/deadman")
     try:
         consumer, _ = program(kernel, text)
         assert not consumer.start()
         assert guest.vm.run([str(calls), str(TIMES)])[0] == 0
-        shell(guest, ABORTED)
+        aborted = shell(guest, ABORTIONS).strip()
+        shell(guest, "echo 2 > /sys/module/ilk/parameters/deadman")
+        shell(guest, ABORTED.format(before=aborted))
         assert guest.vm.run([str(calls), str(TIMES)])[0] == 0  # too late
     finally:
         shell(guest, "echo 30 > /sys/module/ilk/parameters/deadman")

@@ -129,8 +129,8 @@ def test_what_is_refused_is_told(kernel: KernelTarget, version: int) -> None:
         tcp:::connect-refused { printf("%s %d %d\\n", probename, args[3]->tcps_rport, args[4]->tcp_sport); }
         tcp:::accept-refused { printf("%s %d %d\\n", probename, args[4]->tcp_dport, args[4]->tcp_flags == TH_SYN ||
             args[4]->tcp_flags == (TH_SYN | TH_ECE | TH_CWR)); }
-        tcp:::connect-established { established++; }
-        END { printf("%d\\n", established); }"""
+        tcp:::connect-established { @established = count(); }
+        END { printa("%@d\\n", @established); }"""
     done = ran(kernel, text, work(TCP, version))
     assert done.lines == [f"accept-refused {PORT + 1} 1", f"connect-refused {PORT + 1} {PORT + 1}", str(CLIENTS)]
     assert not done.errors

@@ -291,6 +291,57 @@ def test_without_the_filter_processes_are_hit_that_are_not_meant(
         assert not guest.complaints()
 
 
+@pytest.fixture(scope="module")
+def opening(exchange: Path) -> tuple[Path, Path]:
+    """A program, and the library that it opens after a while, whose path it is given."""
+    here = Path(__file__).parent
+    library = compile_to(exchange / "libopenedlate.so", [here / "later.c"], (*FRAMES, "-shared", "-fPIC"))
+    return compile_to(exchange / "opens", [here / "deep.c"], FRAMES), library
+
+
+OPENED = """
+    pid$target:libopenedlate:later:entry { self->in = 1; @n["entry"] = count(); @s["numbers"] = sum(arg1); }
+    syscall::getpgid:entry /self->in/ { @n["calls"] = count(); }
+    pid$target:libopenedlate.so:later:return { self->in = 0; @n["return"] = count(); }
+    END { printa("%s %@d\\n", @n); printa("%s %@d\\n", @s); }"""
+HITS = {"entry": TIMES, "return": TIMES, "calls": TIMES, "numbers": sum(range(TIMES))}
+
+
+def test_a_library_that_is_opened_later_has_its_probes(
+    kernel: KernelTarget, guest: Guest, opening: tuple[Path, Path]
+) -> None:
+    """From its first call on, as the program makes them; without being told of the file they are refused."""
+    command = [str(opening[0]), str(TIMES), str(opening[1])]
+    done = ran(kernel, OPENED, command, opened=str(opening[1]))
+    assert counted(done.lines) == HITS and not done.errors
+    with pytest.raises(NoSuchProbe, match="maps no libopenedlate"):
+        program(kernel, OPENED, command)
+    with pytest.raises(TargetError, match="there is no file /no/such/library") as caught:
+        program(kernel, OPENED, command, opened="/no/such/library")
+    assert caught.value.slug == "no-such-file"
+    assert not guest.complaints()
+
+
+def test_a_program_that_is_executed_later_has_its_probes(
+    kernel: KernelTarget, guest: Guest, opening: tuple[Path, Path]
+) -> None:
+    """And so has what it opens, in a process that ran before. A file that is mapped already has each probe once."""
+    said = bytearray()
+    words = ["sh", "-c", 'echo $$; read word; exec "$@"', "sh", str(opening[0]), str(TIMES), str(opening[1])]
+    process = guest.link.spawn(words, said.extend, said.extend)
+    assert guest.link.channel.until(lambda: b"\n" in said, PATIENCE)
+
+    def work() -> None:
+        process.write(b"go\n")
+        assert process.wait(PATIENCE) == 0
+
+    text = OPENED + 'pid$target:opens:middle:entry { @n["program"] = count(); } fbt::do_msgsnd:entry { }'
+    files = "\n".join(map(str, (*opening, opening[1])))
+    done = ran(kernel, text, pids=(int(said),), work=work, opened=files)
+    assert counted(done.lines) == {**HITS, "program": 2 * TIMES} and not done.errors
+    assert not guest.complaints()
+
+
 def test_a_list_is_of_several_processes(kernel: KernelTarget, guest: Guest, users: Path) -> None:
     """Once for all of them by $target, and by their numbers for each."""
     with turning(guest, users, 2) as (first, second):

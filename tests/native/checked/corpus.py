@@ -15,6 +15,9 @@ _TEXTS = (
     'BEGIN /pid == 1 && execname != "x"/ { @[execname, probefunc, arg0] = quantize(arg1 - arg2, 3); }',
     "BEGIN { self->t = timestamp; x[arg0, pid] = self->t++; } "
     "END /self->t/ { @a = avg(timestamp - self->t); self->t = 0; }",
+    "BEGIN { this->p = (int *)alloca(arg0); this->p[arg1] += 5; bcopy(this->p, alloca(64), arg2); "
+    'copyinto(arg3, 8, alloca(8)); bcopy("text", (char *)this->p + 1, 4); ++*this->p; }',
+    "BEGIN { copyout(alloca(8), arg0, arg1); copyoutstr(execname, arg2, arg3); chill(arg4); raise(arg5); stop(); }",
     'BEGIN { printf("%d %s %s", arg0 / arg1 % 7, copyinstr(arg2), probename); exit(arg3 >> 2); }',
 )
 

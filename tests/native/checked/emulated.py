@@ -39,6 +39,7 @@ class Emulator:
         self._random = random.Random(0)
         self._frame = self._steps = self._most = self._size = 0
         self._wrong = ""
+        self.called: set[int] = set()  # helpers, by number, in the last run
 
     def run(self, code: bytes, entry: int, frame: int, most: int, seed: int, linked: bool = False) -> int:
         """From a group to the exit: how many instructions. ``most``: bound of these. Raises Escaped.
@@ -50,6 +51,7 @@ class Emulator:
         self._engine.ctl_remove_cache(CODE, CODE + _CODE_SIZE)
         self._random, self._frame, self._most, self._steps, self._wrong = random.Random(seed), frame, most, 0, ""
         self._size = len(code)
+        self.called = set()
         for name in _CLOBBERED:
             self._set(name, self._random.getrandbits(64))
         for name, value in _KEPT.items():
@@ -95,5 +97,6 @@ class Emulator:
         engine = self._engine
         if address % 16 or engine.reg_read(x.UC_X86_REG_RDI) != FRAME or engine.reg_read(x.UC_X86_REG_RSP) != _TOP - 8:
             self._tell("it calls what is no helper, or not as one")
+        self.called.add((address - HELPERS) // 16)
         for name in _CLOBBERED:
             self._set(name, self._random.choice((*_LIKELY, self._random.getrandbits(64))))

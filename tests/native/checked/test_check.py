@@ -11,7 +11,7 @@ import pytest
 from gilk.lang.to_kernel.code import HEAD, FormCode, Label
 from gilk.lang.to_kernel.forms import BY_NAME, EXIT, FORMS, CheckedForm, Operand, form_at
 from gilk.lang.to_kernel.header import header
-from gilk.lang.to_kernel.helpers import HELPERS
+from gilk.lang.to_kernel.helpers import FIRST_DEED, HELPERS
 from gilk.targets.kernel.d_messages import CodeVerdict
 from gilk.toolchain.compilers import NATIVE
 from tests.native.checked.corpus import codes
@@ -23,6 +23,7 @@ MUTANTS = 20_000
 FREE = {getattr(iced.Register, name) for name in ("RAX", "RCX", "RDX", "RSI", "RDI", "R8", "R9")}
 #: Those that a call's numbers are in, in order.
 GIVEN = [getattr(iced.Register, name) for name in ("RSI", "RDX", "RCX", "R8", "R9")]
+DEEDS = {each.number for each in HELPERS.values() if each.number >= HELPERS[FIRST_DEED].number}
 INTERESTING = (0, 1, 7, 8, 127, 128, 8184, 8192, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFB, 0xFFFFFFFF)
 
 
@@ -102,8 +103,9 @@ def test_code_that_may_do_harm_is_refused(code: bytes, verdict: CodeVerdict) -> 
     assert check(code, HEAD)[0] is verdict
 
 
-def test_signals_are_for_programs_that_may_send_them() -> None:
-    code = BY_NAME["call"].code + HELPERS["raise"].number.to_bytes(4, "little") + EXIT
+@pytest.mark.parametrize("name", ["raise", "copyout", "copyout_text", "chill"])
+def test_deeds_are_for_programs_that_may_do_them(name: str) -> None:
+    code = BY_NAME["call"].code + HELPERS[name].number.to_bytes(4, "little") + EXIT
     assert check(code, HEAD) == (CodeVerdict.BAD_DEED, 0)
     assert check(code, HEAD, deeds=True)[0] is CodeVerdict.SOUND
 
@@ -171,7 +173,7 @@ def test_a_size_that_is_not_known_is_the_frames(before: bytes) -> None:
 def test_what_is_printed_is_sound_and_stays_inside() -> None:
     emulator = Emulator()
     for code in codes():
-        assert check(code.code, code.frame, code.entries, MOST)[0] is CodeVerdict.SOUND
+        assert check(code.code, code.frame, code.entries, MOST, deeds=True)[0] is CodeVerdict.SOUND
         for entry in code.entries:
             emulator.run(code.code, entry, code.frame, TIME, entry)
 
@@ -191,13 +193,17 @@ def test_no_mutant_that_is_accepted_gets_out() -> None:
     chance = random.Random(20)
     emulator = Emulator()
     accepted = 0
+    done: set[int] = set()
     for number in range(MUTANTS):
         source = chance.choice(codes())
         code = mutant(chance, source.code)
-        if check(code, source.frame, source.entries)[0] is CodeVerdict.SOUND:
+        deeds = chance.random() < 0.5
+        if check(code, source.frame, source.entries, deeds=deeds)[0] is CodeVerdict.SOUND:
             accepted += 1
             emulator.run(code, chance.choice(source.entries), source.frame, TIME, number)
-    assert accepted > MUTANTS // 50  # else nothing is shown
+            done |= emulator.called & DEEDS
+            assert deeds or not emulator.called & DEEDS
+    assert accepted > MUTANTS // 50 and len(done) >= 3  # else nothing is shown
 
 
 def mutant(chance: random.Random, code: bytes) -> bytes:

@@ -284,3 +284,135 @@ def test_a_string_from_memory_takes_no_longer(texts: Texts) -> None:
     [to] = texts.fill(b"")
     assert texts.bench.within("copyin_string", to, ctypes.addressof(source), texts.size, texts.size).result
     assert texts.text(to) == b"a" * (texts.size - 1)
+
+
+# Scratch memory, and that of a process.
+
+SCRATCH = 4096  # ILK_D_SCRATCH
+BAD_ADDRESS, BAD_SIZE, NO_SCRATCH = 1, 10, 5  # enum gd_fault
+USER = 1 << 40  # nothing is there
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench(MemoryOptions(1, 4096, scratches=0, globals_size=512))
+
+
+def memory(data: bytes) -> tuple[ctypes.Array[ctypes.c_char], int]:
+    made = ctypes.create_string_buffer(data, len(data))
+    return made, ctypes.addressof(made)
+
+
+def test_scratch_memory_is_cleared_and_runs_out(bench: Bench) -> None:
+    first = bench.within("alloca", SCRATCH).result
+    _source, address = memory(b"x" * SCRATCH)
+    assert bench.within("bcopy", first, address, SCRATCH).result
+    assert bench.within("alloca", 0).result == first + SCRATCH
+    assert not bench.within("alloca", 1).result and bench.within("alloca", 8).fault == NO_SCRATCH
+    bench.begin()
+    assert bench.within("alloca", 7).result == first
+    assert bench.within("alloca", SCRATCH - 8).result == first + 8
+    assert ctypes.string_at(first, SCRATCH) == bytes(SCRATCH)
+    bench.begin()
+    assert not bench.within("alloca", SCRATCH + 1).result
+    for size in (-1, 1 << 63, (1 << 64) - 7):
+        bench.begin()
+        called = bench.within("alloca", size)
+        assert (called.result, called.fault) == (0, NO_SCRATCH)
+
+
+@pytest.mark.parametrize("size", [0, 1, 8, 15, 63, 200])
+def test_stores_go_to_scratch_memory_and_nowhere_else(bench: Bench, size: int) -> None:
+    other, elsewhere = memory(bytes(512))
+    scratch = bench.within("alloca", 200).result
+    place = bench.put(0, b"a" * 512)
+    assert bench.within("assign", scratch + 200 - size, place, size).result or not size
+    assert ctypes.string_at(scratch, 200) == bytes(200 - size) + b"a" * size
+    for address in (elsewhere, scratch - 8, scratch + 201 - size if size else scratch + SCRATCH, USER, 0, -8):
+        bench.begin()
+        assert bench.within("alloca", 200).result == scratch
+        called = bench.within("assign", address, place, size or 1)
+        assert (called.result, called.fault) == (0, BAD_ADDRESS)
+    bench.begin()
+    assert bench.within("assign", scratch, place, size or 1).fault == BAD_ADDRESS  # it was of another clause
+    assert other.raw == bytes(512)
+
+
+@pytest.mark.parametrize("size", [0, 1, 9, 4000, SCRATCH])
+def test_memory_is_copied_from_where_it_is(bench: Bench, size: int) -> None:
+    source, address = memory(bytes(n & 255 for n in range(SCRATCH)))
+    scratch = bench.within("alloca", SCRATCH).result
+    assert bench.within("bcopy", scratch, address, size).result
+    assert ctypes.string_at(scratch, SCRATCH) == source.raw[:size].ljust(SCRATCH, b"\0")
+    assert bench.within("bcopy", scratch, USER, size or 1).fault == BAD_ADDRESS
+    for to, origin, length, fault in (
+        (address, scratch, size or 1, BAD_ADDRESS), (scratch, address, SCRATCH + 1, BAD_SIZE),
+        (scratch, address, -1, BAD_SIZE), (scratch + SCRATCH, address, 1, BAD_ADDRESS),
+        (scratch, scratch + SCRATCH - 1, 2, BAD_SIZE),
+    ):  # fmt: skip
+        bench.begin()
+        bench.within("alloca", SCRATCH)
+        assert bench.within("bcopy", to, origin, length).fault == fault
+
+
+def test_what_was_not_taken_is_not_read(bench: Bench) -> None:
+    scratch = bench.within("alloca", 16).result
+    to = bench.put(0, bytes(64))
+    assert bench.call("load", to, scratch + 8, 8).result  # by what tests have for that, which takes longer
+    for address, size, fault in ((scratch + 16, 1, BAD_ADDRESS), (scratch + 9, 8, BAD_SIZE)):
+        bench.begin()
+        bench.within("alloca", 16)
+        assert bench.call("load", to, address, size).fault == fault
+
+
+def test_a_string_in_scratch_memory_ends_with_it(bench: Bench) -> None:
+    scratch = bench.within("alloca", 24).result
+    assert bench.within("bcopy_text", scratch, 24, bench.put(0, b"a" * 24), 24).result
+    to = bench.put(64, b"x" * 64)
+    assert bench.within("copyin_string", to, scratch + 8, 64, 64).result
+    assert bytes(bench.frame[to : to + 64]) == (b"a" * 16).ljust(64, b"\0")
+    assert bench.within("copyin_string", to, scratch, 9, 64).result
+    assert bytes(bench.frame[to : to + 64]) == (b"a" * 8).ljust(64, b"\0")
+
+
+@pytest.mark.parametrize("size", [0, 1, 8, 300, SCRATCH])
+@pytest.mark.parametrize("text", [b"", b"abc", b"a" * 255])
+def test_a_string_is_copied_with_zeroes_behind_it(bench: Bench, text: bytes, size: int) -> None:
+    scratch = bench.within("alloca", SCRATCH).result
+    _, address = memory(b"x" * SCRATCH)
+    bench.within("bcopy", scratch, address, SCRATCH)
+    assert bench.within("bcopy_text", scratch, size, bench.put(0, text.ljust(256, b"\0")), 256).result
+    assert ctypes.string_at(scratch, SCRATCH) == text[:size].ljust(size, b"\0") + b"x" * (SCRATCH - size)
+
+
+@pytest.mark.parametrize("size", [0, 1, 8, 100, SCRATCH])
+def test_a_process_is_written_to(bench: Bench, size: int) -> None:
+    source, address = memory(bytes(255 - (n & 255) for n in range(SCRATCH)))
+    other, to = memory(bytes(SCRATCH))
+    assert bench.within("copyout", address, to, size).result
+    assert other.raw == source.raw[:size].ljust(SCRATCH, b"\0")
+    for origin, place, length, fault in (
+        (USER, to, 1, BAD_ADDRESS), (address, USER, 1, BAD_ADDRESS), (address, to, SCRATCH + 1, BAD_SIZE),
+        (address, to, -1, BAD_SIZE), (address, 0, 8, BAD_ADDRESS),
+    ):  # fmt: skip
+        bench.begin()
+        called = bench.within("copyout", origin, place, length)
+        assert (called.result, called.fault) == (0, fault)
+
+
+@pytest.mark.parametrize("most", [0, 1, 3, 4, 5, 100, -1])
+def test_a_string_is_written_to_a_process(bench: Bench, most: int) -> None:
+    other, to = memory(b"x" * 300)
+    assert bench.within("copyout_text", bench.put(0, b"text".ljust(64, b"\0")), 64, to, most).result
+    written = b"text\0"[: most % (1 << 64)]
+    assert other.raw == written + b"x" * (300 - len(written))
+    assert bench.within("copyout_text", bench.put(0, b"a" * 200), 200, to, -1).result
+    assert other.raw == b"a" * 200 + b"x" * 100
+
+
+def test_a_chill_is_not_too_long(bench: Bench) -> None:
+    """That it lasts as long as it should the test of a kernel shows."""
+    assert bench.within("chill", 500_000_000).result and bench.within("chill", 0).result
+    for time in (-1, 500_000_001, 1 << 63):
+        bench.begin()
+        assert bench.within("chill", time).fault

@@ -78,12 +78,18 @@ class Consumer:
         """``listing``: descriptions may match nothing. Raises DoesNotCompile, NoSuchProbe."""
         self._as_asked = deepcopy(self.options)
         self._images = self.process.loaded() if self.process is not None else ()
+        self._open_later()
         self.compiled = compile_programs(self.texts, self.macros, self.options, self.world, self._libraries())
         self.enabled = self._enable(listing or self.options.flag("zdefs"))
 
     def _enable(self, zero: bool) -> Enabled:
+        self._open_later()  # a pragma may have said so
         there = None if self.machine is None else self.machine.traced
         return enable(self.compiled.program, self.process, zero, there)
+
+    def _open_later(self) -> None:
+        if self.machine is not None:
+            self.machine.users.open_later(self.options.text("opened").split("\n")[:-1])
 
     @cached_property
     def world(self) -> World:

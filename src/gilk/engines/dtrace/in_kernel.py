@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from gilk.analysis.model import Function
 from gilk.engines.dtrace.enabling import Enabled
-from gilk.engines.dtrace.kernel_given import givens
+from gilk.engines.dtrace.kernel_given import givens, keeps
 from gilk.errors import TargetError, UsageError
 from gilk.lang import ir
 from gilk.lang.d import tree
@@ -113,6 +113,11 @@ class InKernel:
     def text(self) -> str:
         """The code, an instruction a line."""
         return self._code.listing()
+
+    @property
+    def keeps(self) -> bool:
+        """Whether tables have variables of their own, besides the program."""
+        return any(map(keeps, self._givens.values()))
 
     @property
     def processors(self) -> int:

@@ -43,7 +43,7 @@ class KernelEngine(Engine):
     def _load(self, options: Options) -> None:
         self._processor = Processor(options.text("cpu"))
         self._clock = self._here.clock
-        layout = sizes(self.program, options, self._here.processors, scratches=0).layout()
+        layout = sizes(self.program, options, self._here.processors, scratches=0, keyed=self._here.keeps).layout()
         self.memory = memory = self._here.load(layout, options.number("clausetime"), not options.flag("destructive"))
         memory.globals()[:GLOBALS_START] = elsewhere(self._clock, self._here.wall).ljust(GLOBALS_START, b"\0")
         memory.put_globals()

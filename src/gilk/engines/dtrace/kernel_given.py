@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import fields
+from typing import Any
 
 from gilk.engines.dtrace import libraries
 from gilk.engines.dtrace.compiled import DoesNotCompile, ProgramText, compile_programs
@@ -13,7 +15,10 @@ from gilk.lang.d.macros import Macros
 from gilk.lang.d.meaning.world import World
 from gilk.lang.d.options import Options
 from gilk.lang.syntax.source import Source
+from gilk.lang.walk import walk
 from gilk.providers.kernel.probe import ProviderRow
+
+_OWN_VARIABLES = 1 << 30  # of tables: numbers of a program's variables are below
 
 
 def givens(rows: Iterable[ProviderRow], world: World) -> dict[ProviderRow, ir.Given]:
@@ -36,7 +41,25 @@ def _compiled(rows: Sequence[ProviderRow], world: World) -> dict[ProviderRow, ir
     text = "\n".join(map(_clause, rows))
     table, own = ProgramText("table", Source("table", text)), libraries.wanted([text], (), None, libraries.OF_KERNELS)
     program = compile_programs([table], Macros({}, ("table",)), Options(), world, own).program
-    return {row: _given(clause.function) for row, clause in zip(rows, program.clauses, strict=True)}
+    return {row: _apart(_given(clause.function)) for row, clause in zip(rows, program.clauses, strict=True)}
+
+
+def keeps(given: ir.Given) -> bool:
+    """Whether the row has variables of its own, for which there has to be memory."""
+    parts = (part for part in (*given.arguments, given.condition) if part is not None)
+    return any(isinstance(node, ir.Keyed) for part in parts for node in walk(part))
+
+
+def _apart(node: Any) -> Any:
+    """The same with numbers of variables that no program's variables have."""
+    if isinstance(node, tuple):
+        return tuple(map(_apart, node))
+    if type(node).__module__ != ir.__name__:
+        return node
+    parts = {each.name: _apart(getattr(node, each.name)) for each in fields(node)}
+    if isinstance(node, ir.Keyed):
+        parts["variable"] += _OWN_VARIABLES
+    return type(node)(**parts)
 
 
 def _clause(row: ProviderRow) -> str:

@@ -355,14 +355,16 @@ class Engine:
         """Let go of what is left when all is read."""
 
 
-def sizes(program: tree.Program, options: Options, processors: int, unwind: int = 0, scratches: int = 256) -> Sizes:
-    """The sizes of a program's memory, as its options say."""
+def sizes(
+    program: tree.Program, options: Options, processors: int, unwind: int = 0, scratches: int = 256, keyed: bool = False
+) -> Sizes:  # fmt: skip
+    """The sizes of a program's memory, as its options say. ``keyed``: others have variables of threads there."""
     largest = 16
     for variable in program.variables:
         if variable.scope == "self" or variable.keys is not None:
             keys = sum(-(-size_of(key, program.strsize) // 8) * 8 for key in variable.keys or ())
             largest = max(largest, keys + -(-size_of(variable.type, program.strsize) // 8) * 8)
-    keyed = any(variable.scope == "self" or variable.keys is not None for variable in program.variables)
+    keyed |= any(variable.scope == "self" or variable.keys is not None for variable in program.variables)
     return Sizes(
         processors=processors,
         scratches=scratches,

@@ -118,6 +118,7 @@ ROWS: dict[str, tuple[OptionShape, int | str]] = {
     "incdir": (OptionShape.WORDS, ""),
     "nolibs": (OptionShape.FLAG, 0),
     "libdir": (OptionShape.TEXT, ""),
+    "opened": (OptionShape.WORDS, ""),
     "evaltime": (OptionShape.CHOICE, "preinit"),
     "bufresize": (OptionShape.CHOICE, "auto"),
     "quietresize": (OptionShape.FLAG, 0),

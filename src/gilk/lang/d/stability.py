@@ -107,7 +107,7 @@ PROVIDERS = {
     "dtrace": _provider(f"{USUAL} {OWN} {OWN} {USUAL} {USUAL}"),
     "profile": _provider(f"{_EVOLVING} Unstable/Unstable/Unknown {OWN} {_EVOLVING} {_EVOLVING}"),
     "syscall": _provider(f"{_EVOLVING} {OWN} Private/Private/ISA {_EVOLVING} Private/Private/ISA"),
-    **dict.fromkeys(("proc", "sched", "io", "ip", "tcp", "udp", "sysinfo", "vminfo", "fsinfo"), _OF_TABLES),
+    **dict.fromkeys(("proc", "sched", "io", "ip", "tcp", "udp", "sysinfo", "vminfo", "fsinfo", "lockstat"), _OF_TABLES),
 }
 
 

@@ -12,7 +12,7 @@ from signal import SIGSTOP
 from gilk.lang import ir
 from gilk.lang.data import Function
 from gilk.lang.to_c.functions import RecordPart, record_part
-from gilk.lang.to_kernel import data, values
+from gilk.lang.to_kernel import data, scratch, values
 from gilk.lang.to_kernel.code import WORD, KernelFrame, Label, Slot
 from gilk.lang.to_kernel.printing import Printing
 from gilk.lang.to_kernel.refused import NotInKernel
@@ -156,6 +156,8 @@ class ClausePrinter:
         code = self._p.code
         if statement.action in _SIGNALS:
             return self._signal(statement)
+        if statement.action in scratch.ACTS:
+            return scratch.ACTS[statement.action](self._p, statement.arguments, values.value)
         if statement.action not in _SPECULATING:
             raise NotInKernel(f"{statement.action}()")
         with self._p.frame.room() as number:

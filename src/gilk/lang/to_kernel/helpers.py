@@ -39,7 +39,7 @@ _ROWS = """
     exit                30      0       -     status
     constant            80      8       4     constant, length, to, size
     compare             60      44      24   string, size, string, size: below, at or above 0
-    load                60      8       3     to, address, size; fault
+    load                80      8       3     to, address, size; fault
     copyin_string       200     100     4     to, address, size; fault
     zero                80      6       2     to, size
     divide              60      0       -     by, what, kind: bit 0 the rest, bit 1 signed; fault
@@ -72,7 +72,14 @@ _ROWS = """
     swap                40      0       -     number, bytes
     arguments           800     200     3     to, memory of a process, strsize
     path_text           12000   60      4     which, to, address, strsize; fault
+    alloca              3300    0       -     bytes: the address; fault
+    assign              120     8       3     address, from, size; fault
+    bcopy               9000    0       -     address, from address, size; fault
+    bcopy_text          5000    80      4     address, size, string, size of it; fault
     raise               400     0       -     signal; fault
+    copyout             16000   0       -     from address, address, size; fault
+    copyout_text        400     80      2     string, size of it, address, most; fault
+    chill               400     0       -     ns, which are not counted; fault
 """
 #: Those from this one on change processes: only a program that is loaded as destructive may call them.
 FIRST_DEED = "raise"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gilk.lang import ir
-from gilk.lang.to_kernel import data
+from gilk.lang.to_kernel import data, scratch
 from gilk.lang.to_kernel.code import Label
 from gilk.lang.to_kernel.printing import GLOBALS_START, Printing, width
 from gilk.lang.to_kernel.refused import NotInKernel
@@ -46,8 +46,10 @@ def write(p: Printing, target: ir.Target, value: Emit) -> None:
                 p.code.keep(kept)
                 _store_keyed(p, target, kept, size, value)
                 p.code.recall(kept)
+        case ir.Field():
+            scratch.store(p, target, value)
         case _:
-            raise NotInKernel("a store to memory, or to a part of a variable")
+            raise NotInKernel("a store to a part of a variable")
 
 
 def _store_keyed(p: Printing, target: ir.Keyed, kept: int, size: int, value: Emit) -> None:
@@ -74,7 +76,7 @@ def write_string(p: Printing, target: ir.Target, given: ir.Expression, value: Em
     if isinstance(target, ir.Place) and p.nulls.is_marked(target):
         raise NotInKernel("a variable with NULL for a string")
     if not isinstance(target, ir.Place | ir.Keyed):
-        raise NotInKernel("a store to memory, or to a part of a variable")
+        raise NotInKernel("a store of a string to memory, or to a part of a variable")
     with p.frame.room(size) as at:
         data.text(p, given, at, size, value)
         if isinstance(target, ir.Keyed):

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from gilk.lang import effects, ir, machine
 from gilk.lang.to_c.expressions import applied
-from gilk.lang.to_kernel import data, places, strings
+from gilk.lang.to_kernel import data, places, scratch, strings
 from gilk.lang.to_kernel.code import WORD, Label, Slot
 from gilk.lang.to_kernel.forms import RCX
 from gilk.lang.to_kernel.printing import Printing, immediate, number, width
@@ -264,6 +265,12 @@ def _assign(p: Printing, node: ir.Assign) -> None:
     if isinstance(target.type, String):
         places.write_string(p, target, given, value)
         return
+    if node.operator and isinstance(target, ir.Field):
+        with scratch.once(p, target, value) as found:
+            value(p, applied(replace(node, target=found)))
+            p.normalise(target.type)
+            places.write(p, found, value)
+        return
     if node.operator:
         _check_once(target)
         given = applied(node)
@@ -278,7 +285,15 @@ def _check_once(target: ir.Target) -> None:
 
 
 def _step(p: Printing, node: ir.Step) -> None:
+    if isinstance(node.target, ir.Field):
+        with scratch.once(p, node.target, value) as found:
+            _stepped(p, replace(node, target=found))
+        return
     _check_once(node.target)
+    _stepped(p, node)
+
+
+def _stepped(p: Printing, node: ir.Step) -> None:
     with p.frame.room() as old:
         value(p, node.target)
         p.code.keep(old)
@@ -331,6 +346,8 @@ def _call(p: Printing, node: ir.Call) -> None:
         p.normalise(node.type)
     elif node.name == "copyin":
         data.copyin(p, node, value)
+    elif node.name in scratch.CALLS:
+        scratch.CALLS[node.name](p, node, value)
     else:
         raise NotInKernel(node.name if node.name == "epid" else f"{node.name}()")
 

@@ -82,11 +82,18 @@ enum ilk_d_call {
 	ILK_D_CALL_SWAP = 56,
 	ILK_D_CALL_ARGUMENTS = 57,
 	ILK_D_CALL_PATH_TEXT = 58,
-	ILK_D_CALL_RAISE = 59,
-	ILK_D_CALLS = 60
+	ILK_D_CALL_ALLOCA = 59,
+	ILK_D_CALL_ASSIGN = 60,
+	ILK_D_CALL_BCOPY = 61,
+	ILK_D_CALL_BCOPY_TEXT = 62,
+	ILK_D_CALL_RAISE = 63,
+	ILK_D_CALL_COPYOUT = 64,
+	ILK_D_CALL_COPYOUT_TEXT = 65,
+	ILK_D_CALL_CHILL = 66,
+	ILK_D_CALLS = 67
 };
 
-#define ILK_D_DEEDS 59 /* from there on they change processes */
+#define ILK_D_DEEDS 63 /* from there on they change processes */
 
 /* Name, cost, and cost for each eight bytes: instructions, at the most; which numbers, from bit 0 on, tell
  * how many bytes, together; none: those of the frame. */
@@ -117,7 +124,7 @@ enum ilk_d_call {
 	CALL(exit, 30, 0, 0) \
 	CALL(constant, 80, 8, 8) \
 	CALL(compare, 60, 44, 10) \
-	CALL(load, 60, 8, 4) \
+	CALL(load, 80, 8, 4) \
 	CALL(copyin_string, 200, 100, 8) \
 	CALL(zero, 80, 6, 2) \
 	CALL(divide, 60, 0, 0) \
@@ -150,7 +157,14 @@ enum ilk_d_call {
 	CALL(swap, 40, 0, 0) \
 	CALL(arguments, 800, 200, 4) \
 	CALL(path_text, 12000, 60, 8) \
+	CALL(alloca, 3300, 0, 0) \
+	CALL(assign, 120, 8, 4) \
+	CALL(bcopy, 9000, 0, 0) \
+	CALL(bcopy_text, 5000, 80, 8) \
 	CALL(raise, 400, 0, 0) \
+	CALL(copyout, 16000, 0, 0) \
+	CALL(copyout_text, 400, 80, 2) \
+	CALL(chill, 400, 0, 0) \
 
 /* Size of its bytes, what follows, width in the frame, what it changes, the bytes. */
 #define ILK_D_FORM_ROWS(FORM) \

@@ -14,10 +14,10 @@ _ROWS = table.rows("""
     done       | b:block_rq_complete  | is_queued[arg0] | (struct bio *)arg0; (struct bio *)arg0; (struct bio *)arg0
     done       | t:block_bio_complete |                 | args[1]; args[1]; args[1]
     wait-start | e:submit_bio_wait    |                 | args[0]; args[0]; args[0]
+    wait-done  | e:submit_bio_wait    | (self->io_waits = args[0], 0) |
+    wait-done  | r:submit_bio_wait    | self->io_waits != NULL | self->io_waits; self->io_waits; self->io_waits
 """)
-NOT_SEEN = {
-    "wait-done": "where submit_bio_wait() returns it is not known which request has been waited for",
-}
+NOT_SEEN: dict[str, str] = {}
 
 
 def probes(target: HasKernel, description: Description) -> Iterator[KernelProbe]:

@@ -5,6 +5,9 @@ A line has the probe's name, what is behind it, a condition and the arguments th
 which is compiled like a program's. Behind it is ``t:NAME``, a tracepoint, ``b:NAME``, one once for each bio that ends
 there, which is its arg0, or ``e:NAME`` or ``r:NAME``, where a function begins or returns; a glob means the first
 function that it fits. Several lines may have one name.
+
+A condition may assign ``self->`` variables, which no program sees: so what one place knows another one tells. A line
+whose condition ends with ``0`` does that alone.
 """
 
 from __future__ import annotations

@@ -70,6 +70,14 @@ class UserProcesses:
         self._analyses: dict[str, Analysis] = {}
         self._marks: dict[str, tuple[UsdtMarker, ...]] = {}
         self._files: dict[tuple[int, ...], tuple[UserFile, ...]] = {}
+        self._opened: tuple[str, ...] = ()
+
+    def open_later(self, paths: Sequence[str]) -> None:
+        """Files that processes map later, if at all, beside those that they have: the kernel puts probes there before
+        any of their code runs."""
+        if self._opened != tuple(paths):
+            self._opened = tuple(paths)
+            self._files.clear()
 
     def meant(self, provider: str) -> Iterator[tuple[str, tuple[int, ...]]]:
         """The numbers that the name of a provider of processes, or a glob, may end with, each with its processes. That
@@ -95,8 +103,21 @@ class UserProcesses:
     def files(self, pids: tuple[int, ...]) -> tuple[UserFile, ...]:
         """Their files, the first process's first; those of a process that has ended are not there."""
         if pids not in self._files:
-            self._files[pids] = tuple(self._found(pids))
+            found = tuple(self._found(pids))
+            self._files[pids] = (*found, *self._to_be_opened(found, pids))
         return self._files[pids]
+
+    def _to_be_opened(self, known: Sequence[UserFile], pids: tuple[int, ...]) -> Iterator[UserFile]:
+        """Those that are not known already. Raises TargetError `no-such-file`."""
+        there = {str(file.loaded.path) for file in known}
+        for path in self._opened:
+            status, said, _ = self._link.run(["readlink", "-e", "--", os.path.abspath(path)])
+            if status:
+                raise TargetError("no-such-file", f"there is no file {path} that a process could open")
+            real = os.fsdecode(said).removesuffix("\n")
+            if real not in there:
+                there.add(real)
+                yield replace(self._named(real, Path(real), False, 0), pids=pids)
 
     def _found(self, pids: tuple[int, ...]) -> Iterator[UserFile]:
         if self._command is not None and pids == (self._command.pid,):

@@ -19,6 +19,7 @@ from gilk.targets.kernel.link import LocalLink
 def main() -> None:
     options = Options()
     options.set("quiet", None)
+    options.set("destructive", None)  # nobody asks for its records: it is not to be aborted for that
     machine = OtherMachine(Elsewhere(LocalLink(), lambda: None))  # type: ignore[arg-type]
     consumer = Consumer([ProgramText("script", Source("second", sys.argv[1]))], Macros({}, ("second",)), options)
     consumer.machine = machine

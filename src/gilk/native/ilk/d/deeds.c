@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Signals that clauses send to the task that runs: raise() and stop().
+ * What clauses do to the machine: signals to the task that runs, raise() and stop(), and time, chill().
  *
  * A clause runs with interrupts off, and may run with whatever lock held: the signal is sent by an interrupt that the
  * processor sends itself, as soon as interrupts are on. Init gets none, for the kernel ends with it; nor do threads of the
@@ -8,6 +8,7 @@
  */
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
+#include <asm/tsc.h>
 
 #include "d.h"
 #include "task.h"
@@ -31,6 +32,11 @@ static bool may_be_sent_one(const struct ilk_deeds *deeds)
 	       (u32)current->tgid != deeds->client && (!pending || pending == current);
 }
 
+bool ilk_d_may_write(const struct ilk_deeds *deeds)
+{
+	return (u32)current->tgid != deeds->client;
+}
+
 static void note_stop(struct ilk_deeds *deeds)
 {
 	u32 i, count = READ_ONCE(deeds->stopped), at;
@@ -52,5 +58,47 @@ bool ilk_d_signal(struct ilk_deeds *deeds, u64 number)
 	if (number == SIGSTOP)
 		note_stop(deeds);
 	host_signal(host_pid(), host_tid(), number);
+	return true;
+}
+
+#define CHILL_MOST 500000000ull /* ns, of */
+#define CHILL_IN 1000000000ull /* each such time, on a processor: of all programs together */
+
+struct chilled {
+	u64 since; /* by the counter of time stamps */
+	u64 spent; /* ns */
+};
+
+static DEFINE_PER_CPU(struct chilled, chilled);
+
+static u64 ticks(u64 ns)
+{
+	return ns * tsc_khz / 1000000;
+}
+
+/* Whether it may be as long as that: counts it, if so. An NMI that comes in between may count for nothing. */
+static bool may_chill(u64 ns)
+{
+	struct chilled *here = this_cpu_ptr(&chilled);
+
+	if (host_clock() - here->since > ticks(CHILL_IN)) {
+		here->since = host_clock();
+		here->spent = 0;
+	}
+	if (ns > CHILL_MOST - here->spent)
+		return false;
+	here->spent += ns;
+	return true;
+}
+
+/* It spins, as in DTrace: interrupts are off. */
+bool ilk_d_chill(u64 ns)
+{
+	u64 start = host_clock();
+
+	if (ns > CHILL_MOST || !may_chill(ns))
+		return false;
+	while (host_clock() - start < ticks(ns))
+		cpu_relax();
 	return true;
 }

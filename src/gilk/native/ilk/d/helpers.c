@@ -42,6 +42,8 @@ static bool loaded_all(struct ilk_run *run, bool loaded)
 	return loaded;
 }
 
+#include "scratch.h"
+
 /* A clause's life. */
 
 HELPER(begin)
@@ -53,12 +55,17 @@ HELPER(begin)
 	return !run->missing && (run->always || gd_active(&run->context));
 }
 
-HELPER(end)
+/* Its scratch memory is the run's: there is nothing to give back. */
+static void end_clause(struct ilk_run *run)
 {
-	struct ilk_run *run = run_of(frame);
-
+	run->context.scratch = 0;
 	gd_end(&run->context);
 	run->reserved = false;
+}
+
+HELPER(end)
+{
+	end_clause(run_of(frame));
 	return 0;
 }
 
@@ -73,8 +80,7 @@ HELPER(fault)
 	struct ilk_run *run = run_of(frame);
 
 	gd_discard(&run->context);
-	gd_end(&run->context);
-	run->reserved = false;
+	end_clause(run);
 	if (!run->missing) {
 		run->done = true;
 		gd_report(&run->context, a, b, 0);
@@ -351,7 +357,22 @@ HELPER(load)
 	struct ilk_run *run = run_of(frame);
 	void *to = at(run, a, c);
 
-	return to && loaded_all(run, gd_load(&run->context, to, b, c));
+	return to && may_be_read(run, b, c) && loaded_all(run, gd_load(&run->context, to, b, c));
+}
+
+/* One in scratch memory ends with that at the latest. */
+static bool copied_string(struct ilk_run *run, char *to, u64 from, u64 size)
+{
+	u64 room;
+
+	if (!size || !is_scratch(run, from, &room))
+		return loaded_all(run, gd_copyin_string(&run->context, to, from, size));
+	if (!room)
+		return gd_fail(&run->context, GD_FAULT_ADDRESS, from);
+	room = room < size ? room : size - 1;
+	gd_bcopy(to, (const void *)from, room);
+	to[room] = 0;
+	return true;
 }
 
 HELPER(copyin_string)
@@ -360,7 +381,7 @@ HELPER(copyin_string)
 	char *to = at(run, a, d);
 	u64 end;
 
-	if (!to || c > d || !loaded_all(run, gd_copyin_string(&run->context, to, b, c)))
+	if (!to || c > d || !copied_string(run, to, b, c))
 		return 0;
 	for (end = 0; end < d && to[end]; end++)
 		GD_LOOP();
@@ -467,7 +488,7 @@ HELPER(copyin_text)
 	if (!to || !d)
 		return 0;
 	c = c < d ? c : d - 1;
-	if (!loaded_all(run, gd_load(&run->context, to, b, c)))
+	if (!may_be_read(run, b, c) || !loaded_all(run, gd_load(&run->context, to, b, c)))
 		return 0;
 	gd_zero(to + c, d - c);
 	return 1;

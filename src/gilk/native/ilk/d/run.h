@@ -10,6 +10,9 @@
 #include "../../abi/ilk_d_abi.h"
 #include "../../runtime/d/context.h"
 
+#define ILK_D_SCRATCH 4096 /* bytes that a clause may take, and move at once: costs of helpers count on it */
+#define ILK_D_TO_WRITE (1ull << 63) /* in the address of what is missing, which is a process's */
+
 struct ilk_images;
 
 /* The deeds of a program in processes. `client`: the process that has loaded it. `stopped` as in struct ilk_d_status. */
@@ -51,9 +54,11 @@ struct ilk_run {
 	bool always; /* also while the program is inactive */
 	bool waits; /* a page of the process may be made present, and the group run again: unless it has done something */
 	bool done; /* something that lasts */
-	u64 missing; /* an address of the process that is not there; 0: the group runs to its end */
+	u64 missing; /* an address of the process that is not there, ILK_D_TO_WRITE where it is to be written; 0: the group runs to its end */
 	bool reserved; /* a record is open, of `room` bytes */
 	u32 room;
+	u8 scratch[ILK_D_SCRATCH] __attribute__((aligned(8)));
+	u8 between[ILK_D_SCRATCH]; /* on its way to a process */
 	u64 frame[ILK_D_FRAME_MAX / 8];
 };
 

@@ -40,6 +40,12 @@ u64 ilk_d_image(struct ilk_images *images);
 struct ilk_deeds;
 bool ilk_d_signal(struct ilk_deeds *deeds, u64 number);
 
+/* Whether the process of the task may be written to: not the client, which fires BEGIN and END itself. */
+bool ilk_d_may_write(const struct ilk_deeds *deeds);
+
+/* Spin for so many ns; false: that is more than this processor has left for it. In deeds.c. */
+bool ilk_d_chill(u64 ns);
+
 #define ILK_D_NAME sizeof(current->comm)
 
 enum { ILK_D_PARENT, ILK_D_UID, ILK_D_GID, ILK_D_EUID, ILK_D_EGID, ILK_D_THREAD, ILK_D_PROCESSOR, ILK_D_IDENTITIES };

@@ -123,13 +123,14 @@ static u64 run(struct ilk_firing *firing, const struct place *place, const struc
 }
 
 /*
- * Whether a page of the task's was made present, with the one behind it if that can be: without waiting for a disk, or for
- * anybody who serves pages. The kernel's lock of this uprobe is held, which must not be for as long as others like.
+ * Whether a page of the task's was made present, with the one behind it if that can be, to be written where it says so:
+ * without waiting for a disk, or for anybody who serves pages. The kernel's lock of this uprobe is held, which must not be for as long as others like.
  */
 static bool make_present(u64 address)
 {
 	struct page *page[2];
-	long got = get_user_pages_unlocked(address & PAGE_MASK, 2, page, FOLL_NOWAIT);
+	unsigned int how = address & ILK_D_TO_WRITE ? FOLL_NOWAIT | FOLL_WRITE : FOLL_NOWAIT;
+	long got = get_user_pages_unlocked(address & ~ILK_D_TO_WRITE & PAGE_MASK, 2, page, how);
 	long n;
 
 	for (n = 0; n < got; n++)

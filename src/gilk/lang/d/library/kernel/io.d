@@ -88,4 +88,5 @@ provider io {
 	probe start(struct bio *B, struct bio *D, struct bio *F) : (bufinfo_t *B, devinfo_t *D, fileinfo_t *F);
 	probe done(struct bio *B, struct bio *D, struct bio *F) : (bufinfo_t *B, devinfo_t *D, fileinfo_t *F);
 	probe wait__start(struct bio *B, struct bio *D, struct bio *F) : (bufinfo_t *B, devinfo_t *D, fileinfo_t *F);
+	probe wait__done(struct bio *B, struct bio *D, struct bio *F) : (bufinfo_t *B, devinfo_t *D, fileinfo_t *F);
 };

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Memory that a clause takes for itself, stores through pointers, which go there alone, and stores to a process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+
+from gilk.lang import ir
+from gilk.lang.to_kernel import data
+from gilk.lang.to_kernel.code import WORD, Slot
+from gilk.lang.to_kernel.forms import RCX
+from gilk.lang.to_kernel.printing import Printing, Room, width
+from gilk.lang.types import INT64, UINT64
+
+Emit = Callable[[Printing, ir.Expression], None]
+_ALL = (1 << 64) - 1
+
+
+def alloca(p: Printing, node: ir.Call, value: Emit) -> None:
+    with _computed(p, node.arguments, value) as (size,):
+        p.code.call("alloca", Slot(size))
+    p.fails()
+
+
+def bcopy(p: Printing, node: ir.Call, value: Emit) -> None:
+    """And copyinto(), of which the arguments come in another order."""
+    with _computed(p, node.arguments, value) as given:
+        source, *rest = map(Slot, given)
+        to, size = rest if node.name == "bcopy" else reversed(rest)
+        p.code.call("bcopy", to, source, size)
+    p.fails()
+
+
+def bcopy_string(p: Printing, node: ir.Call, value: Emit) -> None:
+    source, *rest = node.arguments
+    length = data.longest(p, source)
+    with p.frame.room(length) as at:
+        data.text(p, source, at, length, value)
+        with _computed(p, rest, value) as (to, size):
+            p.code.call("bcopy_text", Slot(to), Slot(size), at, length)
+    p.fails()
+
+
+def placed(p: Printing, node: ir.Call, value: Emit) -> None:
+    """rax: the address of a string, in scratch memory."""
+    with p.frame.room(p.strsize) as at, p.frame.room() as address:
+        data.text(p, node.arguments[0], at, p.strsize, value)
+        p.code.call("alloca", p.strsize)
+        p.fails()
+        p.code.keep(address)
+        p.code.call("assign", Slot(address), at, p.strsize)
+        p.fails()
+        p.code.recall(address)
+
+
+def store(p: Printing, target: ir.Field, value: Emit) -> None:
+    """Through a pointer: the value is in rax, and stays there."""
+    size, _ = width(target.type)
+    with p.frame.room() as kept, p.frame.room() as address, p.frame.room() as made:
+        p.code.keep(kept)
+        value(p, target.address)
+        p.code.keep(address)
+        if target.bits:
+            _merge(p, target, size, (kept, address, made))
+        p.code.call("assign", Slot(address), made if target.bits else kept, size)
+        p.fails()
+        p.code.recall(kept)
+
+
+def _merge(p: Printing, target: ir.Field, size: int, at: tuple[int, int, int]) -> None:
+    """The bits of a bit-field in what lies around them: at the third place, from those of the value and the address."""
+    kept, address, made = at
+    code = p.code
+    mask = (1 << target.bits) - 1 << target.shift
+    code.emit("store immediate", made, 0)
+    code.call("load", made, Slot(address), size)
+    p.fails()
+    with p.frame.room() as bits:
+        code.constant(mask)
+        code.keep(bits)
+        code.recall(kept)
+        code.constant(target.shift, RCX)
+        code.emit("shl rax, cl")
+        code.emit("mov rcx, frame", bits)
+        code.emit("and rax, rcx")
+        code.keep(bits)
+        code.constant(~mask & _ALL)
+        code.emit("mov rcx, frame", made)
+        code.emit("and rax, rcx")
+        code.emit("mov rcx, frame", bits)
+        code.emit("or rax, rcx")
+        code.keep(made)
+
+
+@contextmanager
+def once(p: Printing, target: ir.Field, value: Emit) -> Iterator[ir.Field]:
+    """The same target, for what reads it and then writes it: its address is computed now, and lies in the frame."""
+    outer, number = p.bound, -1 - len(p.bound)
+    with p.frame.room() as address:
+        value(p, target.address)
+        p.code.keep(address)
+        p.bound = {**outer, number: Room(address, WORD)}
+        yield replace(target, address=ir.Bound(UINT64, number))
+        p.bound = outer
+
+
+# What changes the process.
+
+
+def copyout(p: Printing, arguments: tuple[ir.Expression, ...], value: Emit) -> None:
+    with _computed(p, arguments, value) as given:
+        p.code.call("copyout", *map(Slot, given))
+    p.fails()
+
+
+def copyoutstr(p: Printing, arguments: tuple[ir.Expression, ...], value: Emit) -> None:
+    source, *rest = arguments
+    length = data.longest(p, source)
+    with p.frame.room(length) as at:
+        data.text(p, source, at, length, value)
+        with _computed(p, rest, value) as given:
+            p.code.call("copyout_text", at, length, *map(Slot, given))
+    p.fails()
+
+
+def chill(p: Printing, arguments: tuple[ir.Expression, ...], value: Emit) -> None:
+    with _computed(p, [ir.Convert(INT64, each) for each in arguments], value) as (time,):
+        p.code.call("chill", Slot(time))
+    p.fails()
+
+
+@contextmanager
+def _computed(p: Printing, given: tuple[ir.Expression, ...] | list[ir.Expression], value: Emit) -> Iterator[list[int]]:
+    """Each in a word of the frame, one after the other: their places."""
+    with ExitStack() as rooms:
+        places = [rooms.enter_context(p.frame.room()) for _ in given]
+        for place, each in zip(places, given, strict=True):
+            value(p, each)
+            p.code.keep(place)
+        yield places
+
+
+#: Calls of these leave an address in rax, or nothing of use.
+CALLS: dict[str, Callable[[Printing, ir.Call, Emit], None]] = {
+    "alloca": alloca, "bcopy": bcopy, "copyinto": bcopy, "bcopy_string": bcopy_string, "placed": placed,
+}  # fmt: skip
+ACTS: dict[str, Callable[[Printing, tuple[ir.Expression, ...], Emit], None]] = {
+    "copyout": copyout, "copyoutstr": copyoutstr, "chill": chill,
+}  # fmt: skip

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""lockstat in a live stock kernel, beside the events that ftrace records of the same work."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from gilk.targets.kernel.target import KernelTarget
+from tests.kernel.driver.driving import Guest
+from tests.kernel.session.d_programs import ran
+from tests.kernel.session.test_d_programs import shell
+from tests.kernel.session.test_d_tables import BEGIN, END
+
+pytestmark = pytest.mark.xdist_group("lab")
+TRIES = 10
+EVENT = re.compile(r"^ *\S.*?-(\d+) +\[.*: contention_(begin|end): (\S+) \((?:flags|ret)=(\S+)\)$", re.MULTILINE)
+#: Two who write to one open file wait for its mutex, two who have opened it for its rw_semaphore.
+WORK = """
+    command='dd if=/dev/zero bs=1M count=20 status=none'
+    { $command & $command & wait; } > /dev/shm/locked
+    $command of=/dev/shm/locked conv=notrunc & $command of=/dev/shm/locked conv=notrunc & wait"""
+NAMES = {"MUTEX": "adaptive-block", "SPIN|MUTEX": "adaptive-spin", "SPIN": "spin-spin"}
+PROGRAM = """
+    lockstat:::adaptive-block, lockstat:::adaptive-spin, lockstat:::spin-spin /ppid == $target/ {
+        @[probename, tid, 0] = count(); @least = min(arg1); @all[tid] = sum(arg1); }
+    lockstat:::rw-spin /ppid == $target/ {
+        @[probename, tid, args[2] == RW_WRITER] = count(); @least = min(arg1); @all[tid] = sum(arg1); }
+    lockstat:::rw-block /ppid == $target/ {
+        @[probename, tid, args[2] == RW_WRITER] = count(); @least = min(args[1]); @all[tid] = sum(args[1]);
+        @held[args[0]->owner.counter != 0] = count(); }
+    BEGIN { begun = timestamp; }
+    END { printa("%s %d %d %@d\\n", @); printa("least %@d\\n", @least); printa("all %d %@d\\n", @all);
+        printf("lasted %d\\n", timestamp - begun); }"""
+
+
+def name_of(flags: str) -> tuple[str, str] | None:
+    """The probe that is about a wait with such flags, and 1 of a writer; None: of no probe."""
+    words = set(flags.split("|"))
+    if words & {"READ", "WRITE"} and words <= {"READ", "WRITE", "SPIN"}:
+        return "rw-spin" if "SPIN" in words else "rw-block", str(int("WRITE" in words))
+    found = NAMES.get(flags)
+    return (found, "0") if found else None
+
+
+def waits(said: str) -> Counter[tuple[str, str, str]]:
+    """Those that ftrace saw the end of, by probe, task and side."""
+    begun: dict[tuple[str, str], tuple[str, str] | None] = {}
+    found: Counter[tuple[str, str, str]] = Counter()
+    for task, what, lock, rest in EVENT.findall(said):
+        if what == "begin":
+            begun[task, lock] = name_of(rest)
+        elif (kind := begun.pop((task, lock), None)) is not None:
+            found[kind[0], task, kind[1]] += 1
+    return found
+
+
+def test_waits_are_those_that_ftrace_sees(kernel: KernelTarget, guest: Guest) -> None:
+    """Of the children of a shell, which begin and end meanwhile. It is tried again until both kinds have waited."""
+    shell(guest, "mountpoint -q /dev/shm || { mkdir -p /dev/shm; mount -t tmpfs none /dev/shm; }")
+    kinds: set[str] = set()
+    for _ in range(TRIES):
+        shell(guest, BEGIN.format(events="lock/contention_begin lock/contention_end"))
+        done = ran(kernel, PROGRAM, ["sh", "-c", WORK])
+        theirs = waits(shell(guest, END))
+        rows = [line.split() for line in done.lines]
+        ours = {tuple(row[:3]): int(row[3]) for row in rows if "-" in row[0]}
+        tasks = {task for _, task, _ in ours}
+        assert ours == {key: count for key, count in theirs.items() if key[1] in tasks} and not done.errors
+        told = {row[0]: int(row[-1]) for row in rows}
+        assert all(0 < int(row[-1]) <= told["lasted"] for row in rows if row[0] in ("least", "all"))
+        kinds |= {row[0] for row in rows}
+        if {"adaptive-block", "rw-block"} <= kinds:
+            break
+    assert {"adaptive-block", "rw-block"} <= kinds
+    shell(guest, "rm -f /dev/shm/locked")
+    assert not guest.complaints()
