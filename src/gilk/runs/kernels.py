@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The kernel that is asked for, if one is. Only then the modules that reach kernels are imported: who asks for processes
-need not wait for them."""
+"""The kernel that is asked for, if one is. Only then the modules that reach kernels are imported: who asks for
+processes need not wait for them."""
 
 from __future__ import annotations
 
