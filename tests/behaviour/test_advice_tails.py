@@ -11,6 +11,7 @@ from gilk.session.advised_session import AdvisedSession
 from gilk.session.base import Probe
 from tests.behaviour.advised import COMPILERS, TAILS, after, build, inplace, jumps, rounds, session, waiting
 from tests.behaviour.harness import differences, leftovers
+from tests.behaviour.seldom import seldom
 
 #: Opaque to compilers, so that every jump stays; `one` and `two` share `shared`, which may also be called.
 CHAIN = """
@@ -42,28 +43,29 @@ def chain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return program
 
 
+#: The last ones are in other orders, or have less, than those before.
 ADVICE = [
     ((("first", "after", "return r + n * 1000;"),), "4015 71 701 200 31 401 6"),
-    ((("middle", "after", "return r + 1000;"),), "1015 71 701 200 31 401 6"),
     ((("first", "inplace", "return proceed(n + 1) * 100 + proceed();"),), "1715 71 701 200 31 401 6"),
     ((("first", "after", "return r + 1000;"), ("last", "after", "return -r;")), "985 71 701 200 31 401 6"),
-    ((("last", "after", "return -r;"), ("first", "after", "return r + 1000;")), "985 71 701 200 31 401 6"),
     ((("first", "after", "return r * 10;"), ("middle", "after", "return r * 2 + 1;"), ("last", "after", "return r + n;")),
      "590 71 701 200 31 401 6"),
-    ((("first", "after", "return r + 1000;"), ("last", "inplace", "return 7;")), "1007 71 701 200 31 401 6"),
-    ((("last", "inplace", "return 7;"), ("first", "after", "return r + 1000;")), "1007 71 701 200 31 401 6"),
     ((("first", "after", "return r + 1000;"), ("last", "inplace", "pass();")), "1015 71 701 200 31 401 6"),
     ((("first", "after", "return r + 1000;"), ("last", "inplace", "return proceed() + proceed(1);")),
      "1017 71 701 200 31 401 6"),
-    ((("first", "inplace", "return n;"), ("middle", "after", "return 1;")), "4 71 701 200 31 401 6"),
     ((("one", "after", "return r + n * 1000;"), ("two", "after", "return r + n * 10000;")),
      "15 7071 70701 2000200 3031 40401 6"),
-    ((("both", "after", "return -r;"), ("one", "after", "return r + 1000;"), ("shared", "after", "return r * 2;")),
-     "15 1142 1402 200 -1062 -802 12"),
     ((("shared", "after", "return r * 2;"), ("one", "after", "return r + 1000;"), ("both", "inplace", "return -proceed();")),
      "15 1142 1402 200 -1062 -802 12"),
     ((("both", "after", "return r + n;"), ("shared", "inplace", "return n == 5 ? -5 : n == 30 ? 1 : proceed();")),
      "15 71 701 200 4 405 -5"),
+    ((("middle", "after", "return r + 1000;"),), "1015 71 701 200 31 401 6"),
+    ((("last", "after", "return -r;"), ("first", "after", "return r + 1000;")), "985 71 701 200 31 401 6"),
+    ((("first", "after", "return r + 1000;"), ("last", "inplace", "return 7;")), "1007 71 701 200 31 401 6"),
+    ((("last", "inplace", "return 7;"), ("first", "after", "return r + 1000;")), "1007 71 701 200 31 401 6"),
+    ((("first", "inplace", "return n;"), ("middle", "after", "return 1;")), "4 71 701 200 31 401 6"),
+    ((("both", "after", "return -r;"), ("one", "after", "return r + 1000;"), ("shared", "after", "return r * 2;")),
+     "15 1142 1402 200 -1062 -802 12"),
 ]  # fmt: skip
 
 
@@ -71,7 +73,7 @@ def put_in(one: AdvisedSession, function: str, when: str, body: str) -> tuple[Pr
     return after(one, function, body) if when == "after" else inplace(one, function, body)
 
 
-@pytest.mark.parametrize("case", ADVICE, ids=range(len(ADVICE)))
+@pytest.mark.parametrize("case", seldom(((case,) for case in ADVICE), 9), ids=range(len(ADVICE)))
 def test_results_are_those_of_the_calls(chain: Path, case: tuple[tuple[tuple[str, str, str], ...], str]) -> None:
     pieces, expected = case
     with rounds(chain) as program:

@@ -11,16 +11,14 @@ import pytest
 
 import gilk
 from tests.behaviour.harness import Ran, plain, redirected, run
+from tests.behaviour.seldom import seldom
 from tests.oracle import step
 from tests.programs.build import build, names
 
 #: What gilk does not do (docs/limits.md): the program counter that a handler sees is that of the patch.
 SEES_ADDRESSES = {"sigpc"}
 #: Programs whose functions are left in other ways than by their returns, too, or in other threads and processes.
-LEFT = (
-    "recursion", "tailcall", "exceptions", "setjmp", "threads", "fork", "vfork", "spawn", "signals", "unwind", "ucontext",
-    "jumptable", "hot8",
-)  # fmt: skip
+LEFT = ("recursion", "tailcall", "exceptions", "setjmp", "threads", "fork", "signals", "ucontext")
 PROGRAMS = [name for name in names() if name not in SEES_ADDRESSES and name != "many"]
 #: One of them; it takes long.
 WITH_LIBC = ["threads"]
@@ -32,6 +30,8 @@ VARIANTS = [
 ]  # fmt: skip
 #: A whole static libc to plan for each time.
 SLOW_VARIANTS = {"static", "static-pie", "static+stripped"}
+#: Each of these has others beside it that have the same atoms one by one.
+COMBINED = {("work", "nopie+stripped"), ("jumptable", "nopie+Os"), ("jumptable", "nopie"), ("work", "Os")}
 #: Calls that do not return where they were made from: by longjmp, an exception, exit, pthread_exit, exec, or by a ret
 #: that goes to what was pushed (sb_pushes of shortblocks).
 LEAVES_CALLS = {
@@ -82,8 +82,8 @@ def test_blocks_with_libc(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "variant"),
     [
-        pytest.param(name, variant, marks=pytest.mark.stress) if variant in SLOW_VARIANTS else (name, variant)
-        for name, variant in VARIANTS
+        pytest.param(*each, marks=pytest.mark.stress) if each[1] in SLOW_VARIANTS or each in COMBINED else each
+        for each in VARIANTS
     ],
 )
 def test_blocks_of_a_variant(name: str, variant: str) -> None:
@@ -91,7 +91,7 @@ def test_blocks_of_a_variant(name: str, variant: str) -> None:
     check(run(["*:blocks=count"], [program]), plain([program]))
 
 
-@pytest.mark.parametrize("variant", sorted(SLOW_VARIANTS))
+@pytest.mark.parametrize("variant", seldom(sorted(SLOW_VARIANTS, reverse=True), 2))
 def test_entries_of_a_variant(variant: str) -> None:
     """A static program has the C library's functions, too."""
     program = build("work", variant)

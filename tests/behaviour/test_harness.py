@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.behaviour.harness import Loop, leftovers, mortal, wait_for
+from tests.behaviour.harness import ENVIRONMENT, Loop, leftovers, mortal, wait_for
+from tests.behaviour.ready import ReadyGilk
 from tests.programs.build import build
 
 MAKES = "import mmap, os, sys; fd = os.memfd_create(sys.argv[1]); os.ftruncate(fd, 4096); "
@@ -82,3 +83,46 @@ def test_a_loop_lets_others_go_first() -> None:
     with Loop([build("hot8")]) as loop:
         nice = {os.getpriority(os.PRIO_PROCESS, int(tid)) for tid in os.listdir(f"/proc/{loop.pid}/task")}
     assert min(nice) > os.getpriority(os.PRIO_PROCESS, 0) or nice == {19}
+
+
+@pytest.fixture(scope="module")
+def ready() -> Iterator[ReadyGilk]:
+    made = ReadyGilk({**os.environ, **ENVIRONMENT})
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "data"),
+    [
+        (["--version"], b""),
+        (["run", "--nonesuch"], b""),
+        (["run", "-i", "libc:read:entry=nonesuch", "--", "cat"], b"text"),
+        (["run", "-q", "-i", "libc:read:entry=count", "--", "cat"], b"text \xff"),
+        (["run", "-q", "-i", "libc:exit:entry=count", "--", "sh", "-c", "pwd; echo $NAMED >&2; exit 7"], b""),
+        (["run", "-q", "-i", "libc:exit:entry=count", "--", "sh", "-c", "kill -9 $$"], b""),
+    ],
+    ids=["output", "usage", "error", "input", "status", "signal"],
+)
+def test_a_forked_command_ends_as_one_that_is_started(
+    ready: ReadyGilk, tmp_path: Path, words: list[str], data: bytes
+) -> None:
+    env = {**os.environ, **ENVIRONMENT, "NAMED": "by us"}
+    assert ready.takes(words, env)
+    started = subprocess.run(
+        [sys.executable, "-m", "gilk", *words], input=data, capture_output=True, env=env, cwd=tmp_path, timeout=250
+    )
+    assert ready.run(words, data, env, str(tmp_path), 250) == (started.returncode, started.stdout, started.stderr)
+
+
+def test_a_forked_command_that_does_not_end_is_killed(tmp_path: Path) -> None:
+    ready = ReadyGilk({**os.environ, **ENVIRONMENT})
+    with pytest.raises(subprocess.TimeoutExpired):
+        ready.run(["dtrace", "-q", "-n", "tick-1s {}"], b"", {**os.environ, **ENVIRONMENT}, "/", 0.5)
+    assert not ready.there
+    assert not ready.takes(["--version"], {**os.environ, **ENVIRONMENT})
+
+
+@pytest.mark.parametrize("name", ["PYTHONHASHSEED", "LC_ALL", "LD_PRELOAD"])
+def test_a_command_whose_start_would_be_another_is_not_forked(ready: ReadyGilk, name: str) -> None:
+    assert not ready.takes(["--version"], {**os.environ, **ENVIRONMENT, name: "0"})

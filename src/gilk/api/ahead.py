@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The work that a command of D begins before all that it needs is imported."""
+"""The work that a command begins before all that it needs is imported."""
 
 from __future__ import annotations
 
-from gilk.engines.dtrace.ahead import expect
+from gilk.session.ahead import expect
 
 __all__ = ["expect"]

@@ -154,8 +154,8 @@ def _kernel_for(
     if not wanted:
         yield None, None
         return
-    from gilk.api.kernels import kernel_at  # here: most weavings are of processes alone
     from gilk.engines.aspect.woven_kernel import confined_file
+    from gilk.runs.kernels import kernel_at  # here: most weavings are of processes alone
 
     confined_file(file, processes)  # what is refused is refused before a machine is booted
     target, elsewhere = kernel_at(machine)

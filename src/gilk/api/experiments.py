@@ -6,13 +6,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gilk.api.kernels import kernel_of
 from gilk.errors import StoreError
 from gilk.outputs import replacing
 from gilk.render.report import RunReport
 from gilk.runs.experiment import edit, file, targets
 from gilk.runs.experiment.file import Experiment
 from gilk.runs.experiment.run import Staged
+from gilk.runs.kernels import kernel_of
 
 __all__ = [
     "Experiment", "Staged", "edit", "load_experiment", "outcome", "parse_experiment", "prepare_experiment",

@@ -7,14 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from gilk.errors import UsageError
-from gilk.runs.clause_request import ClauseRequest
-from gilk.runs.elsewhere import Elsewhere, reach
-from gilk.runs.strategy import Chosen
+from gilk.runs.elsewhere import Elsewhere
+from gilk.runs.kernels import kernel_at
 from gilk.session import places
 from gilk.session.kernel_session import KernelSession
 from gilk.session.places import FunctionView
-from gilk.session.request import Request
-from gilk.targets.kernel.link import LocalLink
 from gilk.targets.kernel.target import KernelTarget
 
 if TYPE_CHECKING:
@@ -75,21 +72,3 @@ class Kernel:
 def kernel(machine: str | lab.Machine = "") -> Kernel:
     """This machine's kernel, or another's: ``ssh:HOST``, or ``lab`` or a ``gilk.lab.Machine``, a fresh virtual one."""
     return Kernel(*kernel_at(machine))
-
-
-def kernel_at(machine: str | lab.Machine) -> tuple[KernelTarget, Elsewhere | None]:
-    if not machine:
-        return KernelTarget(LocalLink()), None
-    elsewhere = reach(machine)
-    return KernelTarget(elsewhere.link), elsewhere
-
-
-def kernel_of(
-    requests: Sequence[Request | Chosen | ClauseRequest], processes: bool, machine: str
-) -> tuple[KernelTarget | None, Elsewhere | None]:
-    """The kernel that is asked for, if one is."""
-    if machine and (processes or not all(request.of_kernel for request in requests)):
-        raise UsageError("remote-kernel-only", f"on {machine}, points are kernel:FUNCTION:WHERE")
-    if machine or any(request.of_kernel for request in requests):
-        return kernel_at(machine)
-    return None, None

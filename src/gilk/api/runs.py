@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from gilk.api.kernels import kernel_of
 from gilk.api.processes import hold
 from gilk.errors import UsageError
 from gilk.render.histogram import by_function
@@ -15,6 +14,7 @@ from gilk.render.period import to_text as period_text
 from gilk.render.report import RunReport
 from gilk.runs import clause_request, strategy
 from gilk.runs.clause_request import ClauseRequest, ClauseSessions
+from gilk.runs.kernels import kernel_of
 from gilk.runs.outcome import Result
 from gilk.runs.periods import Periods
 from gilk.runs.run import Progress, Run

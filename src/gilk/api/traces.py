@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from gilk.api.kernels import kernel_of
 from gilk.api.processes import hold
 from gilk.api.runs import check_output, report
 from gilk.cache.columns import DamagedColumnError
@@ -19,6 +18,7 @@ from gilk.render import timeline_index
 from gilk.render.timeline_index import Progress
 from gilk.render.timeline_parts import TimelineParts
 from gilk.render.trace_report import TraceReport
+from gilk.runs.kernels import kernel_of
 from gilk.runs.outcome import Result
 from gilk.session.request import parse as request_of
 from gilk.spec import event

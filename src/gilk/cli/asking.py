@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gilk.api import ahead
 from gilk.cli.mangled import mangled_option
 from gilk.cli.progress import working
 from gilk.cli.running import Stop, command_option, lasting_option, split_command
@@ -44,10 +45,11 @@ def target_options(command: Command) -> Command:
 
 
 def one_target(given: dict[str, Any]) -> tuple[str, ...]:
-    """The command to launch; () where a process is given. Raises UsageError `no-target`."""
+    """The command to launch; () where a process is given. Its keeper is begun. Raises UsageError `no-target`."""
     command = split_command(given["line"], given["words"])
     if bool(command) == (given["pid"] is not None):
         raise UsageError("no-target", "one process is asked", "give -p PID, -c 'COMMAND' or -- COMMAND")
+    ahead.expect(process=True, runs=False)
     return command
 
 
@@ -70,9 +72,9 @@ def asked(
     now_and_then: Callable[[], None] = lambda: None,
 ) -> Answer:
     """The answer. ``began`` is told the process when all probes are in; ``now_and_then`` is called until the end."""
+    command = one_target(given)
     from gilk.api.questions import answered, session_of
 
-    command = one_target(given)
     as_json, stop, deadline = given["as_json"], Stop(shared=bool(command)), _Deadline(given["lasting"])
     stop.install()
 

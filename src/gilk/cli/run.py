@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gilk.api import ahead
 from gilk.cli.choosing import processes_options
 from gilk.cli.duration import Duration
 from gilk.cli.mangled import mangled_option
@@ -112,6 +113,7 @@ def run(
     follow: bool, by: str | None, waits: bool, longer_than: int | None, stacks: Path | None, command: tuple[str, ...],
 ) -> int:  # fmt: skip
     words = split_command(line, command)
+    ahead.expect(process=bool(words or pids) and not machine, runs=False)
     from gilk.api import runs  # here: --help need not wait for it
 
     requests = [runs.parse_request(text, longer_than or 0) for text in inserts]

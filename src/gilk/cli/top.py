@@ -37,9 +37,9 @@ Show = Callable[[Any], None]
 @target_options
 def top(scope: tuple[str, ...], skip: tuple[str, ...], every: int, sort: str, **given: Any) -> int:
     """Show in which functions a process spends its time, period by period, and in all at the end."""
+    command = one_target(given)
     from gilk.api import tops  # here: --help need not wait for it
 
-    command = one_target(given)
     stop, launched, quiet = Stop(shared=bool(command)), bool(command), given["quiet"] or given["as_json"]
     with _shown(given, sort, launched) as show:
         running = tops.prepare_top(given["pid"], command, every, show, scope, skip, given["lasting"])

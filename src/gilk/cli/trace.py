@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from gilk.api import ahead
 from gilk.cli.choosing import processes_options, scope_options
 from gilk.cli.mangled import mangled_option
 from gilk.cli.running import carry_out_for_user, command_option, split_command, verbose_option
@@ -76,6 +77,7 @@ def trace(
         raise UsageError(
             "no-target", "there is nothing to trace", "give -p PID, --name GLOB, -c 'COMMAND' or -- COMMAND"
         )
+    ahead.expect(process=bool(words or pids) and not machine, runs=False)
     from gilk.api import traces  # here: --help need not wait for it
 
     running = traces.prepare_trace(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gilk.api import ahead
 from gilk.cli.progress import working
 from gilk.cli.running import Stop, command_option, lasting_option, split_command, status_of, when_idle_option
 from gilk.cli.weave_told import WeavingTold
@@ -72,6 +73,7 @@ def weave(
     persist: bool, output: Path | None, defines: tuple[str, ...], quiet: bool, command: tuple[str, ...],
 ) -> int:  # fmt: skip
     words = split_command(line, command)
+    ahead.expect(process=bool(words or pids or groups) and not (machine or dry_run or detach), runs=False)
     from gilk.api import aspects  # here: --help need not wait for it
 
     chosen = aspects.choices(groups, pids)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from html import escape
 from typing import Any
-from xml.sax.saxutils import escape, quoteattr
 
 from gilk.render.text import cell, nanoseconds, plural
 from gilk.trace.flow import KERNEL, Flow
@@ -70,7 +70,8 @@ def picture(title: str, lowest: str, bars: Sequence[FlameBar]) -> str:
     constants = f"const W={FLAME_WIDTH},M={_MARGIN},L={_LETTER};"
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{FLAME_WIDTH + 2 * _MARGIN}" height="{height}" '
     head += f'viewBox="0 0 {FLAME_WIDTH + 2 * _MARGIN} {height}"><style>{_STYLE}</style>'
-    head += f'<rect width="100%" height="100%" fill="#fcfcfa"/><text x="{_MARGIN}" y="20">{escape(cell(title))}</text>'
+    head += '<rect width="100%" height="100%" fill="#fcfcfa"/>'
+    head += f'<text x="{_MARGIN}" y="20">{escape(cell(title), False)}</text>'
     return head + "".join(drawn) + f"<script><![CDATA[{constants}{_SCRIPT}]]></script></svg>\n"
 
 
@@ -95,11 +96,11 @@ def _bar(x: float, depth: int, width: float, text: str, colour: str, height: int
     text = cell(text)
     letters = int((width - 6) / _LETTER)
     shown = "" if letters < 3 else text if len(text) <= letters else text[: letters - 1] + "…"
-    data = f'data-x="{x - _MARGIN:.4f}" data-w="{width:.4f}" data-d="{depth}" data-n={quoteattr(text)}'
+    data = f'data-x="{x - _MARGIN:.4f}" data-w="{width:.4f}" data-d="{depth}" data-n="{escape(text)}"'
     return (
-        f'<g class="f" {data}><title>{escape(text)}\n{escape(cell(told))}</title>'
+        f'<g class="f" {data}><title>{escape(text, False)}\n{escape(cell(told), False)}</title>'
         f'<rect x="{x:.2f}" y="{y}" width="{width:.2f}" height="{_ROW - 1}" rx="2" fill="{colour}"/>'
-        f'<text x="{x + 3:.2f}" y="{y + 12}">{escape(shown)}</text></g>'
+        f'<text x="{x + 3:.2f}" y="{y + 12}">{escape(shown, False)}</text></g>'
     )
 
 

@@ -8,9 +8,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 _UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1000))
 # Names of functions and threads come from the target: they shall not steer the terminal.
 _CONTROL = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)]}
@@ -72,6 +69,9 @@ def _plain(headers: Sequence[str], cells: Sequence[Sequence[str]], right: Sequen
 
 
 def _drawn(headers: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
+    from rich.console import Console  # here: it takes long to import, and most output is plain
+    from rich.table import Table
+
     drawn = Table(box=None, pad_edge=False, header_style="bold")
     for header, numeric in zip(headers, right, strict=True):
         drawn.add_column(header, justify="right" if numeric else "left", overflow="fold")

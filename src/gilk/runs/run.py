@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from gilk.errors import GilkError, MachineGone, StoreError, TargetError, UsageError
 from gilk.runs.clause_request import ClauseRequest, ClauseSessions
-from gilk.runs.elsewhere import Elsewhere
 from gilk.runs.kept import Recorder
 from gilk.runs.opened import LaterProbes, expanded, patterns
 from gilk.runs.openings import Openings, Stopped
@@ -27,11 +26,9 @@ from gilk.session.base import BaseSession, Probe
 from gilk.session.broker.client_session import ClientSession
 from gilk.session.broker.opened import OpenedLibraries
 from gilk.session.inlined import NamedFunctions
-from gilk.session.kernel_session import KernelSession
 from gilk.session.probing import PreparedSession, ProbingSession
 from gilk.session.request import Request, Wanted, expand, with_hint, without_instances
 from gilk.targets.base import Loaded
-from gilk.targets.kernel.target import KernelTarget
 from gilk.targets.process import Process
 from gilk.targets.program import has_let_go
 from gilk.targets.unseen import Unseen
@@ -42,6 +39,10 @@ from gilk.trace.stacks import added as added_stacks
 from gilk.trace.store import Writer
 from gilk.trace.traced import TraceDescription
 from gilk.values import dataclass
+
+if TYPE_CHECKING:
+    from gilk.runs.elsewhere import Elsewhere
+    from gilk.targets.kernel.target import KernelTarget
 
 _TICK = 0.05  # seconds between looks at the buffers, and at the processes
 _CALM = 0.2  # how full of 1 a buffer may be found, for there to be time to convert what was in it
@@ -126,6 +127,8 @@ class Run:
         if self.kernel is not None:
             wanted = list(expand(self.kernel, [request for request in self.requests if request.of_kernel]))
             points = max(len(wanted), 1)
+            from gilk.session.kernel_session import KernelSession  # here: who runs in processes need not wait for it
+
             self._put(KernelSession(self.kernel, points, _KERNEL_RING, self.flight), wanted)
         kinds = [row.kind for session in self.sessions for row in session.rows]
         if self._openings:
@@ -337,6 +340,8 @@ class Run:
             try:
                 self._keep(session.close())
             except MachineGone as error:
+                from gilk.session.kernel_session import KernelSession  # here, as above
+
                 self._lose(error)
                 if isinstance(session, KernelSession):
                     self._keep(session.salvage())

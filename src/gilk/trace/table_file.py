@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from gilk.errors import StoreError
 from gilk.outputs import fresh, replaceable, replacing
@@ -195,6 +194,8 @@ def _again(fd: int) -> str:
 
 
 def _to_parquet(partial: str, new: str, schema: pa.Schema, options: dict[str, Any]) -> None:
+    import pyarrow.parquet as pq  # here: who writes and reads no such file need not wait for it
+
     with (
         pa.OSFile(partial) as source,
         pa.ipc.open_stream(source) as stream,
@@ -234,6 +235,8 @@ def parts(
 ) -> Iterator[Parts | None]:
     """So many rows of these columns at a time; None where its writer did not come to its end. All else is as for
     `read`, and errors in the body of the ``with`` are told as those of the file."""
+    import pyarrow.parquet as pq  # here, as above
+
     with _telling(path, what, maker):
         path = _present(path)
         if _start(path) != _PARQUET:
@@ -280,6 +283,8 @@ def _telling(path: Path, what: str, maker: str) -> Iterator[None]:
 
 def first_notes(path: Path) -> Notes:
     """The notes in the schema of a file, or of its unfinished part; none where it cannot be read."""
+    import pyarrow.parquet as pq  # here, as above
+
     try:
         path = _present(path)
         if _start(path) == _PARQUET:
@@ -301,6 +306,8 @@ def _start(path: Path) -> bytes:
 
 
 def _read_parquet(path: Path, accept: Callable[[pa.Schema], None]) -> Stored:
+    import pyarrow.parquet as pq  # here, as above
+
     with pq.ParquetFile(path) as file:
         accept(file.schema_arrow)
         notes = file.schema_arrow.metadata or {}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -79,7 +80,7 @@ def test_the_check_finds_an_edge_behind_a_box() -> None:
 
 
 def test_a_deep_graph_is_no_matter_of_pythons_stack() -> None:
-    blocks = 5000
+    blocks = 2 * sys.getrecursionlimit()
     drawing = draw([(80, 40)] * blocks, [Arc(n, n + 1) for n in range(blocks - 1)] + [Arc(blocks - 1, 0)])
     assert len({box.y for box in drawing.boxes}) == blocks
     assert drawing.routes[-1].back

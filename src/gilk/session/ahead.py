@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Early starts of slow work that a D program will wait for, before all that it takes has been imported."""
+"""Early starts of slow work that a command will wait for, before all that it takes has been imported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gilk.errors import GilkError
 
 
 def expect(process: bool, runs: bool) -> None:
-    """Begin. ``process``: there is one to be traced. ``runs``: the program will, and has to know the time.
+    """Begin. ``process``: there is one to be traced. ``runs``: a D program will, and has to know the time.
 
     Errors are told when the results are used.
     """
