@@ -447,7 +447,7 @@ FUNCTION = CODE + 0x8300
 @pytest.mark.parametrize("value", [None, 0, 77])
 @pytest.mark.parametrize("pushed", [0, PUSHED])
 def test_a_function_runs_or_is_replaced(pushed: int, value: int | None) -> None:
-    """By a patch that a jump leads to, and by one that the function calls, to which ``pushed`` is its return address."""
+    """By a patch that a jump leads to, and by one that the function calls: ``pushed`` then is its return address."""
     builder = CodeBuilder()
     KernelCallWithRegisters(BODY, IID, THUNK, replaces=True).emit(builder, HOST, Context(0xFFFF, CODE, pushed))
     if pushed:
