@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * /dev/planted: a driver with faults. Who has opened it for writing may ask for one of four numbers (ioctl 101), and
  * note one (ioctl 102). Nobody looks whether there is a fifth number, or whether there are numbers at all.
