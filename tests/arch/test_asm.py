@@ -81,6 +81,7 @@ def test_the_stack(reg: int, offset: int) -> None:
     assert text(asm.lea_stack(reg, offset)) == f"lea {WIDE[reg]}, {place}"
     assert text(asm.store_stack(reg, offset)) == f"mov qword ptr {place}, {WIDE[reg]}"
     assert text(asm.load_stack(reg, offset)) == f"mov {WIDE[reg]}, qword ptr {place}"
+    assert text(asm.cmp_stack_zero(offset)) == f"cmp qword ptr {place}, 0"
 
 
 @pytest.mark.parametrize("offset", [0, 4, 127])

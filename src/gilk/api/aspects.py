@@ -61,11 +61,11 @@ def read_aspects(path: str | Path, defines: Sequence[str] = ()) -> CheckedFile:
 
 def weave(
     path: str | Path, *targets: Target, groups: Mapping[int, Sequence[str]] | None = None,
-    defines: Sequence[str] = (), kernel: Kernel | None = None,
+    defines: Sequence[str] = (), kernel: Kernel | None = None, allow_kernel_replace: bool = False,
 ) -> Weaving:  # fmt: skip
     """A file of aspects in processes, at work until the context that this is ends. ``groups``: by pid, those that the
     process is a member of; one of which none are said is a member of all. ``defines``: as read_aspects() has them.
-    ``kernel``: for elements that are placed there.
+    ``kernel``: for elements that are placed there; ``allow_kernel_replace``: also in place of its functions.
 
     Raises UsageError, CompileError, TargetError; then nothing has changed.
     """
@@ -75,7 +75,7 @@ def weave(
     every = tuple(group.name for group in file.groups)
     members = {one.pid: (groups or {}).get(one.pid, every) for one in targets}
     of_kernel = kernel.target if kernel is not None else None
-    woven = Weaving(file, members, [one.process for one in targets], kernel=of_kernel)
+    woven = Weaving(file, members, [one.process for one in targets], None, False, of_kernel, allow_kernel_replace)
     woven.weave()
     return woven
 
@@ -90,13 +90,14 @@ def choices(groups: Sequence[str], pids: Sequence[int]) -> list[MemberChoice]:
 @contextmanager
 def held(
     path: Path, chosen: Sequence[MemberChoice], command: Sequence[str], at_least: int | None = None,
-    defines: Sequence[str] = (), persist: bool = False, machine: str = "",
+    defines: Sequence[str] = (), persist: bool = False, machine: str = "", replaces: bool = False,
 ) -> Iterator[tuple[Weaving, Members, Elsewhere | None]]:
     """A weaving that nothing of is in yet, its members, and the ``machine`` whose kernel it is about, if not ours.
 
     Its processes are let go at the end, and the machine too; the command, if there is one, is launched, is a member of
     all groups, and waits for its release; on a machine elsewhere it is to be started. ``at_least``: how many processes
-    are enough. ``persist``: all stays in when we are killed.
+    are enough. ``persist``: all stays in when we are killed. ``replaces``: advice may stand in place of the kernel's
+    functions.
 
     Raises as weave(), and UsageError `bad-group`, `bad-machine`, `remote-kernel-only`, TargetError `no-such-process`.
     """
@@ -108,11 +109,11 @@ def held(
     every = tuple(group.name for group in file.groups)
     members = Members(chosen, every)
     groups = members.first(all_processes())
-    with _kernel_for(file, bool(chosen or (command and not machine)), machine) as (kernel, elsewhere):
+    with _kernel_for(file, bool(chosen or (command and not machine)), machine, replaces) as (kernel, elsewhere):
         processes = hold(list(groups), command if elsewhere is None else ())
         try:
             of = {one.pid: groups.get(one.pid, every) for one in processes}
-            weaving = Weaving(file, of, processes, at_least, persist, kernel)
+            weaving = Weaving(file, of, processes, at_least, persist, kernel, replaces)
             weaving.kills_unstarted = True
             yield weaving, members, elsewhere
         finally:
@@ -141,7 +142,7 @@ def weave_in_lab(words: Sequence[str]) -> int:
 
 @contextmanager
 def _kernel_for(
-    file: CheckedFile, processes: bool, machine: str
+    file: CheckedFile, processes: bool, machine: str, replaces: bool
 ) -> Iterator[tuple[KernelTarget | None, Elsewhere | None]]:
     """The kernel that elements are placed in, until the end of this; None where none is."""
     elements = [one for aspect in file.aspects for one in (*aspect.elements, *aspect.until)]
@@ -157,7 +158,7 @@ def _kernel_for(
     from gilk.engines.aspect.woven_kernel import confined_file
     from gilk.runs.kernels import kernel_at  # here: most weavings are of processes alone
 
-    confined_file(file, processes)  # what is refused is refused before a machine is booted
+    confined_file(file, processes, replaces)  # what is refused is refused before a machine is booted
     target, elsewhere = kernel_at(machine)
     try:
         yield target, elsewhere

@@ -234,6 +234,11 @@ def store_stack(reg: int, offset: int) -> bytes:
     return struct.pack("<BBBBi", _rex(reg, 0), 0x89, 0x84 | (reg & 7) << 3, _NO_INDEX, offset)
 
 
+def cmp_stack_zero(offset: int) -> bytes:
+    """``cmp qword ptr [rsp + offset], 0``"""
+    return struct.pack("<BBBBiB", _rex(0, 0), 0x83, 0xBC, _NO_INDEX, offset, 0)
+
+
 def load_stack(reg: int, offset: int) -> bytes:
     """``mov reg, [rsp + offset]``"""
     return struct.pack("<BBBBi", _rex(reg, 0), 0x8B, 0x84 | (reg & 7) << 3, _NO_INDEX, offset)

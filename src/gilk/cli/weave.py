@@ -48,6 +48,10 @@ time, or the end of the processes takes everything out. docs/aspect/language.md 
     help="Whose kernel the elements placed in K are about, and where COMMAND runs: lab (a fresh virtual machine) or "
     "ssh:HOST. A file with elements in processes, too, is woven by gilk in the lab.",
 )  # fmt: skip
+@click.option(
+    "--allow-kernel-replace", is_flag=True,
+    help="Let advice stand in place of functions of the kernel, which then do not do what the kernel expects of them.",
+)  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Say what would be woven, and what stands against it. Touch nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print an object for each report, and one at the end.")
 @click.option(
@@ -69,8 +73,9 @@ time, or the end of the processes takes everything out. docs/aspect/language.md 
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def weave(
     file: Path, pids: tuple[int, ...], groups: tuple[str, ...], at_least: int | None, line: str | None,
-    lasting: int | None, when_idle: int | None, machine: str, dry_run: bool, as_json: bool, detach: bool,
-    persist: bool, output: Path | None, defines: tuple[str, ...], quiet: bool, command: tuple[str, ...],
+    lasting: int | None, when_idle: int | None, machine: str, allow_kernel_replace: bool, dry_run: bool,
+    as_json: bool, detach: bool, persist: bool, output: Path | None, defines: tuple[str, ...], quiet: bool,
+    command: tuple[str, ...],
 ) -> int:  # fmt: skip
     words = split_command(line, command)
     ahead.expect(process=bool(words or pids or groups) and not (machine or dry_run or detach), runs=False)
@@ -84,9 +89,11 @@ def weave(
     if persist and machine:
         raise UsageError("usage", "--persist is for processes: the kernel's part goes with gilk", "leave one out")
     seconds, idle = (None if one is None else one / 1e9 for one in (lasting, when_idle))
-    asked = _Asked(file, chosen, at_least, tuple(words), seconds, defines, persist, machine, idle)
+    asked = _Asked(file, chosen, at_least, tuple(words), seconds, defines, persist, machine, idle,
+                   allow_kernel_replace)  # fmt: skip
     if machine == "lab" and words and not chosen and aspects.is_of_both(aspects.read_aspects(file, defines)):
-        return _in_lab(asked, {"--dry-run": dry_run, "--json": as_json, "--quiet": quiet}, output)
+        return _in_lab(asked, {"--dry-run": dry_run, "--json": as_json, "--quiet": quiet,
+                               "--allow-kernel-replace": allow_kernel_replace}, output)  # fmt: skip
     if dry_run:
         return _dry(asked, as_json)
     if detach:
@@ -108,6 +115,7 @@ class _Asked:
     persist: bool = False
     machine: str = ""
     idle: float | None = None
+    replaces: bool = False
 
 
 def _weave(asked: _Asked, told: WeavingTold, begun: Callable[[], None]) -> int:
@@ -117,7 +125,7 @@ def _weave(asked: _Asked, told: WeavingTold, begun: Callable[[], None]) -> int:
     words = asked.words
     stop = Stop(shared=bool(words) and not asked.machine)  # a command elsewhere has not our terminal
     holding = aspects.held(
-        asked.file, asked.chosen, words, asked.at_least, asked.defines, asked.persist, asked.machine
+        asked.file, asked.chosen, words, asked.at_least, asked.defines, asked.persist, asked.machine, asked.replaces
     )
     with told, holding as (weaving, members, elsewhere):
         if asked.idle is not None:
@@ -169,7 +177,8 @@ def _dry(asked: _Asked, as_json: bool) -> int:
     from gilk.render import woven
 
     holding = aspects.held(
-        asked.file, asked.chosen, asked.words, asked.at_least, asked.defines, machine=asked.machine
+        asked.file, asked.chosen, asked.words, asked.at_least, asked.defines, machine=asked.machine,
+        replaces=asked.replaces,
     )
     with holding as (weaving, _, _), working("compiling", not as_json):
         found = weaving.dry()

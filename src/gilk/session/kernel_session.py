@@ -159,8 +159,8 @@ class KernelSession(ProbingSession):
                 made = self._workspace.call(source, function, number + 1)
             case FiresSite(site):
                 made = self._workspace.fire(site)
-            case CallsAt(function, told):
-                made = self._workspace.call_at(function, told)
+            case CallsAt(function, told, replaces):
+                made = self._workspace.call_at(function, told, replaces)
         self._counters.append(counter)
         return made
 

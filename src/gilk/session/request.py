@@ -59,10 +59,12 @@ class FiresSite:
 
 @dataclass(frozen=True, slots=True)
 class CallsAt:
-    """The instrument that calls ``function``, code of a module in the kernel, with the registers and this number."""
+    """The instrument that calls ``function``, code of a module in the kernel, with the registers and this number.
+    ``replaces``: at an entry, the code may return to the caller in place of the function."""
 
     function: int
     number: int
+    replaces: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,11 +69,11 @@ class Away:
         lines = bytes(self.said).decode().splitlines()
         return [json.loads(line) for line in lines if line.startswith("{")]
 
-    def until(self, word: str) -> None:
+    def until(self, word: str, seconds: float = PATIENCE) -> None:
         def there() -> bool:
             return any(word in one for one in self.told()) or self.process.status is not None
 
-        self._guest.link.channel.until(there, PATIENCE)
+        self._guest.link.channel.until(there, seconds)
         assert any(word in one for one in self.told()), self.said.decode()
 
     def end(self) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ jiffies                                     | variables of the kernel are not re
 runqueues.nr_running                        | variables of the kernel are not read
 gilk_shared_memory                          | variables of the kernel are not read
 proceed()                                   | no `proceed`
-deny(13)                                    | nothing in the kernel is denied
+deny(13)                                    | functions of the kernel have no errno
 join(A, 1)                                  | does not change groups
 ({ p; })                                    | more than expressions
 asm("hlt")                                  | asm() is called
@@ -83,7 +83,7 @@ def test_the_kernels_own_c_is_headers_and_macros(tmp_path: Path, text: str) -> N
 
 
 ELEMENTS = {
-    "K: call(int f(int a)) then inplace { return 1; };": "no function of the kernel is replaced",
+    "K: call(int f(int a)) then inplace { return 1; };": "in place of a function of the kernel",
     "K: readGlobal(int x);": "elements match calls alone",
     "K: call(int f(int a)) && bind(b, a + 1);": "has no type",
     "K: call(int f(int a)) && from(g);": "are not for the kernel",
@@ -98,6 +98,40 @@ def test_what_the_kernel_has_not_is_refused(tmp_path: Path, text: str) -> None:
     assert file is not None
     with pytest.raises(UsageError, match=ELEMENTS[text]):
         confined_file(file)
+
+
+INPLACE = {
+    "K: call(int f(int a)) then inplace { return proceed(a); };": "",  # the checker has refused it
+    "K: call(int f(int a)) then inplace { return g(a); };": "g() is called",
+    "K: call(int f(int a)) then inplace { return *(int *)a = 1; };": "`=` may not stand",
+    "group A; seq(A: call(void g(int b)); K: call(int f(int a)) then inplace { return 1; });": "forge instances",
+}
+
+
+@pytest.mark.parametrize("text", INPLACE)
+def test_what_advice_in_place_may_not(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "k.aspect"
+    path.write_text(text)
+    file = check(path).check.file
+    if not INPLACE[text]:
+        assert file is None
+        return
+    assert file is not None
+    with pytest.raises(UsageError) as error:
+        confined_file(file, replaces=True)
+    assert INPLACE[text] in error.value.message
+
+
+def test_advice_in_place_returns_what_it_may_compute(tmp_path: Path) -> None:
+    path = tmp_path / "k.aspect"
+    advice = "if (p->f_count) return -EBUSY; return p->f_mode / 2;"
+    path.write_text(f"K: call(int f(struct file *p)) then inplace {{ {advice} }};")
+    file = check(path).check.file
+    assert file is not None
+    (aspect,) = confined_file(file, replaces=True).aspects
+    assert aspect.elements[0].advice is not None
+    text = aspect.elements[0].advice.body.text
+    assert "return (-(EBUSY));" in text and "return gilk_divide(gilk_fetch((p)->f_mode), 2);" in text
 
 
 # Expressions that a compiler makes of the confined text and of the text itself are equal; where a pointer leads

@@ -35,7 +35,7 @@ def either(*alternatives: tuple[Any, ...], common: tuple[str, ...] = (), **other
 ACCOUNTING = sequence(
     element(
         exactly(REQUEST, "void *conn", "void *parser", "void *context"),
-        "pid_t who = pid()", "void *http = AT(context, 0x10)", "struct in6_addr client = CLIENT(context)",
+        "pid_t who = pid()", "void *http = AT(context, 0x10)", "struct in6_addr client = CLIENT(conn)",
         places=("A",),
     ),
     element(

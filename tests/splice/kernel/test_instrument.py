@@ -422,6 +422,49 @@ def test_instructions_when_the_process_is_not_wanted(live: int, most: int) -> No
     assert kernel.trips - 1 <= most
 
 
+class Replacing(Kernel):
+    """The code that is called has a function return ``value``; None: it has that run."""
+
+    def __init__(self, patch: bytes, value: int | None) -> None:
+        super().__init__(patch)
+        self.value = value
+        self.services |= {FUNCTION: type(self).function, THUNK: type(self).thunk}
+        self.ran: list[dict[str, int]] = []
+
+    def function(self) -> None:
+        self.ran.append(self.registers)
+
+    def thunk(self) -> None:
+        super().thunk()
+        if self.value is not None:
+            self["rax"] = self.value
+            self.write(self["rsp"] + 8 * 4, 0)
+
+
+FUNCTION = CODE + 0x8300
+
+
+@pytest.mark.parametrize("value", [None, 0, 77])
+@pytest.mark.parametrize("pushed", [0, PUSHED])
+def test_a_function_runs_or_is_replaced(pushed: int, value: int | None) -> None:
+    """By a patch that a jump leads to, and by one that the function calls: ``pushed`` then is its return address."""
+    builder = CodeBuilder()
+    KernelCallWithRegisters(BODY, IID, THUNK, replaces=True).emit(builder, HOST, Context(0xFFFF, CODE, pushed))
+    if pushed:
+        builder.emit(asm.RET)
+    else:
+        builder.external(asm.JMP32, FUNCTION, jump=True)
+    kernel, start = Replacing(builder.finish().placed(CODE, {}), value), registers(13)
+    kernel.write(start["rsp"], FUNCTION)
+    kernel.write(start["rsp"] + pushed, END)
+    kernel.run(start, 0x2)
+    assert kernel.words == [CODE, pushed, BODY, IID]
+    behind = start | {"rsp": start["rsp"] + pushed}
+    assert kernel.ran == ([behind] if value is None else [])
+    result = start["rax"] if value is None else value
+    assert kernel.registers == start | {"rsp": start["rsp"] + pushed + 8, "rax": result}
+
+
 # The emulator itself.
 
 

@@ -37,14 +37,15 @@ class Weaving:
     def __init__(
         self, file: CheckedFile, members: Mapping[int, Sequence[str]], held: Sequence[Process],
         at_least: int | None = None, persist: bool = False, kernel: KernelTarget | None = None,
+        replaces: bool = False,
     ) -> None:  # fmt: skip
         """``members``: the groups of each process of ``held``. ``at_least``: how many of them are enough, where others
         refuse; None: all. ``refused`` has those that do. ``persist``: all stays in when we are killed. ``kernel``: for
-        elements that are placed there.
+        elements that are placed there. ``replaces``: advice may stand in place of the kernel's functions.
 
         Raises UsageError `cannot-weave`, and as WovenProcess does.
         """
-        self.file = file = confined_file(file, bool(held))
+        self.file = file = confined_file(file, bool(held), replaces)
         self._aspects = numbered(file, automata(file))
         check_possible(file, self._aspects)
         self._layout = WovenLayout(self._aspects, file.tables)

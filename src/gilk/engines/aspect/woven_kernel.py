@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 
+from gilk.engines.aspect.kernel_replaced import why_not_replaced
 from gilk.engines.aspect.kernel_shadows import kernel_shadows, leaving, of_kernel
 from gilk.engines.aspect.shadows import Shadow
 from gilk.engines.aspect.state import WovenLayout
@@ -36,11 +37,11 @@ KERNEL_PID = 0
 _FIRST_NAMESPACE = 0xEFFFFFFC  # of processes: PROC_PID_INIT_INO
 
 
-def confined_file(file: CheckedFile, shared: bool = False) -> CheckedFile:
+def confined_file(file: CheckedFile, shared: bool = False, replaces: bool = False) -> CheckedFile:
     """With confined C in the elements of the kernel. ``shared``: processes have the state, too, whatever the file says.
-    Raises UsageError `cannot-weave`."""
+    ``replaces``: advice may stand in place of functions. Raises UsageError `cannot-weave`."""
     try:
-        return confined(file, shared)
+        return confined(file, shared, replaces)
     except NotForKernel as error:
         where = f"{file.source.name}, line {file.source.line(error.span)}"
         raise UsageError("cannot-weave", f"{where}: {error.why}", error.hint) from None
@@ -78,6 +79,8 @@ class WovenKernel:
 
     def _refusal(self, shadow: Shadow) -> str:
         unit = next(one for one in self._units if shadow.met in one.functions)
+        if unit.replacing and (why := why_not_replaced(shadow.view, self.target.kernel.snapshot.symbols)):
+            return f"{shadow.view.name} is not replaced: {why}"
         try:
             self._leaving(shadow) if unit.waits else None
         except UsageError as error:
@@ -139,7 +142,7 @@ class WovenKernel:
         for unit in self._units:
             for met in unit.functions:
                 shadow = next(one for one in self.shadows if one.met is met)
-                yield _site(shadow.view.entry, module.functions[unit.entry], met.number + 1)
+                yield _site(shadow.view.entry, module.functions[unit.entry], met.number + 1, bool(unit.replacing))
                 for place in self._leaving(shadow) if unit.waits else ():
                     yield _site(place, module.functions[unit.leaving], met.number + 1)
 
@@ -228,8 +231,8 @@ class WovenKernel:
             self.unweave()
 
 
-def _site(place: Place, function: int, number: int) -> WantedSite:
-    return WantedSite(place.loaded, place.function, place.point, CallsAt(function, number))
+def _site(place: Place, function: int, number: int, replaces: bool = False) -> WantedSite:
+    return WantedSite(place.loaded, place.function, place.point, CallsAt(function, number, replaces))
 
 
 __all__ = ["KERNEL_PID", "WovenKernel", "check_same_machine", "confined_file", "of_kernel"]

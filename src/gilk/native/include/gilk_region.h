@@ -129,17 +129,30 @@ static inline void gilk_note_region(const struct gilk_aspect_part *part, const s
 		gilk_note_hashed(part, granule, level, slot);
 }
 
-/* Put the numbers that a bucket names behind those that were found; how many there are then, or GILK_CANDIDATES + 1. */
-static inline unsigned gilk_named(const struct gilk_bucket *bucket, unsigned *found, unsigned count)
+/* A bit of 64 for a number: where it is not set, none of the numbers found is this one. */
+static inline gilk_u64 gilk_mark(unsigned number)
+{
+	return 1UL << (number & 63);
+}
+
+/*
+ * Put the numbers that a bucket names behind those that were found, whose marks are in `seen`; how many there are then,
+ * or GILK_CANDIDATES + 1.
+ */
+static inline unsigned gilk_named(const struct gilk_bucket *bucket, unsigned *found, unsigned count, gilk_u64 *seen)
 {
 	unsigned n, number, at;
 
 	for (n = 0; n < GILK_WAYS; n++) {
 		number = (unsigned)(__atomic_load_n(&bucket->way[n], __ATOMIC_RELAXED) & GILK_NUMBERS);
-		for (at = 0; at < count && found[at] != number - 1; at++)
-			;
-		if (!number || at < count)
+		if (!number)
 			continue;
+		at = *seen & gilk_mark(number - 1) ? 0 : count;
+		while (at < count && found[at] != number - 1)
+			at++;
+		if (at < count)
+			continue;
+		*seen |= gilk_mark(number - 1);
 		if (count == GILK_CANDIDATES)
 			return GILK_CANDIDATES + 1;
 		found[count++] = number - 1;
@@ -152,11 +165,14 @@ static inline unsigned gilk_hashed(const struct gilk_aspect_part *part, gilk_u64
 				   unsigned count)
 {
 	const struct gilk_bucket *bucket;
-	gilk_u64 probe;
+	gilk_u64 probe, seen = 0;
+	unsigned at;
 
+	for (at = 0; at < count && at < GILK_CANDIDATES; at++)
+		seen |= gilk_mark(found[at]);
 	for (probe = 0; probe < GILK_PROBES && count <= GILK_CANDIDATES; probe++) {
 		bucket = gilk_bucket(part, value, level, probe);
-		count = gilk_named(bucket, found, count);
+		count = gilk_named(bucket, found, count, &seen);
 		if (!__atomic_load_n(&bucket->spilled, __ATOMIC_RELAXED))
 			return count;
 	}

@@ -153,11 +153,16 @@ class KernelCallWithIid:
 
 @dataclass(frozen=True, slots=True)
 class KernelCallWithRegisters:
-    """Calls ``void f(const struct gilk_regs *, unsigned iid)``; the driver's ``thunk`` in between keeps everything."""
+    """Calls ``void f(const struct gilk_regs *, unsigned iid)``; the driver's ``thunk`` in between keeps everything.
+
+    ``replaces``: at an entry, where flags are dead, ``f`` may have the patch return to the caller in place of going on:
+    by a 0 where its number was pushed (gilk_return() in native/include/kernel/gilk_woven.h).
+    """
 
     function: int
     iid: int
     thunk: int
+    replaces: bool = False
 
     @property
     def reads(self) -> int:
@@ -168,7 +173,22 @@ class KernelCallWithRegisters:
         for value in words:
             builder.emit(asm.push_immediate(value))
         builder.external(asm.CALL32, self.thunk)
+        if self.replaces:
+            self._or_return(builder, WORD * (len(words) - 1), WORD * len(words) + context.pushed)
         builder.emit(asm.lea_stack(asm.RSP, WORD * len(words)))
+
+    @staticmethod
+    def _or_return(builder: CodeBuilder, number_at: int, shift: int) -> None:
+        """``shift``: from the stack pointer to where the caller's return address is."""
+        replaced = builder.label()
+        builder.emit(asm.cmp_stack_zero(number_at))
+        builder.local(asm.JZ32, replaced)
+
+        def leave_early() -> None:
+            builder.place(replaced)
+            builder.emit(asm.lea_stack(asm.RSP, shift) + asm.RET + asm.INT3)
+
+        builder.cold(leave_early)
 
 
 def _record(

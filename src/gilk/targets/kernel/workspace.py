@@ -158,9 +158,9 @@ class KernelWorkspace:
             return KernelCallWithIid(found.plain, iid, *examine(code, found.plain, self._image.returns))
         return KernelCallWithRegisters(found.entry, iid, self.driver.symbols["ilk_registers"])
 
-    def call_at(self, function: int, number: int) -> Instrument:
+    def call_at(self, function: int, number: int, replaces: bool = False) -> Instrument:
         """The instrument that calls code of a module of ours, with the registers and a number."""
-        return KernelCallWithRegisters(function, number, self.driver.symbols["ilk_registers"])
+        return KernelCallWithRegisters(function, number, self.driver.symbols["ilk_registers"], replaces)
 
     def load(self, module: ModuleFile, parameters: Sequence[str] = ()) -> SessionModule:
         """A module that writes into our rings, until undo(). Raises TargetError `driver-load-failed`."""

@@ -24,7 +24,7 @@ def _observer(one: MetElement, source: Source) -> str:
     assert one.advice is not None
     return f"""\
 #undef GILK_WHOSE
-#define GILK_WHOSE {_whose(one)}
+#define GILK_WHOSE {whose(one)}
 static void gilk_advice_{one.name}(struct gilk_bound_{one.name} *gilk_bound,
 	struct gilk_words_{one.aspect.number} *gilk_words)
 {{
@@ -42,7 +42,7 @@ def _inplace(one: MetElement, advice: CheckedAdvice, met: Met, source: Source) -
     last = "" if met.is_void else f"{{ static const {_result(one, met)} gilk_nothing; return gilk_nothing; }}"
     return f"""\
 #undef GILK_WHOSE
-#define GILK_WHOSE {_whose(one)}
+#define GILK_WHOSE {whose(one)}
 static {_result(one, met)} gilk_advice_{one.name}(struct gilk_woven_call *gilk_call, unsigned gilk_at,
 	const struct gilk_arguments *gilk_came, struct gilk_bound_{one.name} *gilk_bound,
 	struct gilk_words_{one.aspect.number} *gilk_words)
@@ -59,7 +59,8 @@ def _result(one: MetElement, met: Met) -> str:
     return "gilk_result_t" if one.value is None or met.is_void else f"__typeof__({one.value.text})"
 
 
-def _whose(one: MetElement) -> int:
+def whose(one: MetElement) -> int:
+    """The number of an element among those of all aspects."""
     return one.aspect.number | one.number << 8
 
 
@@ -104,7 +105,7 @@ def _fetch(one: MetElement) -> str:
 
 
 def _cases(elements: Iterable[MetElement], what: Callable[[MetElement], str]) -> str:
-    return "".join(f"case {_whose(one)}: {what(one)}\n" for one in elements)
+    return "".join(f"case {whose(one)}: {what(one)}\n" for one in elements)
 
 
 def nest(met: Met) -> str:
@@ -139,6 +140,12 @@ switch (gilk_one->element) {{
 {'' if void else 'return '}gilk_original(gilk_call, gilk_came);
 }}
 """
+
+
+def standing(one: MetElement, result: str) -> str:
+    """The call of advice in place that never proceeds; ``result`` is what takes its value, as in ``x =``."""
+    bound = f"&gilk_one->bound.bound_{one.name}, &gilk_one->words.words_{one.aspect.number}"
+    return f"{_fetch(one)} {result}gilk_advice_{one.name}(0, 0, gilk_came, {bound});{_commit(one)}"
 
 
 def _standing(one: MetElement, met: Met) -> str:

@@ -34,13 +34,13 @@ from gilk.lang.types import Integer
 _PURE = {"pid": 0, "tid": 0, "now": 0}
 _MACROS = frozenset(
     ["S_ISREG", "S_ISDIR", "S_ISLNK", "S_ISCHR", "S_ISBLK", "S_ISFIFO", "S_ISSOCK", "MAJOR", "MINOR", "MKDEV",
-     "new_encode_dev", "IS_ERR", "IS_ERR_OR_NULL", "PTR_ERR", "ntohs", "ntohl", "htons", "htonl"]
+     "new_encode_dev", "IS_ERR", "IS_ERR_OR_NULL", "PTR_ERR", "ERR_PTR", "ntohs", "ntohl", "htons", "htonl"]
 )  # fmt: skip
 _TEXTS = {"strcmp": 2, "strncmp": 3, "strlen": 1}
 _SWITCHES = frozenset(["aspect_on", "aspect_off"])
 _NEVER = {
     "proceed": "the kernel has no `proceed`",
-    "deny": "nothing in the kernel is denied: advice does not stand in place of its functions",
+    "deny": "functions of the kernel have no errno: advice in place returns -EACCES, say",
     "join": "the kernel does not change groups", "leave": "the kernel does not change groups",
 }  # fmt: skip
 _CONVERSION = re.compile(r"%([-+ #0]*)(\d*)(?:\.(\d*))?(hh|h|ll|l|z|j|t)?(.?)", re.DOTALL)
@@ -73,6 +73,7 @@ class ConfinedC:
         self._names, self._writable, self._macros = frozenset(names), set(writable), macros
         self._own: set[str] = set()
         self._depth = 0
+        self._returns = False
         self.foreign = ForeignNames(foreign)
 
     def bound(self, name: str, text: str | None) -> None:
@@ -103,12 +104,12 @@ class ConfinedC:
             raise Confined(f"`{_short(text)}` is no expression of numbers, members, pointers and operators alone")
         return tree
 
-    def advice(self, text: str) -> str:
-        """A block, or one call. Raises Confined."""
+    def advice(self, text: str, returns: bool = False) -> str:
+        """A block, or one call. ``returns``: it may return a value, in place of the function. Raises Confined."""
         tree = block(text)
         if tree is None:
             raise Confined(f"`{_short(text)}` has more than expressions, own variables, if and return")
-        self._own = set()
+        self._own, self._returns = set(), returns
         return self._statement(tree)
 
     # Statements.
@@ -121,8 +122,10 @@ class ConfinedC:
                 return " ".join(self._declared(one) for one in names)
             case Returning(value=None):
                 return "return;"
+            case Returning(value=value) if value is not None and self._returns:
+                return f"return {self._of(value)};"
             case Returning():
-                raise Confined("advice in the kernel returns nothing")
+                raise Confined("advice before or after a call returns nothing")
             case Branching(test=test, then=then, otherwise=otherwise):
                 other = f" else {{ {self._statement(otherwise)} }}" if otherwise is not None else ""
                 return f"if ({self._of(test)}) {{ {self._statement(then)} }}{other}"

@@ -75,18 +75,19 @@ class KernelC:
 _HINT = "docs/aspect/kernel.md has what the kernel's part may do"
 
 
-def confined(file: CheckedFile, shared: bool = False) -> CheckedFile:
+def confined(file: CheckedFile, shared: bool = False, replaces: bool = False) -> CheckedFile:
     """The file with confined C in all elements of the kernel. ``shared``: the state is in processes too, also where no
-    element is. Raises NotForKernel."""
-    confining = _Confining(file, shared)
+    element is. ``replaces``: advice may stand in place of functions. Raises NotForKernel."""
+    confining = _Confining(file, shared, replaces)
     return replace(file, aspects=tuple(map(confining.aspect, file.aspects)))
 
 
 class _Confining:
     """The state of a file that has parts in processes, too, lies in memory that they may write."""
 
-    def __init__(self, file: CheckedFile, shared: bool) -> None:
+    def __init__(self, file: CheckedFile, shared: bool, replaces: bool) -> None:
         kernel = KernelC(file)
+        self._replaces = replaces
         self._macros, self._loading = kernel.macros, frozenset(kernel.loading)
         every = (one for aspect in file.aspects for one in (*aspect.elements, *aspect.until))
         self._shared = shared or not all(one.kernel for one in every)
@@ -118,6 +119,17 @@ class _Confining:
         texts = frozenset(name for name, type_ in kept.items() if is_text(type_))
         return Foreign(names, texts, self._loading, self._text_keys)
 
+    def _allowed(self, aspect: CheckedAspect, advice: CheckedAdvice) -> CheckedAdvice:
+        if advice.when != "inplace":
+            return advice
+        if not self._replaces:
+            why = "advice stands in place of a function of the kernel"
+            raise NotForKernel(advice.body.span, why, "--allow-kernel-replace says that this is meant")
+        if self._shared and len(aspect.elements) > 1:
+            why = "processes may forge instances, and so have a function of the kernel replaced"
+            raise NotForKernel(advice.body.span, why, "put the kernel's sequence into a file of its own")
+        return advice
+
     def _element(self, aspect: CheckedAspect, one: CheckedElement, foreign: Foreign) -> CheckedElement:
         if not one.kernel:
             return one
@@ -129,7 +141,7 @@ class _Confining:
             ways.append(_alternative(each, c))
             left |= c.foreign.names
         c = ConfinedC(names, words, self._macros, replace(foreign, names=frozenset(left)))
-        advice = None if one.advice is None else _advice(one.advice, c)
+        advice = None if one.advice is None else _advice(self._allowed(aspect, one.advice), c)
         return replace(one, alternatives=tuple(ways), advice=advice)
 
 
@@ -171,9 +183,7 @@ def _step(step: CheckedStep, c: ConfinedC) -> CheckedStep:
 
 
 def _advice(one: CheckedAdvice, c: ConfinedC) -> CheckedAdvice:
-    if one.when == "inplace":
-        raise NotForKernel(one.body.span, "no function of the kernel is replaced", "advice is before, or after")
     try:
-        return replace(one, body=_c(one.body, c.advice(one.body.text)), block=True)
+        return replace(one, body=_c(one.body, c.advice(one.body.text, one.when == "inplace")), block=True)
     except Confined as error:
         raise NotForKernel(one.body.span, error.why, _HINT) from None

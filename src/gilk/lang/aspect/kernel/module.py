@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 
 from gilk.lang.aspect.automaton import Moment
 from gilk.lang.aspect.checked import CheckedFile
-from gilk.lang.aspect.code.advising import advice_functions, runners
+from gilk.lang.aspect.code.advising import advice_functions, runners, standing, whose
 from gilk.lang.aspect.code.matching import match_function
-from gilk.lang.aspect.code.meeting import MetFunction, NumberedAspect
+from gilk.lang.aspect.code.meeting import MetElement, MetFunction, NumberedAspect
 from gilk.lang.aspect.code.moving import moments
 from gilk.lang.aspect.code.regions import regions
 from gilk.lang.aspect.code.types import declared, parameter
@@ -55,6 +55,11 @@ class KernelUnit:
         return f"gilk_return_{self.number}"
 
     @property
+    def replacing(self) -> tuple[MetElement, ...]:
+        """The elements with advice in place of the function."""
+        return tuple(one for one in self.met.elements if one.advice is not None and one.advice.when == "inplace")
+
+    @property
     def waits(self) -> bool:
         """Whether returns matter."""
         return bool(self.met.at(Moment.AFTER)) or any(
@@ -78,7 +83,7 @@ def unit_text(file: CheckedFile, unit: KernelUnit, tables: dict[str, int]) -> st
         '#include "gilk_woven.h"', *kernel.lines, *_head(file, unit, tables), *typed(aspects, True),
         *_arguments(met), *matched(met, aspects), *regions(aspects, True), OLDEST_FIRST, *commits(aspects),
         *(match_function(one, file.source) for one in met.elements), *moments(met),
-        *advice_functions(met, file.source), runners(met), *_hits(unit),
+        "struct gilk_woven_call;", *advice_functions(met, file.source), runners(met), *_hits(unit),
     ]  # fmt: skip
     return "\n".join(parts) + "\n"
 
@@ -112,6 +117,11 @@ def _hits(unit: KernelUnit) -> Iterator[str]:
 struct gilk_hit { struct gilk_arguments came; struct gilk_matched list[GILK_MATCHED + 1]; };
 _Static_assert(sizeof(struct gilk_hit) <= GILK_AREA, "too much is bound at one moment");
 """
+    replaced = ""
+    if unit.replacing:
+        yield _replaces(unit)
+        forgotten = "gilk_deactivate(regs->rsp, number, &hit->came, sizeof hit->came);\n\t\t" if unit.waits else ""
+        replaced = f"if (gilk_replace(hit, count, &result)) {{\n\t\t{forgotten}gilk_return(regs, result);\n\t}}\n\t"
     keep = "gilk_activate(regs->rsp, number, on, &hit->came, sizeof hit->came);\n" if unit.waits else ""
     yield f"""\
 void {unit.entry}(const struct gilk_regs *regs, unsigned int number);
@@ -121,8 +131,10 @@ void {unit.entry}(const struct gilk_regs *regs, unsigned int number)
 	unsigned long flags;
 	struct gilk_here *here;
 	struct gilk_hit *hit;
+	gilk_u64 result = 0;
 	unsigned n, count;
 
+	(void)result;
 	if (!on || !gilk_enter(&flags, number))
 		return;
 	here = gilk_here();
@@ -131,7 +143,7 @@ void {unit.entry}(const struct gilk_regs *regs, unsigned int number)
 	{keep}count = gilk_at_before(on, &hit->came, 0, hit->list, 0);
 	for (n = 0; n < count; n++)
 		gilk_observe(hit->list + n);
-	gilk_leave(flags);
+	{replaced}gilk_leave(flags);
 }}
 """
     if unit.waits:
@@ -156,6 +168,32 @@ void {unit.leaving}(const struct gilk_regs *regs, unsigned int number)
 			gilk_observe(hit->list + count);
 	}}
 	gilk_leave(flags);
+}}
+"""
+
+
+def _replaces(unit: KernelUnit) -> str:
+    """``gilk_replace``: whether the first advice in place that could read all that it reads has said a result."""
+    result = "" if unit.met.is_void else "*result = (gilk_u64)"
+    cases = "".join(
+        f"\tcase {whose(one)}: {standing(one, result)} if (gilk_readable()) return 1; break;\n"
+        for one in unit.replacing
+    )
+    return f"""\
+static int gilk_replace(struct gilk_hit *hit, unsigned count, gilk_u64 *result)
+{{
+	const struct gilk_arguments *gilk_came = &hit->came;
+	unsigned n;
+
+	(void)result;
+	for (n = 0; n < count; n++) {{
+		struct gilk_matched *gilk_one = hit->list + n;
+
+		gilk_here()->unread = 0;
+		switch (gilk_one->element) {{
+{cases}		}}
+	}}
+	return 0;
 }}
 """
 

@@ -303,6 +303,15 @@ static inline gilk_u64 gilk_deactivate(gilk_u64 rsp, gilk_u32 function, void *ca
 	return on;
 }
 
+/* Has the patch that the hit comes from return to the caller with `value`; the function does not run. */
+static inline void gilk_return(const struct gilk_regs *regs, gilk_u64 value)
+{
+	struct gilk_call *call = (struct gilk_call *)((gilk_u64 *)(regs + 1) + 1); /* behind the thunk's return address */
+
+	((struct gilk_regs *)regs)->rax = value;
+	call->iid = 0;
+}
+
 #undef gilk_copy_text
 #define gilk_copy_text(to, from, size) gilk_copy_checked(to, from, size)
 
