@@ -141,6 +141,29 @@ def test_what_each_processor_has_counted_adds_up(dtrace: Dtrace) -> None:
     assert len(each) == os.cpu_count()
 
 
+INTERRUPTED = """
+import os, sys
+from gilk.engines.dtrace.consumer import Consumer
+def interrupted(self):
+    os.kill(os.getpid(), int(os.environ["NUMBER"]))
+    os._exit(99)  # nothing has ended it
+Consumer.start = interrupted
+from gilk.cli.main import run
+sys.exit(run())
+"""
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_it_at_once_while_it_plans(gilk_on_path: dict[str, str], number: int, status: int) -> None:
+    """Plans of hundreds of thousands of probes take minutes, and nothing is traced yet of which it could tell."""
+    with Loop([build("hot8")]) as loop:
+        words = [sys.executable, "-c", INTERRUPTED, "dtrace", "-n", f"{HOT}:entry {{ @ = count(); }}", "-p", str(loop.pid)]
+        environment = {**gilk_on_path, "NUMBER": str(int(number))}
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
+        assert (done.returncode, done.stdout) == (status, "")
+        assert wait_for(lambda: not leftovers(loop.pid)) and not differences(loop.pid)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_process_is_left_as_it_was(gilk_on_path: dict[str, str], number: signal.Signals) -> None:
     once = f'int n; {TEXT}:entry /!n/ {{ n = 1; printf("hit\\n"); }}'

@@ -148,7 +148,7 @@ def _run(consumer: d_programs.Consumer, messages: Messages, manner: Manner, outp
     clauses = len(consumer.compiled.program.clauses)
     if clauses >= _MANY:
         output.remark(messages.error(f"compiling {clauses} clauses, which takes the C compiler some time"))
-    with working("planning", not manner.as_json):
+    with working("planning", not manner.as_json), stop.at_once():
         lacking = list(consumer.start())
     for each in lacking:
         output.take(each)
