@@ -157,9 +157,10 @@ sys.exit(run())
 def test_a_signal_ends_it_at_once_while_it_plans(gilk_on_path: dict[str, str], number: int, status: int) -> None:
     """Plans of hundreds of thousands of probes take minutes, and nothing is traced yet of which it could tell."""
     with Loop([build("hot8")]) as loop:
-        words = [sys.executable, "-c", INTERRUPTED, "dtrace", "-n", f"{HOT}:entry {{ @ = count(); }}", "-p", str(loop.pid)]
+        words = ["dtrace", "-n", f"{HOT}:entry {{ @ = count(); }}", "-p", str(loop.pid)]
         environment = {**gilk_on_path, "NUMBER": str(int(number))}
-        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
+        command = [sys.executable, "-c", INTERRUPTED, *words]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
         assert (done.returncode, done.stdout) == (status, "")
         assert wait_for(lambda: not leftovers(loop.pid)) and not differences(loop.pid)
 
