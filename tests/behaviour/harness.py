@@ -51,10 +51,13 @@ def plain(command: Command, stdin: bytes = b"", **options: Any) -> Ran:
     return Ran(done.returncode if done.returncode >= 0 else 128 - done.returncode, done.stdout, done.stderr)
 
 
-def run_gilk(*arguments: str | os.PathLike[str], **options: Any) -> subprocess.CompletedProcess[str]:
-    """The command line of this checkout."""
+def run_gilk(
+    *arguments: str | os.PathLike[str], errors: str = "strict", **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """The command line of this checkout. ``errors``: as bytes.decode() has them."""
     done = _ended(list(map(str, arguments)), {**os.environ, **ENVIRONMENT}, **options)
-    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+    out, err = (each.decode(errors=errors) for each in (done.stdout, done.stderr))
+    return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 
 
 def _ended(words: list[str], environment: dict[str, str], **options: Any) -> subprocess.CompletedProcess[bytes]:

@@ -206,7 +206,18 @@ def test_listing(dtrace: Dtrace) -> None:
         done = dtrace("-l", "-p", loop.pid, "-n", f"{TEXT}:", "-P", "dtrace")
     rows = [line.split() for line in done.stdout.splitlines()]
     pid = f"pid{loop.pid}"
-    assert rows == [
+    code = subprocess.run(
+        ["objdump", "-d", "--no-show-raw-insn", "--disassemble=text_hash", build("work")],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    found = re.findall(r"^ +([0-9a-f]+):\t(.*)$", code, re.MULTILINE)
+    start = int(found[0][0], 16)
+    offsets = {f"{int(address, 16) - start:x}": words for address, words in found}
+    listed = [row[4] for row in rows[6:]]
+    assert all(row[1:4] == [pid, "a.out", "text_hash"] for row in rows[6:])
+    assert listed == [offset for offset in offsets if offset in listed]
+    assert all(re.search("nop|xchg +%ax,%ax", offsets[offset]) for offset in offsets.keys() - set(listed))  # padding
+    assert rows[:6] == [
         ["ID", "PROVIDER", "MODULE", "FUNCTION", "NAME"],
         ["1", "dtrace", "BEGIN"],
         ["2", "dtrace", "END"],
@@ -348,7 +359,7 @@ def test_destructive_actions_that_are_allowed(dtrace: Dtrace) -> None:
 
 
 def test_json_has_an_object_a_line_and_loses_nothing(dtrace: Dtrace) -> None:
-    program = r'BEGIN { @[probename] = count(); printf("%s %u", "a\xffb", 18446744073709551615); exit(3); }'
+    program = r'BEGIN { @[probename] = count(); printf("%s %u", "a\377b", 18446744073709551615); exit(3); }'
     done = dtrace("--json", "-n", program)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert (done.returncode, done.stderr, lines[0]["type"], lines[0]["version"]) == (3, "", "dtrace", 1)
