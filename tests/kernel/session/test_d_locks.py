@@ -46,7 +46,7 @@ def name_of(flags: str) -> tuple[str, str] | None:
 
 
 def waits(said: str) -> Counter[tuple[str, str, str]]:
-    """Those that ftrace saw the end of, by probe, task and side."""
+    """The waits that ftrace saw the end of, by probe, task and side."""
     begun: dict[tuple[str, str], tuple[str, str] | None] = {}
     found: Counter[tuple[str, str, str]] = Counter()
     for task, what, lock, rest in EVENT.findall(said):
@@ -58,7 +58,7 @@ def waits(said: str) -> Counter[tuple[str, str, str]]:
 
 
 def test_waits_are_those_that_ftrace_sees(kernel: KernelTarget, guest: Guest) -> None:
-    """Of the children of a shell, which begin and end meanwhile. It is tried again until both kinds have waited."""
+    """The children of a shell wait; it is tried again until both kinds of waits have been seen."""
     shell(guest, "mountpoint -q /dev/shm || { mkdir -p /dev/shm; mount -t tmpfs none /dev/shm; }")
     kinds: set[str] = set()
     for _ in range(TRIES):

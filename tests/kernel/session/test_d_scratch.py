@@ -103,7 +103,7 @@ def test_what_cannot_be_done_is_a_fault_each_time(
 def test_memory_that_may_not_be_written_is_a_fault(
     kernel: KernelTarget, guest: Guest, written: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Of a process that has it for reading; and of gilk, which fires BEGIN itself."""
+    """Memory that a process has for reading; and that of gilk, which fires BEGIN itself."""
     text = """
         BEGIN { copyout(alloca(8), uregs[R_RSP], 8); trace(1); }
         pid$target:a.out:shown:entry { copyoutstr("no", arg2, 3); trace(1); }

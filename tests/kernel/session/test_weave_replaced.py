@@ -113,8 +113,8 @@ PGID = "import os\ntry: os.getpgid(4194303)\nexcept OSError as error: print(erro
 
 
 def test_advice_says_what_a_function_does(planted: KernelTarget, guest: Guest, tmp_path: Path) -> None:
-    """Whose number is too large gets an error, from the first advice that stands there, and nothing matches at a return
-    that there was not; a function that returns nothing is left out; advice that cannot read what it returns has the
+    """A number too large gets an error, from the first advice that stands there, and nothing matches at a return that
+    there was not; a function that returns nothing is left out; advice that cannot read what it returns has the
     function run; a function of the kernel's own is replaced for one argument. Afterwards all is as before."""
     before = text_of(planted, FUNCTIONS)
     assert asked(guest, "w", *NUMBERS, "102:1") == ["10", "20", "30", "40", "4242", "1"]

@@ -106,7 +106,7 @@ def once(p: Printing, target: ir.Field, value: Emit) -> Iterator[ir.Field]:
         p.bound = outer
 
 
-# What changes the process.
+# Deeds: they change the process.
 
 
 def copyout(p: Printing, arguments: tuple[ir.Expression, ...], value: Emit) -> None:

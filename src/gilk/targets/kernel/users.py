@@ -108,7 +108,7 @@ class UserProcesses:
         return self._files[pids]
 
     def _to_be_opened(self, known: Sequence[UserFile], pids: tuple[int, ...]) -> Iterator[UserFile]:
-        """Those that are not known already. Raises TargetError `no-such-file`."""
+        """The files that may be opened and are not known already. Raises TargetError `no-such-file`."""
         there = {str(file.loaded.path) for file in known}
         for path in self._opened:
             status, said, _ = self._link.run(["readlink", "-e", "--", os.path.abspath(path)])

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the kernel has of the thread: curlwpsinfo of the D library.
+ * The facts that the kernel has of the thread: curlwpsinfo of the D library.
  *
  * The host looks, and changes nothing. In a sample, which is taken in another process, nothing is known.
  *
