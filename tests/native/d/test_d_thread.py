@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The facts that the kernel has of the thread that a probe fires in: as it says in /proc, which counts priorities from 100."""
+"""The facts that the kernel has of the thread that a probe fires in: as in /proc, which counts priorities from 100."""
 
 from __future__ import annotations
 
