@@ -107,7 +107,7 @@ def test_a_sample_has_the_stack_of_what_was_interrupted(kernel: KernelTarget) ->
         END { printa("%k %@d\\n", @); printa("user %d %d %@d\\n", @user); }"""
     done = ran(kernel, text, ["dd", "if=/dev/zero", "of=/dev/null", "bs=1000000"], clausetime="100000")
     ends = [line for line in done.lines if "entry_SYSCALL_64_after_hwframe" in line]
-    assert len(ends) >= 3 and "vmlinux`ksys_read" in "".join(done.lines)
+    assert ends and "vmlinux`ksys_read" in "".join(done.lines)
     assert all(line.startswith("user 0 0 ") for line in done.lines if line.startswith("user"))
 
 
