@@ -14,7 +14,7 @@ from gilk.analysis.analysis import Analysis
 from gilk.errors import UsageError
 from gilk.image import demangle, lookup
 from gilk.image.model import FunctionSpan, Image
-from gilk.lang.d.probes import Description
+from gilk.lang.d.probes import Description, is_glob
 from gilk.lang.ir import Binary, Given
 from gilk.lang.machine import CallArg, CallResult, Reg, Start
 from gilk.lang.types import UINT64
@@ -26,7 +26,6 @@ from gilk.targets.base import Loaded, Target
 
 #: Points, each with the start of the part of the function that it lies in.
 PlacesIn = tuple[tuple[int, Point], ...]
-_IS_GLOB = re.compile(r"[*?\[]")
 _OFFSET = re.compile(r"[0-9a-f]{1,16}\Z")
 
 _ARGUMENTS = tuple(CallArg(number) for number in range(10))
@@ -114,7 +113,7 @@ def _inside(image: Image, analysis: Analysis, span: FunctionSpan, name: str) -> 
         found = tuple((part.start, point) for part, point in points.returns(image, analysis, function))
         if found:
             yield "return", found
-    if not name or _IS_GLOB.search(name):
+    if not name or is_glob(name):
         for point in points.instructions(image.name, analysis, function):
             offset = f"{point.address - span.start:x}"
             if fnmatch.fnmatchcase(offset, name or "*"):

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
 from gilk.splice.plan import Refusal
+from gilk.splice.points import reached
 
 Ranges = Sequence[tuple[int, int]]
 
@@ -26,7 +27,7 @@ def beginning(
         if len(heads) != 1:
             return (code[0][0] if code else function.start), Refusal.INLINED_ENTRY
         (entry,) = heads
-    if all(step != entry for step in _instructions(analysis, function)):
+    if all(step != entry for step in reached(analysis, function)):
         return entry, Refusal.NO_CODE
     back = {source for source, to in ways if to == entry and _in(code, source)}
     return entry, Refusal.INLINED_LOOP if back and back & _reached(ways, entry) else None
@@ -47,10 +48,6 @@ def _reached(ways: Iterable[tuple[int, int]], start: int) -> set[int]:
         found.update(fresh)
         waiting += fresh
     return found
-
-
-def _instructions(analysis: Analysis, function: Function) -> Iterator[int]:
-    return (step.instruction.ip for block in function.blocks for step in analysis.steps(function, block))
 
 
 def _ways(analysis: Analysis, function: Function) -> Iterator[tuple[int, int]]:

@@ -67,11 +67,14 @@ def returns(image: Image, analysis: Analysis, function: Function) -> Iterator[tu
 
 
 def instructions(image: str, analysis: Analysis, function: Function) -> Iterator[Point]:
-    """Before each that control reaches, block by block."""
-    for block in function.blocks:
-        for step in analysis.steps(function, block):
-            address = step.instruction.ip
-            yield Point(image, function.name, f"+0x{address - function.start:x}", address, False)
+    """The points before the instructions that control reaches, block by block."""
+    for address in reached(analysis, function):
+        yield Point(image, function.name, f"+0x{address - function.start:x}", address, False)
+
+
+def reached(analysis: Analysis, function: Function) -> Iterator[int]:
+    """The addresses of the instructions that control reaches, block by block."""
+    return (step.instruction.ip for block in function.blocks for step in analysis.steps(function, block))
 
 
 def pre(image: str, function: Function, block: Block) -> Point:
