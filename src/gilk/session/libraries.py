@@ -73,7 +73,8 @@ class Libraries:
     def _watch(self) -> bool:
         """Put the gate in. False where that cannot be done."""
         code = self._holder.code
-        for loaded in code.loaded():
+        present = code.loaded()
+        for loaded in present:
             span = next((s for s in code.image(loaded.path).spans if _NOTIFY in (s.name, *s.aliases)), None)
             if span is not None:
                 try:
@@ -83,7 +84,7 @@ class Libraries:
                     return False
                 self._holder.gates.arm(self._gate, hold=_HOLD)
                 return True
-        if any(loaded.main and not code.image(loaded.path).static for loaded in code.loaded()):
+        if any(loaded.main and not code.image(loaded.path).static for loaded in present):
             self.hindrance = f"its dynamic linker has no {_NOTIFY}"
         return False
 

@@ -168,9 +168,10 @@ def named(libraries: Iterable[str]) -> str:
 def remarks_unseen(libraries: Iterable[Loaded], hindrance: str = "") -> list[str]:
     """Sentences about libraries that were opened, and could not be instrumented in time, if there are any.
     ``hindrance``: why no thread was held; then there may be some that nobody saw."""
-    names = [loaded.name for loaded in libraries]
-    said = [f"libraries that were opened later have no instruments, also those that nobody saw: {hindrance}"]
-    if not names:
-        return said if hindrance else []
-    what = "library was opened later, and has" if len(names) == 1 else "libraries were opened later, and have"
-    return [f"{len(names)} {what} no instruments: {named(names)}", *(said if hindrance else [])]
+    names, said = [loaded.name for loaded in libraries], list[str]()
+    if names:
+        what = "library was opened later, and has" if len(names) == 1 else "libraries were opened later, and have"
+        said.append(f"{len(names)} {what} no instruments: {named(names)}")
+    if hindrance:
+        said.append(f"libraries that were opened later have no instruments, also those that nobody saw: {hindrance}")
+    return said
