@@ -75,7 +75,8 @@ def weave(
     every = tuple(group.name for group in file.groups)
     members = {one.pid: (groups or {}).get(one.pid, every) for one in targets}
     of_kernel = kernel.target if kernel is not None else None
-    woven = Weaving(file, members, [one.process for one in targets], None, False, of_kernel, allow_kernel_replace)
+    processes = [one.process for one in targets]
+    woven = Weaving(file, members, processes, kernel=of_kernel, replaces=allow_kernel_replace)
     woven.weave()
     return woven
 
