@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gilk.engines.aspect.checked import check
 from gilk.engines.aspect.woven_kernel import confined_file
 from gilk.errors import UsageError
+from gilk.lang.aspect.checked import CheckedFile
 from gilk.lang.aspect.kernel.confined import Confined, ConfinedC
 from gilk.lang.aspect.kernel.foreign import Foreign
 
@@ -70,11 +71,16 @@ FILES = {
 }
 
 
+def checked(place: Path, text: str) -> CheckedFile | None:
+    """A file of aspects of that text; None where the checker refuses it."""
+    path = place / "k.aspect"
+    path.write_text(text)
+    return check(path).check.file
+
+
 @pytest.mark.parametrize("text", FILES)
 def test_the_kernels_own_c_is_headers_and_macros(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "k.aspect"
-    path.write_text(f"%K{{ {text} %}}\nK: call(int f(int a));\n")
-    file = check(path).check.file
+    file = checked(tmp_path, f"%K{{ {text} %}}\nK: call(int f(int a));\n")
     assert file is not None
     with pytest.raises(UsageError) as error:
         confined_file(file)
@@ -92,9 +98,7 @@ ELEMENTS = {
 
 @pytest.mark.parametrize("text", ELEMENTS)
 def test_what_the_kernel_has_not_is_refused(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "k.aspect"
-    path.write_text(text)
-    file = check(path).check.file
+    file = checked(tmp_path, text)
     assert file is not None
     with pytest.raises(UsageError, match=ELEMENTS[text]):
         confined_file(file)
@@ -110,9 +114,7 @@ INPLACE = {
 
 @pytest.mark.parametrize("text", INPLACE)
 def test_what_advice_in_place_may_not(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "k.aspect"
-    path.write_text(text)
-    file = check(path).check.file
+    file = checked(tmp_path, text)
     if not INPLACE[text]:
         assert file is None
         return
@@ -123,10 +125,8 @@ def test_what_advice_in_place_may_not(tmp_path: Path, text: str) -> None:
 
 
 def test_advice_in_place_returns_what_it_may_compute(tmp_path: Path) -> None:
-    path = tmp_path / "k.aspect"
     advice = "if (p->f_count) return -EBUSY; return p->f_mode / 2;"
-    path.write_text(f"K: call(int f(struct file *p)) then inplace {{ {advice} }};")
-    file = check(path).check.file
+    file = checked(tmp_path, f"K: call(int f(struct file *p)) then inplace {{ {advice} }};")
     assert file is not None
     (aspect,) = confined_file(file, replaces=True).aspects
     assert aspect.elements[0].advice is not None
