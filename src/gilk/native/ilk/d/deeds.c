@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What clauses do to the machine: signals to the task that runs, raise() and stop(), and time, chill().
+ * The deeds of clauses: signals to the task that runs, raise() and stop(), and time, chill().
  *
  * A clause runs with interrupts off, and may run with whatever lock held: the signal is sent by an interrupt that the
  * processor sends itself, as soon as interrupts are on. Init gets none, for the kernel ends with it; nor do threads of the

@@ -54,7 +54,7 @@ struct ilk_run {
 	bool always; /* also while the program is inactive */
 	bool waits; /* a page of the process may be made present, and the group run again: unless it has done something */
 	bool done; /* something that lasts */
-	u64 missing; /* an address of the process that is not there, ILK_D_TO_WRITE where it is to be written; 0: the group runs to its end */
+	u64 missing; /* an address of the process that is not there, ILK_D_TO_WRITE if to be written; 0: none */
 	bool reserved; /* a record is open, of `room` bytes */
 	u32 room;
 	u8 scratch[ILK_D_SCRATCH] __attribute__((aligned(8)));

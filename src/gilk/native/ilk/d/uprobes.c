@@ -124,7 +124,8 @@ static u64 run(struct ilk_firing *firing, const struct place *place, const struc
 
 /*
  * Whether a page of the task's was made present, with the one behind it if that can be, to be written where it says so:
- * without waiting for a disk, or for anybody who serves pages. The kernel's lock of this uprobe is held, which must not be for as long as others like.
+ * without waiting for a disk, or for anybody who serves pages. The kernel's lock of this uprobe is held, which must not be
+ * for as long as others like.
  */
 static bool make_present(u64 address)
 {
