@@ -20,7 +20,9 @@
 #include "files.h"
 #include "helpers.h"
 #include "places.h"
+#include "results.h"
 #include "run.h"
+#include "stacks.h"
 #include "texts.h"
 
 /* Before any helper is called: code that no clause begins has a context of its own program, too. */
@@ -139,52 +141,6 @@ HELPER(probe_text)
 	return 1;
 }
 
-/* Aggregations: key, and then value, are looked at before. */
-
-static void add(struct gd_context *ctx, const struct ilk_clauses *p, const struct ilk_d_aggregation *row, u32 number,
-		const void *key, s64 value, s64 weight)
-{
-	switch ((enum ilk_d_function)row->function) {
-	case ILK_D_COUNT:
-		return gd_count(ctx, number, key, row->key_size);
-	case ILK_D_SUM:
-		return gd_sum(ctx, number, key, row->key_size, value);
-	case ILK_D_MIN:
-		return gd_min(ctx, number, key, row->key_size, value);
-	case ILK_D_MAX:
-		return gd_max(ctx, number, key, row->key_size, value);
-	case ILK_D_AVG:
-		return gd_avg(ctx, number, key, row->key_size, value);
-	case ILK_D_STDDEV:
-		return gd_stddev(ctx, number, key, row->key_size, value);
-	case ILK_D_QUANTIZE:
-		return gd_quantize(ctx, number, key, row->key_size, value, weight);
-	case ILK_D_LQUANTIZE:
-		return gd_lquantize(ctx, number, key, row->key_size, value, row->low, row->high, row->step, weight);
-	case ILK_D_LLQUANTIZE:
-		return gd_llquantize(ctx, number, key, row->key_size, value, p->edges + row->edge, row->edges, weight);
-	case ILK_D_FUNCTIONS:
-		break;
-	}
-}
-
-HELPER(aggregate)
-{
-	struct ilk_run *run = run_of(frame);
-	const struct ilk_clauses *p = run->clauses;
-	const struct ilk_d_aggregation *row;
-	const void *key;
-
-	if (!is_in(run, a, 1, p->sizes.rows))
-		return 0;
-	row = &p->rows[a];
-	key = at(run, b, row->key_size);
-	run->done = true;
-	if (key)
-		add(&run->context, p, row, a + 1, key, c, d);
-	return 0;
-}
-
 /* Variables. */
 
 HELPER(load_dynamic)
@@ -237,86 +193,6 @@ HELPER(store_global)
 	run->done = true;
 	gd_bcopy(run->clauses->memory + run->clauses->layout.globals + b, from, c);
 	return 1;
-}
-
-/* Records: reserved first, so that what is recorded is not computed where there is no room for it. */
-
-HELPER(reserve)
-{
-	struct ilk_run *run = run_of(frame);
-
-	if (run->reserved || b > run->clauses->sizes.frame || !gd_reserve(&run->context, a, b))
-		return 0;
-	run->reserved = true;
-	run->room = b;
-	return 1;
-}
-
-HELPER(commit)
-{
-	struct ilk_run *run = run_of(frame);
-	const void *from = at(run, a, b);
-
-	if (!run->reserved || !from || b != run->room)
-		return 0;
-	run->done = true;
-	gd_bcopy(run->context.data, from, b);
-	gd_commit(&run->context);
-	run->reserved = false;
-	return 1;
-}
-
-/* Speculations. */
-
-HELPER(speculation)
-{
-	struct ilk_run *run = run_of(frame);
-
-	run->done = true;
-	return gd_speculation(&run->context);
-}
-
-HELPER(speculate)
-{
-	struct ilk_run *run = run_of(frame);
-
-	run->done = true;
-	return gd_speculate(&run->context, a);
-}
-
-HELPER(commit_speculation)
-{
-	struct ilk_run *run = run_of(frame);
-
-	run->done = true;
-	gd_commit_speculation(&run->context, a);
-	return !run->context.fault;
-}
-
-HELPER(discard_speculation)
-{
-	struct ilk_run *run = run_of(frame);
-
-	run->done = true;
-	gd_discard_speculation(&run->context, a);
-	return !run->context.fault;
-}
-
-bool ilk_d_settle_one(const struct ilk_clauses *clauses, u32 cpu, u64 id, u64 *at)
-{
-	struct gd_event event = { .cpu = cpu };
-	struct gd_context context = { .memory = clauses->memory, .layout = &clauses->layout, .event = &event };
-
-	return gd_settle_one(&context, id, at);
-}
-
-HELPER(exit)
-{
-	struct ilk_run *run = run_of(frame);
-
-	run->done = true;
-	gd_exit(&run->context, a);
-	return 0;
 }
 
 /* Texts. */
@@ -387,79 +263,6 @@ HELPER(copyin_string)
 		GD_LOOP();
 	gd_zero(to + end, d - end);
 	return 1;
-}
-
-/* The kernel's stack. */
-
-HELPER(stack)
-{
-	struct ilk_run *run = run_of(frame);
-	u64 *to = at(run, a, b);
-	u64 count;
-
-	if (!to || b < 8 || (a | b) % 8)
-		return 0;
-	to[0] = 0;
-	count = 1 + ilk_d_stack(run->event.regs, to + 1, (u32)(b / 8 - 1));
-	gd_zero(to + count, b - 8 * count);
-	return 1;
-}
-
-HELPER(caller)
-{
-	u64 found[2];
-
-	return ilk_d_stack(run_of(frame)->event.regs, found, 2) == 2 ? found[1] : 0;
-}
-
-HELPER(stackdepth)
-{
-	return ilk_d_stack(run_of(frame)->event.regs, 0, ILK_D_DEEPEST);
-}
-
-/* User space: of the task that runs, whatever came to it. */
-
-HELPER(image)
-{
-	return ilk_d_image(run_of(frame)->clauses->images);
-}
-
-HELPER(ustack)
-{
-	struct ilk_run *run = run_of(frame);
-	u64 *to = at(run, a, b);
-	u64 count;
-
-	if (!to || b < 8 || (a | b) % 8)
-		return 0;
-	to[0] = ilk_d_image(run->clauses->images);
-	count = 1 + ilk_d_user_stack(to + 1, (u32)(b / 8 - 1), run->event.edge);
-	gd_zero(to + count, b - 8 * count);
-	return 1;
-}
-
-HELPER(ucaller)
-{
-	u64 found[2];
-
-	return ilk_d_user_stack(found, 2, run_of(frame)->event.edge) == 2 ? found[1] : 0;
-}
-
-HELPER(ustackdepth)
-{
-	return ilk_d_user_stack(0, ILK_D_DEEPEST_USER, run_of(frame)->event.edge);
-}
-
-HELPER(uregister)
-{
-	struct ilk_run *run = run_of(frame);
-	u64 *to = at(run, a, 8);
-	u64 place = b < sizeof(gd_register_places) ? gd_register_places[b] : 255;
-
-	if (!to)
-		return 0;
-	return (place != 255 && ilk_d_user_register((u32)place, to)) ||
-	       gd_fail(&run->context, GD_FAULT_ILLEGAL, 0);
 }
 
 /* Whether all of it is there; a fault if not. What is looked at in steps is not kept. */
