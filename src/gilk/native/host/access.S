@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * From a patch at an access of a variable to its advice, on the stack of advice, and back (abi/gilk_access.h). The patch:
+ * From a patch at an access of a variable to its advice, on the stack of advice, and back (abi/gilk_access.h). The
+ * patch:
  *
  *	lea -256(%rsp),%rsp; ... ; lea SITE(%rip),%r11; call gilk_access_enter
  *
  * with struct gilk_access at the stack pointer, the red zone above it, and the direction flag clear. All registers but
- * r11, which is the program's again, and the flags are what they were. Where there is no advice to run the patch goes on
- * at the site's `failed`.
+ * r11, which is the program's again, and the flags are what they were. Where there is no advice to run the patch goes
+ * on at the site's `failed`.
  */
 #include "../abi/gilk_regs.h"
 #include "advising.h"
@@ -17,7 +18,7 @@
 	.set	FRAME_R11, 72
 	.set	SITE_VECTORS, 8
 	.set	OWN, 24			/* pushed before the frame: the return address, rax, flags */
-	.set	SAVED, 72		/* and once there is advice to run */
+	.set	SAVED, 72		/* bytes pushed besides once there is advice to run */
 
 	.globl gilk_access_enter
 gilk_access_enter:
@@ -25,7 +26,7 @@ gilk_access_enter:
 	lahf
 	seto	%al
 	push	%rax
-	may_begin OWN+FRAME-8		/* a call that began at the stack pointer itself goes on */
+	may_begin OWN+FRAME-8		/* a call that began exactly at the stack pointer is not over */
 
 	push	%rbx
 	push	%rcx
@@ -34,7 +35,7 @@ gilk_access_enter:
 	mov	%rsp, %rbx
 	lea	SAVED+OWN+FRAME(%rsp), %rax
 	mov	%rax, %gs:LEFT
-	mov	%r11, %gs:RUNNING	/* which C finds there (include/gilk_variable.h) */
+	mov	%r11, %gs:RUNNING	/* C reads it there (include/gilk_variable.h) */
 	mov	%gs:NEXT, %rsp
 	testl	$1, SITE_VECTORS(%r11)
 	jz	4f

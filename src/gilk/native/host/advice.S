@@ -7,7 +7,7 @@
  *	jmp AGAIN; END:
  *
  * or with the address of a list in place of ADVICE's. At END the stack pointer and all registers but the flags are what
- * they were. At AGAIN the patch looks whose call it is that returns, and returns if it is no one's.
+ * they were. At AGAIN the patch looks up which call returns here, and returns itself if no call with advice does.
  */
 #include "../abi/gilk_regs.h"
 #include "advising.h"
@@ -55,7 +55,7 @@
 
 	.set	PUSHED, 128 + 16	/* by the patch */
 
-/* The patch goes on. rsp is at what the patch has pushed. */
+/* Go back to the patch. rsp points at the words that the patch has pushed. */
 	.macro	go_on
 	mov	(%rsp), %r11
 	mov	%r11, PUSHED-16(%rsp)
@@ -64,7 +64,7 @@
 	jmp	*-16(%rsp)
 	.endm
 
-/* The vector registers, all of them, are those of the entry again; \area has them. Overwrites rax and rdx. */
+/* Restore all vector registers as they were at the entry, from \area. Overwrites rax and rdx. */
 	.macro	restore_vectors activation, area
 	stmxcsr	CONTROL(\activation)
 	mov	$PARTS, %eax
@@ -73,14 +73,14 @@
 	ldmxcsr	CONTROL(\activation)
 	.endm
 
-/* From the side stack, where nobody else may begin anything before `running` is 0. Overwrites rcx. */
+/* Leave the side stack: nothing else may begin on it until `running` is 0 again. Overwrites rcx. */
 	.macro	begin_way activation
 	mov	RSP(\activation), %rcx
 	mov	%rcx, %gs:LEFT
 	movq	$1, %gs:RUNNING
 	.endm
 
-/* The activation in rbx is over. Overwrites rcx. */
+/* Drop the activation in rbx, which is over. Overwrites rcx. */
 	.macro	drop
 	mov	PREVIOUS(%rbx), %rcx
 	mov	%rcx, %gs:NEWEST
@@ -93,7 +93,7 @@
 	mov	%rcx, %gs:NEXT
 	.endm
 
-/* All registers are those of the activation in rbx again, but for the results'. */
+/* Restore all registers from the activation in rbx, except those that hold the result. */
 	.macro	take_back
 	mov	RCX(%rbx), %rcx
 	mov	RSI(%rbx), %rsi
@@ -106,7 +106,7 @@
 	mov	RBX(%rbx), %rbx
 	.endm
 
-/* A function's entry. */
+/* A function with advice has been entered. */
 	.globl gilk_advice_enter
 gilk_advice_enter:
 	push	%rax
@@ -152,7 +152,7 @@ gilk_advice_enter:
 	mov	%rdx, AGAIN(%rbx)
 	mov	%rcx, FRAME(%rbx)
 	cmp	%gs:SHOWN, %rax
-	cmova	%rcx, %rax		/* above what is on another stack: look closer at each return */
+	cmova	%rcx, %rax		/* above an activation of another stack: look closer at each return */
 	mov	%rax, ITS_SHOWN(%rbx)
 	mov	%rbx, %gs:NEWEST
 	mov	%rax, %gs:SHOWN
@@ -195,7 +195,7 @@ gilk_advice_enter:
 	mov	RAX(%rbx), %rax
 	call	*ENTRY(%r11)
 
-	/* The advice has come back: its result is the function's. rbx, as C keeps it, has the activation. */
+	/* The advice has returned: its result becomes the function's. rbx, which C preserves, has the activation. */
 	mov	ADVICE(%rbx), %r11
 	testl	$2, FLAGS(%r11)
 	jnz	go_into_function
@@ -233,7 +233,7 @@ gilk_advice_enter:
 	ret
 
 	.subsection 1
-	/* The call is another one's, too, which has jumped to this function: the patch looks whose. */
+	/* The call also belongs to a function that has jumped to this one: the patch looks up which. */
 12:	mov	AGAIN(%rbx), %r11
 	lea	-5(%r11), %r11
 	mov	%r11, -16(%rcx)
@@ -246,7 +246,7 @@ gilk_advice_enter:
 	too_late_to_begin
 	.previous
 
-/* A function returns that may be the end of one that has advice. r11: a list. */
+/* A function returns in which a call with advice may end. r11: the list of that advice. */
 	.globl gilk_advice_returned
 gilk_advice_returned:
 	push	%rax
@@ -261,11 +261,11 @@ gilk_advice_returned:
 	cmp	RSP(%rcx), %rax
 	jne	60f
 	movslq	(%r11), %rax
-	mov	4(%r11,%rax), %rax	/* the first of the list */
+	mov	4(%r11,%rax), %rax	/* the first advice of the list */
 	cmp	ADVICE(%rcx), %rax
 	jne	60f
 2:	cmpq	$0, SIDE(%rcx)
-	je	3f			/* it has not called the function: this is another call */
+	je	3f			/* the advice has not called the function yet: another call returns */
 	mov	16(%rsp), %rax
 	mov	%rax, AGAIN(%rcx)
 	lea	PUSHED+16(%rsp), %rax
@@ -299,8 +299,8 @@ gilk_advice_returned:
 	.previous
 
 /*
- * Look at the newest activation, in rcx, if it is of the call at the patch's stack pointer; if not, go to 1, and to 2 if
- * there is none. r11: a list. The flags are kept, but for the direction.
+ * Load the newest activation into rcx. Go to 1 if it belongs to another call than that at the patch's stack pointer,
+ * and to 2 if there is none. r11: a list. Keeps the flags, except for the direction flag.
  */
 	.macro	begin_look
 	push	%rax
@@ -331,14 +331,14 @@ gilk_advice_returned:
 	go_on
 	.endm
 
-	.macro	first_of_list		/* to 1 if that is not the advice of the activation. Overwrites rax. */
+	.macro	first_of_list		/* go to 1 unless it is the activation's advice. Overwrites rax. */
 	movslq	(%r11), %rax
 	mov	4(%r11,%rax), %rax
 	cmp	ADVICE(%rcx), %rax
 	jne	1f
 	.endm
 
-/* A function is entered that one with advice may jump to. */
+/* A function has been entered to which a function with advice may jump. */
 	.globl gilk_advice_reached
 gilk_advice_reached:
 	begin_look
@@ -347,7 +347,7 @@ gilk_advice_reached:
 	movq	$0, PASSED(%rcx)
 	end_look gilk_advice_prune_reached
 
-/* A function that may have advice is about to jump to one that is such. */
+/* A function that may have advice is about to jump to such a function. */
 	.globl gilk_advice_jumps
 gilk_advice_jumps:
 	begin_look
@@ -355,7 +355,7 @@ gilk_advice_jumps:
 	movq	$1, PASSED(%rcx)
 	end_look gilk_advice_pass_on
 
-/* It has not. */
+/* It has not jumped after all. */
 	.globl gilk_advice_stays
 gilk_advice_stays:
 	begin_look
@@ -363,7 +363,7 @@ gilk_advice_stays:
 	movq	$0, PASSED(%rcx)
 	end_look gilk_advice_keep
 
-/* T proceed(): with the arguments as they came. */
+/* T proceed(): call the function with the arguments as they came. */
 	.globl gilk_advice_proceed
 gilk_advice_proceed:
 	mov	%gs:RUNNING, %rax
@@ -389,7 +389,7 @@ gilk_advice_proceed:
 	mov	R9(%rbx), %r9
 	jmp	into_function
 
-/* The function has fewer than \number arguments in general registers: the last one of those is the caller's. */
+/* Restore the caller's \register if the function has fewer than \number arguments in general registers. */
 	.macro	restore_unless_given number, saved, register
 	cmpb	$\number, INTEGERS(%r11)
 	jae	into_function
@@ -397,8 +397,9 @@ gilk_advice_proceed:
 	.endm
 
 /*
- * T proceed(...): with others, which lie where C has them. Registers of arguments that the function has no argument in
- * are as the caller left them: it may count on that, and the advice may be taken out before the function returns.
+ * T proceed(...): call the function with other arguments, which lie where C puts them. Argument registers that the
+ * function does not use keep the caller's values: the caller may count on that, and the advice may be removed before
+ * the function returns.
  */
 	.globl gilk_advice_proceed_with
 gilk_advice_proceed_with:
@@ -448,7 +449,7 @@ gilk_advice_proceed_with:
 	restore_unless_given 2, RSI, %rsi
 	restore_unless_given 1, RDI, %rdi
 
-/* rbx: the activation. The way is open; the arguments are where they belong. */
+/* Enter the function. rbx: the activation; the arguments are in place, and `running` is 1. */
 into_function:
 	mov	RBP(%rbx), %rbp
 	mov	R10(%rbx), %r10
@@ -463,7 +464,7 @@ into_function:
 	movq	$0, %gs:RUNNING
 	jmp	*-16(%rsp)
 
-/* Note where the advice waits, above the return address. Overwrites rax, rcx and r10. */
+/* Save the advice's stack pointer, above the return address, and begin the way back. Overwrites rax, rcx and r10. */
 leave_advice:
 	lea	8(%rsp), %rax
 	mov	%rax, SIDE(%rbx)
@@ -475,7 +476,9 @@ leave_advice:
 	mov	%r10, -16(%rcx)
 	ret
 
-/* The function's own arguments on the program's stack, as they came. r11: the advice. Overwrites rcx, rsi and rdi. */
+/*
+ * Put the arguments that came on the stack back onto the program's stack. r11: the advice. Overwrites rcx, rsi and rdi.
+ */
 give_arguments:
 	mov	STACK(%r11), %ecx
 	jrcxz	1f
@@ -486,7 +489,7 @@ give_arguments:
 	rep movsq
 1:	ret
 
-/* void pass(): the call goes on as if there were no advice, which ends here. */
+/* void pass(): end the advice, and let the call go on as if there were none. */
 	.globl gilk_advice_pass
 gilk_advice_pass:
 	mov	%gs:RUNNING, %rbx

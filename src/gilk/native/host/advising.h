@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What all ways into advice share: offsets in struct gilk_block (abi/gilk_abi.h), sizes, and how they ask C. gilk_regs.h
- * comes first.
+ * Shared by all thunks that lead to advice: offsets in struct gilk_block (abi/gilk_abi.h), sizes, and macros that call
+ * C. Include gilk_regs.h first.
  */
 #ifndef GILK_ADVISING_H
 #define GILK_ADVISING_H
@@ -15,12 +15,12 @@
 	.set	HIGH, 240
 	.set	SKIPPED, 248
 	.set	STACK_SIZE, 1 << 20
-	.set	LEAST, 1 << 16		/* of that, for advice that begins */
+	.set	LEAST, 1 << 16		/* bytes of its stack that advice must have left to begin */
 
 	.set	AREA, 2688		/* of xsave, with the parts in PARTS */
 	.set	PARTS, 0xe6		/* xmm, ymm, opmask, zmm: no x87, no protection keys */
 
-/* Call C with rax as its argument, and a second one in r11; rax is its result. Keeps all else. */
+/* Call a C function with rax and r11 as its arguments. Its result is in rax; all other registers are kept. */
 	.macro	ask	function
 	push	%rbp
 	mov	%rsp, %rbp
@@ -38,7 +38,7 @@
 	pop	%rbp
 	.endm
 
-/* The vector registers to the area at the stack pointer. Overwrites rax and rdx. */
+/* Save the vector registers in the area at the stack pointer. Overwrites rax and rdx. */
 	.macro	save_vectors
 	xor	%eax, %eax		/* the header must be zero before xsave */
 	.irp	word, 512, 520, 528, 536, 544, 552, 560, 568
@@ -50,8 +50,9 @@
 	.endm
 
 /*
- * Whether advice may begin in this thread, whose stack pointer is \above plus rsp where the patch has come from. If it
- * may not, or not at once, go to 50 to 80, which are in unusual_begin and too_late_to_begin. Overwrites rax and flags.
+ * Check that advice may begin in this thread. The program's stack pointer was rsp plus \above where the patch began. If
+ * advice may not begin, or not at once, go to one of 50 to 80 (unusual_begin, too_late_to_begin). Overwrites rax and
+ * flags.
  */
 	.macro	may_begin above
 1:	rdfsbase %rax
@@ -71,7 +72,7 @@
 	ja	80f
 	.endm
 
-/* The thread has no block yet, or is within advice. Goes on at 7, which follows, where advice cannot begin. */
+/* The thread has no block yet, or is within advice. Where advice cannot begin, go to 7, which follows. */
 	.macro	unusual_begin above
 50:	call	gilk_claim_thunk
 	jc	7f
@@ -89,7 +90,7 @@
 62:	incq	%gs:NESTED
 	.endm
 
-/* Ended calls take room of the calls that go on, or there is none left. */
+/* Activations of calls that are over take up room, or no room is left. */
 	.macro	too_late_to_begin
 70:	ask	gilk_advice_prune
 	jmp	3b

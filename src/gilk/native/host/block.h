@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The words of the running thread's block by their offset (struct gilk_block, and what lies behind it), and the clock:
- * all that records are written by. Instruments of users are compiled with this; so names begin with gilk_.
+ * Access to the running thread's block by offset (struct gilk_block and the memory behind it), and the clock: the
+ * primitives that write records. Users' instruments are compiled with this header, so all names begin with gilk_.
  *
- * Each is one instruction, which no handler of the thread's can come in the midst of. In a process GS is at the block;
- * programs of the tests have them from test.h.
+ * Each access is one instruction, so that no signal handler of the thread can run in the middle of it. In a process the
+ * GS base is the address of the block; test programs get these functions from test.h.
  */
 #ifndef GILK_BLOCK_H
 #define GILK_BLOCK_H
@@ -15,7 +15,7 @@
 #include "test.h"
 #else
 
-/* Whether room that is there may be taken. */
+/* Whether free room in a buffer may be taken: always, except in tests that refuse it. */
 static inline int gilk_has_room(void)
 {
 	return 1;
@@ -29,7 +29,7 @@ static inline gilk_u64 gilk_block_load(gilk_u64 offset)
 	return value;
 }
 
-/* The same of a word that only this thread changes: one that nobody uses may be left out, and two may be one. */
+/* Read a word that only this thread changes: the compiler may drop an unused read, and may merge two reads. */
 static inline gilk_u64 gilk_block_look(gilk_u64 offset)
 {
 	gilk_u64 value;
@@ -63,7 +63,9 @@ static inline void gilk_block_decrement(gilk_u64 offset)
 	__asm__ volatile("decq %%gs:(%0)" : : "r"(offset) : "memory", "cc");
 }
 
-/* Make the word `to` if it is what *seen says; else *seen says what it is. */
+/*
+ * Compare and exchange: store `to` if the word equals *seen, else load the word into *seen. Returns 1 if it was stored.
+ */
 static inline int gilk_block_swap(gilk_u64 offset, gilk_u64 *seen, gilk_u64 to)
 {
 	unsigned char ok;

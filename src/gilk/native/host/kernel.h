@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The host of a module in the stock kernel, on any CPU and in whatever it is at: a task, a softirq, an interrupt, an NMI.
+ * The host of a module in the stock kernel, on any CPU and in any context: a task, a softirq, an interrupt, an NMI.
  *
- * Need: interrupts are off. Then nothing but an NMI comes in between, no page table is freed, and the CPU stays the same.
+ * Need: interrupts are off. Then only an NMI can interrupt, no page table is freed, and the CPU stays the same.
  *
- * It calls irq_work_queue() alone of the kernel's functions; all else is inline, so that no instrument needs a function
- * that is instrumented. Licensed as the runtime is, which is compiled with it into one object: a module takes both
- * under the GPL, as section 3 of the LGPL has it.
+ * irq_work_queue() is the only kernel function that it calls; all else is inline, so that no instrument depends on a
+ * function that is itself instrumented. Licensed like the runtime, which is compiled with it into one object: a module
+ * takes both under the GPL, as section 3 of the LGPL has it.
  */
 #ifndef GILK_HOST_KERNEL_H
 #define GILK_HOST_KERNEL_H
@@ -26,10 +26,10 @@
 #define GILK_HOST_ONE_PROCESSOR 1
 #include "own.h"
 
-#define HOST_TRIES 64 /* nobody scribbles on what is the kernel's alone */
-#define HOST_IN_PLACE 0 /* what a task has touched may be gone, and is touched by checked loads only */
+#define HOST_TRIES 64 /* only the kernel can write to this memory */
+#define HOST_IN_PLACE 0 /* memory of a task may be unmapped by now: only checked loads read it */
 
-/* As the initial namespace has them. */
+/* Numbers are those of the initial PID namespace. */
 static inline gilk_u32 host_pid(void)
 {
 	return current->tgid;
@@ -55,17 +55,17 @@ static inline gilk_u64 host_stamp(void)
 	return rdtsc();
 }
 
-/* As of the last tick, or switch of tasks: to know more, the run queue would have to be locked. */
+/* The time up to the last tick or context switch: a newer figure would take the lock of the run queue. */
 static inline gilk_u64 host_thread_time(void)
 {
 	return current->se.sum_exec_runtime;
 }
 
-/* Signals to the task that runs: the sending takes locks, so it is done as soon as interrupts are on again. */
+/* Signals to the running task. Sending takes locks, so an irq_work sends them as soon as interrupts are on again. */
 struct host_signals {
 	struct irq_work work;
 	gilk_u64 wanted; /* bit number - 1 */
-	struct task_struct *task; /* held; null: none are wanted */
+	struct task_struct *task; /* a reference is held; null: no signal is to be sent */
 };
 
 static void host_send_signals(struct irq_work *work)
@@ -82,7 +82,7 @@ static void host_send_signals(struct irq_work *work)
 
 static DEFINE_PER_CPU(struct host_signals, host_signals);
 
-/* Before any clause runs: addresses in a module's per-CPU variables are not relocated. */
+/* Call this before any clause runs: the linker does not relocate addresses in a module's per-CPU variables. */
 static inline void host_start(void)
 {
 	int cpu;
@@ -91,7 +91,7 @@ static inline void host_start(void)
 		per_cpu(host_signals, cpu).work = IRQ_WORK_INIT_HARD(host_send_signals);
 }
 
-/* When none runs any more: until what is under way has been sent. It may sleep, and interrupts are on. */
+/* Call this when no clause runs any more: waits until all signals are sent. May sleep; interrupts are on. */
 static inline void host_stop(void)
 {
 	int cpu;
@@ -100,7 +100,7 @@ static inline void host_stop(void)
 		irq_work_sync(&per_cpu(host_signals, cpu).work);
 }
 
-/* Only the task that runs can be sent any. */
+/* Signals can be sent to the running task only. */
 static inline void host_signal(gilk_u32 pid, gilk_u32 tid, gilk_u32 number)
 {
 	struct host_signals *here = this_cpu_ptr(&host_signals);
@@ -109,7 +109,7 @@ static inline void host_signal(gilk_u32 pid, gilk_u32 tid, gilk_u32 number)
 		return;
 	if (!cmpxchg(&here->task, NULL, current))
 		get_task_struct(current);
-	if (READ_ONCE(here->task) != current) /* an NMI amid another task's */
+	if (READ_ONCE(here->task) != current) /* an NMI has interrupted a request for another task */
 		return;
 	__atomic_fetch_or(&here->wanted, 1UL << (number - 1), __ATOMIC_RELAXED);
 	irq_work_queue(&here->work);
@@ -120,13 +120,16 @@ static inline bool host_is_between(unsigned long address, unsigned long low, uns
 	return address - low < high - low;
 }
 
-/* Write-back, which is what reading does nothing to: what device registers are mapped as is not. */
+/*
+ * Whether the page is mapped write-back: reading such memory has no side effects. Device registers are mapped
+ * otherwise.
+ */
 static inline bool host_is_write_back(unsigned long flags, unsigned long pat)
 {
 	return flags & _PAGE_PRESENT && !(flags & (_PAGE_PCD | _PAGE_PWT | pat));
 }
 
-/* Whether vmalloc space has memory there. Another CPU may unmap it at any time: then the load faults. */
+/* Whether the address in vmalloc space is mapped. Another CPU may unmap it at any time: then the load faults. */
 static inline bool host_is_mapped_memory(unsigned long address)
 {
 	pgd_t *pgd = (pgd_t *)__va(read_cr3_pa()) + pgd_index(address);
@@ -146,8 +149,8 @@ static inline bool host_is_mapped_memory(unsigned long address)
 }
 
 /*
- * Whether the kernel may have memory there: a load finds out whether it has. All memory, what describes its pages, the
- * kernel itself and modules. Not fixed mappings, entry areas, firmware, or a process's.
+ * Whether the address may be kernel memory; only a load tells whether it is. Accepted are the direct map, struct pages,
+ * the kernel image, vmalloc space and modules; not fixmaps, CPU entry areas, firmware, or user addresses.
  */
 static inline bool host_is_kernel_memory(unsigned long address)
 {
@@ -161,20 +164,20 @@ static inline bool host_is_kernel_memory(unsigned long address)
 	       host_is_between(address, MODULES_VADDR, MODULES_END);
 }
 
-/* Whether the process of the task that runs is mapped. */
+/* Whether the range lies in user space, and the running task has an address space that is loaded. */
 static inline bool host_is_mapped(unsigned long address, unsigned long size)
 {
 	return current->mm && read_cr3_pa() == __pa(current->mm->pgd) &&
 	       likely(__access_ok((void __user *)address, size));
 }
 
-/* The same, and no interrupt has come to it. */
+/* The same, and the CPU runs the task itself, not an interrupt. */
 static inline bool host_is_users(unsigned long address, unsigned long size)
 {
 	return in_task() && host_is_mapped(address, size);
 }
 
-/* Copy memory of one page: all or nothing. */
+/* Copy bytes that lie in one page: all of them or none. */
 static inline bool host_load_kernels(void *to, unsigned long from, unsigned long size)
 {
 	unsigned long at = 0;
@@ -227,7 +230,7 @@ static inline bool host_load_page(void *to, unsigned long from, unsigned long si
 	return host_is_users(from, size) && host_load_users(to, from, size);
 }
 
-/* The kernel's memory, or that of the process whose task runs: addresses tell which. */
+/* Read kernel memory, or memory of the running task's process: the address tells which. */
 static inline long host_peek_some(gilk_u32 pid, void *to, gilk_u64 from, gilk_u64 size)
 {
 	unsigned long done = 0, part;
@@ -245,7 +248,7 @@ static inline int host_peek(gilk_u32 pid, void *to, gilk_u64 from, gilk_u64 size
 	return host_peek_some(pid, to, from, size) == (long)size ? 0 : -1;
 }
 
-/* Only to a process: the kernel's memory is written by nobody's program. */
+/* Write to the running task's process only: no D program writes to kernel memory. */
 static inline int host_poke(gilk_u32 pid, gilk_u64 to, const void *from, gilk_u64 size)
 {
 	return host_is_users(to, size) && host_store_users(to, from, size) ? 0 : -1;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Changes of words that are a processor's own. Where a thread may be moved to another one meanwhile they are locked.
- * Where it may not (GILK_HOST_ONE_PROCESSOR: the kernel, with interrupts off; a test of one thread) it is enough that
- * no interrupt, signal or NMI divides an instruction, which costs less without the lock prefix.
+ * Changes of words that belong to one processor. They take a lock prefix where a thread may be moved to another
+ * processor in between. Where it cannot be moved (GILK_HOST_ONE_PROCESSOR: the kernel with interrupts off, or a test
+ * with one thread), a single instruction without the prefix is enough against interrupts, signals and NMIs, and costs
+ * less.
  */
 #ifndef GILK_HOST_OWN_H
 #define GILK_HOST_OWN_H
@@ -11,7 +12,7 @@
 
 #ifdef GILK_HOST_ONE_PROCESSOR
 
-/* cmpxchg without the lock prefix, on a word of either size; 1 if the word was `from`. */
+/* cmpxchg without the lock prefix, on a word of 32 or 64 bits; 1 if the word equalled `from`. */
 #define HOST_CMPXCHG(word, from, to)                                              \
 	({                                                                        \
 		int done;                                                         \

@@ -7,7 +7,7 @@
 
 	.section .text.thunks, "ax"
 
-/* Claim a block for this thread. Carry set: there is none. Changes nothing but the carry. */
+/* Claim a block for this thread. Sets the carry flag if there is none; changes nothing else. */
 	.globl gilk_claim_thunk
 gilk_claim_thunk:
 	push	%rbp
@@ -33,8 +33,8 @@ gilk_claim_thunk:
 	ret
 
 /*
- * Run an instrument that takes the registers. Above the return address lie
- * struct gilk_call: pc, shift, function, iid. Builds struct gilk_regs below.
+ * Run an instrument that takes the registers. Above the return address lies
+ * struct gilk_call: pc, shift, function, iid. Builds struct gilk_regs below it.
  */
 	.macro	save_registers
 	push_registers
@@ -56,7 +56,7 @@ gilk_claim_thunk:
 	restore_registers
 	.endm
 
-/* The same around an instrument that calls out: the whole extended state is saved. */
+/* The same for an instrument that calls functions of the target: saves the whole extended state. */
 	.macro	run_with_vectors
 	save_registers
 	mov	%rbx, %rdi
@@ -74,7 +74,7 @@ gilk_vector_thunk:
 	run_with_vectors
 	ret
 
-/* gilk_dispatch(rdi, rsi, 1) with the vector state kept; leaves rsp to the caller, who has it in rbx. */
+/* Call gilk_dispatch(rdi, rsi, 1) and keep the vector state. The caller has saved rsp in rbx, and restores it. */
 dispatch_with_vectors:
 	mov	%rsp, %r12
 	sub	gilk_params+24(%rip), %rsp
@@ -100,20 +100,20 @@ dispatch_with_vectors:
 	ret
 
 /*
- * The same for programs whose stacks may have little room (Go): three words
- * and what is pushed here is all that lies there, the rest goes to the thread's
- * side stack. The patch:
+ * The same for programs whose stacks may have little room (Go): only three words
+ * and the words pushed here lie on that stack, the rest goes to the thread's side
+ * stack. The patch:
  *
  *	push iid; push shift; push pc; call gilk_side_...; jmp 1f; call FUNCTION; 1: lea 24(%rsp),%rsp
  *
- * of which `call FUNCTION` is never executed: it says where the function is.
+ * Its `call FUNCTION` is never executed: it tells where the function is.
  */
 	.set	SIDE_TOP, 56		/* abi/gilk_abi.h: struct gilk_block */
 	.set	SIDE_RSP, 192
 	.set	NESTED, 40
 	.set	CLAIM_STACKS, 16
 	.set	CLAIM_STACK_SHIFT, 12
-	.set	CLAIM_LOCKS, 64		/* in the key page, which a forked child finds empty */
+	.set	CLAIM_LOCKS, 64		/* in the key page, which the kernel clears in a forked child */
 	.set	CLAIM_TRIES, 1 << 24
 
 /* On the program's stack: rax, flags, return address, pc, shift, iid. On the side stack: struct gilk_call. */
@@ -146,7 +146,7 @@ dispatch_with_vectors:
 	add	%rcx, 8(%rsp)
 	pop	%rcx
 	pushq	24(%rax)		/* pc */
-	pushq	16(%rax)		/* in the place of a return address */
+	pushq	16(%rax)		/* in place of a return address */
 	pushq	8(%rax)
 	popfq
 	mov	(%rax), %rax
@@ -165,7 +165,7 @@ dispatch_with_vectors:
 	.macro	come_back
 	mov	%gs:SIDE_RSP, %rsp
 	movq	$0, %gs:SIDE_RSP
-	lea	16(%rsp), %rsp		/* rax and the flags, which are what they were */
+	lea	16(%rsp), %rsp		/* skip rax and the flags, which have kept their values */
 	ret
 	.endm
 
@@ -181,7 +181,7 @@ gilk_side_vector_thunk:
 	run_with_vectors
 	come_back
 
-/* The function that struct gilk_call at %rsi names, by where it lies in the arena. */
+/* Load the address of the function that struct gilk_call at %rsi names by its offset in the arena. */
 	.macro	load_function
 	mov	16(%rsi), %rax
 	add	gilk_params+16(%rip), %rax
@@ -214,8 +214,8 @@ gilk_side_values_thunk:
 	come_back
 
 /*
- * Claim a block where there may be hardly any stack. Carry set: there is none.
- * Changes nothing but the carry. A stack that never comes free is given up on.
+ * Claim a block where the program's stack may have hardly any room. Sets the carry
+ * flag if there is none; changes nothing else. Gives up if no claim stack becomes free.
  */
 	.globl gilk_side_claim_thunk
 gilk_side_claim_thunk:
@@ -247,7 +247,7 @@ gilk_side_claim_thunk:
 	cmpq	$0, gilk_params+48(%rip)
 	je	3f
 	mov	%rcx, %rsp
-3:	push	%rax			/* the program's stack pointer */
+3:	push	%rax			/* save the program's stack pointer */
 	push	%rdx			/* the word that holds this stack */
 	push_arguments
 	cld

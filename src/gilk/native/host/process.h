@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The host of a traced process: fs base, gs base, and system calls by number, since there is no C library that could
- * be relied on. The kernel takes the faults of loads and stores.
+ * The host of a traced process. It uses the fs base, the gs base, and system calls by number, since it cannot rely on a
+ * C library. Loads and stores of memory that may not be mapped are system calls, so that they cannot fault.
  */
 #ifndef GILK_HOST_PROCESS_H
 #define GILK_HOST_PROCESS_H
@@ -57,7 +57,7 @@ static inline gilk_u32 host_tid(void)
 	return (gilk_u32)host_syscall0(186); /* gettid */
 }
 
-/* IA32_TSC_AUX, which Linux has hold the processor's number; the same is the limit of a segment (vdso, getcpu). */
+/* Linux keeps the processor's number in IA32_TSC_AUX, and in the limit of a segment (vdso, getcpu). */
 static inline gilk_u32 host_processor(void)
 {
 	gilk_u64 number;
@@ -186,7 +186,7 @@ static inline void host_wake(const gilk_u32 *word)
 	host_syscall4(202, (gilk_u64)word, 1, 0x7fffffff, 0); /* futex, FUTEX_WAKE, shared */
 }
 
-/* A directory out of reach has a name that does not begin with a slash. */
+/* The kernel gives an unreachable directory a name that does not begin with a slash. */
 static inline long host_cwd(char *to, gilk_u64 size)
 {
 	long length = (long)host_syscall4(79, (gilk_u64)to, size, 0, 0); /* getcwd */
@@ -196,7 +196,7 @@ static inline long host_cwd(char *to, gilk_u64 size)
 
 #define HOST_FD_LINKS "/proc/thread-self/fd/"
 
-/* The digits are made from the end, and what comes before them is put there then. */
+/* The path is built backwards: first the digits from the end, then the text before them. */
 static inline long host_fd_path(gilk_u32 fd, char *to, gilk_u64 size)
 {
 	char link[sizeof HOST_FD_LINKS + 10], *at = link + sizeof link - 1;
@@ -223,7 +223,7 @@ static inline long host_fd_flags(gilk_u64 fd)
 #define HOST_AT_EMPTY_PATH 0x1000
 #define HOST_STATX_MNT_ID 0x1000 /* since Linux 5.8 */
 
-struct host_statx { /* struct statx, linux/stat.h, as far as it is of use here */
+struct host_statx { /* the part of struct statx (linux/stat.h) that is used here */
 	gilk_u32 mask;
 	gilk_u32 other[35];
 	gilk_u64 mount;

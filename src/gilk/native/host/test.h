@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The host of a test: an ordinary program or shared object, compiled with GILK_HOST_TEST and _GNU_SOURCE, that says by
- * `host_test` what happens to the runtime in it. Its clock is a number; memory can be lost and room be refused where
- * there is some; nothing sleeps, and signals are noted, not sent. All else is as a C library has it.
+ * The host of a test: an ordinary program or shared object, compiled with GILK_HOST_TEST and _GNU_SOURCE, that controls
+ * the runtime by `host_test`. The clock is a number; the test can make memory unreadable and refuse room; nothing
+ * sleeps; signals are recorded, not sent. Everything else calls the C library.
  */
 #ifndef GILK_HOST_TEST_H
 #define GILK_HOST_TEST_H
@@ -24,22 +24,22 @@
 #define HOST_IN_PLACE 1
 #define HOST_TRIES 100000
 
-/* tests/native/host.py has it, too. */
+/* tests/native/host.py declares the same struct. */
 struct host_test {
-	gilk_u64 clock;		/* what it shows next */
-	gilk_u64 tick;		/* by how much each reading takes it on; 0: it stands still */
+	gilk_u64 clock;		/* its next reading */
+	gilk_u64 tick;		/* how far each reading advances it; 0: it stands still */
 	gilk_u64 thread_time;	/* ns */
-	gilk_u64 lost;		/* memory from here on can neither be read nor written, */
-	gilk_u64 lost_size;	/* so many bytes of it */
+	gilk_u64 lost;		/* start of the memory that can neither be read nor written */
+	gilk_u64 lost_size;	/* its size in bytes */
 	gilk_u64 asked;		/* how often room was asked for */
-	gilk_u64 refuse_first;	/* from this time on, counted from 1, */
-	gilk_u64 refuse_last;	/* to this one it is refused; 0: never */
-	struct gilk_block *first; /* what threads begin with; null: host_block() is null then, and host_owner() is 0 */
+	gilk_u64 refuse_first;	/* the first request that is refused, counted from 1 */
+	gilk_u64 refuse_last;	/* the last one; 0: no request is refused */
+	struct gilk_block *first; /* threads begin with this block; null: host_block() is null, host_owner() 0 */
 	void (*on_wait)(const gilk_u32 *word, gilk_u32 value, long nanoseconds); /* what others do meanwhile, or null */
 	gilk_u32 processor;
 	gilk_u32 waits;
 	gilk_u32 wakes;
-	gilk_u32 signals;	/* how many were sent; the latest: */
+	gilk_u32 signals;	/* how many were sent; the latest one follows */
 	gilk_u32 signal_pid, signal_tid, signal_number, reserved;
 };
 
@@ -86,7 +86,7 @@ static inline void host_signal(gilk_u32 pid, gilk_u32 tid, gilk_u32 number)
 	host_test.signal_number = number;
 }
 
-/* How many bytes from `address` on, of `size`, come before any that is lost. */
+/* How many of the `size` bytes at `address` come before the first byte that cannot be read. */
 static inline gilk_u64 host_before_lost(gilk_u64 address, gilk_u64 size)
 {
 	if (address - host_test.lost < host_test.lost_size)
@@ -202,7 +202,7 @@ static inline long host_thread_priority(void)
 	return policy == SCHED_FIFO || policy == SCHED_RR ? 99 - param.sched_priority : 120 + host_thread_nice();
 }
 
-/* C libraries do not tell mounts apart. */
+/* The C library has no function that tells mounts apart. */
 static inline long host_fd_mount(gilk_u64 fd)
 {
 	return fcntl((int)fd, F_GETFD) < 0 ? -1 : 0;

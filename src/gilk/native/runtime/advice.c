@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Advice: which activations are still of calls under way. Entered from host/advice.S where the stack pointer alone
- * does not tell.
+ * Advice: find out which activations belong to calls that still go on. host/advice.S calls this where the stack pointer
+ * alone does not tell.
  *
- * On one stack, a call that begins at or above the place where another began shows that the other is over. On two
- * stacks it shows nothing: so it is asked where the thread's alternate signal stack lies.
+ * If a call begins on the same stack at or above the place where an older call began, the older one is over. A call on
+ * another stack shows nothing. So the functions here ask where the thread's alternate signal stack lies.
  */
 #include "advice.h"
 
@@ -37,7 +37,7 @@ static void drop_newest(struct gilk_advising *state)
 	state->dropped++;
 }
 
-/* Of two calls, the older at `older`: whether the one that begins at `rsp` shows that it is over. */
+/* Whether a call that begins at `rsp` shows that the older call, which began at `older`, is over. */
 static int is_over(const struct host_stack *other, gilk_u64 older, gilk_u64 rsp)
 {
 	if (is_on(other, older) == is_on(other, rsp))
@@ -45,7 +45,7 @@ static int is_over(const struct host_stack *other, gilk_u64 older, gilk_u64 rsp)
 	return is_on(other, older);
 }
 
-/* Whether the call of `activation` goes on in the function that is entered at `rsp`. Its jump has led there, then. */
+/* Whether the call of `activation` goes on in the function that is entered at `rsp`, because it has jumped there. */
 static int takes_over(struct gilk_activation *activation, gilk_u64 rsp)
 {
 	if (!activation->passed || activation->rsp != rsp)
@@ -60,7 +60,7 @@ void gilk_advice_prune(gilk_u64 rsp)
 	struct host_stack other;
 
 	if (state->newest && takes_over((struct gilk_activation *)state->newest, rsp))
-		return; /* whatever the stack: to ask for the other one is a system call */
+		return; /* on any stack: asking for the alternate stack would take a system call */
 	host_other_stack(&other);
 	while (state->newest && is_over(&other, ((struct gilk_activation *)state->newest)->rsp, rsp)) {
 		if (takes_over((struct gilk_activation *)state->newest, rsp))

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The first hit of a thread: find it a block.
+ * Find a block for a thread at its first hit.
  *
- * Runs on the thread's own stack at any instruction of the program, so it
- * takes no lock and allocates nothing. A signal may come in between and claim
- * for the same thread; then the outer claim wins and the inner block, whatever
- * it holds, is drained and retired like any other. The same holds for the
- * blocks in memory of clients (abi/gilk_abi.h, parts).
+ * This runs on the thread's own stack at any instruction of the program, so it takes no lock and allocates nothing. A
+ * signal handler may interrupt it and claim a block for the same thread; then the outer claim wins, and the inner block
+ * is drained and retired like any other. The same holds for blocks in the memory of clients (abi/gilk_abi.h, parts).
  */
 #include "runtime.h"
 
-/* A child has its parent's fs base; the key sets the two apart. */
+/* A forked child has its parent's fs base; the key distinguishes the two. */
 static gilk_u64 process_key(gilk_u32 pid)
 {
 	gilk_u64 key = gilk_key;
@@ -102,7 +100,7 @@ static int is_of(const struct gilk_block *block, const struct gilk_block *own, g
 	return block->owner == owner && block->tid == own->tid && block->pid == own->pid;
 }
 
-/* The thread's block in a client's memory: the one at `before`, if it is still its own, or another. */
+/* The thread's block in a client's memory: that at `before` if the thread still owns it, or else a new one. */
 static struct gilk_block *block_in(struct gilk_control *client, gilk_u64 before,
 				   const struct gilk_block *own, gilk_u64 owner)
 {
@@ -134,7 +132,10 @@ static void give_parts(struct gilk_control *control, struct gilk_block *own, gil
 	}
 }
 
-/* A thread that comes or goes meanwhile raises the generation before it clears owners: one of us sees the other. */
+/*
+ * Whoever adds or removes clients raises the generation before it clears owners, so that one of us sees the other's
+ * change.
+ */
 static void make_owned(struct gilk_control *control, struct gilk_block *own, gilk_u64 owner)
 {
 	gilk_u64 generation;
@@ -148,7 +149,7 @@ static void make_owned(struct gilk_control *control, struct gilk_block *own, gil
 	__atomic_fetch_sub(&control->claiming, 1, __ATOMIC_SEQ_CST);
 }
 
-/* It is this thread's, and was only told to look at its parts again. */
+/* Whether the block is this thread's, and was only marked so that the thread looks up its parts again. */
 static int is_cleared(const struct gilk_block *block, gilk_u32 pid, gilk_u32 tid)
 {
 	if ((const void *)block == (const void *)gilk_params.control || block->state != 1)
@@ -156,7 +157,7 @@ static int is_cleared(const struct gilk_block *block, gilk_u32 pid, gilk_u32 tid
 	return !block->owner && block->pid == pid && block->tid == tid;
 }
 
-/* 1 when the thread now has a block; 0 when there is none, and the hit is counted as lost. */
+/* Returns 1 if the thread now has a block; 0 if there is none, and then counts the hit as lost. */
 gilk_u32 gilk_claim(void)
 {
 	struct gilk_control *control = gilk_params.control;
@@ -165,7 +166,7 @@ gilk_u32 gilk_claim(void)
 	struct gilk_block *block = host_block();
 
 	if (host_owner() == host_self() + key) {
-		give_side_stack(block); /* claimed from another arena, or before there were any */
+		give_side_stack(block); /* the block was claimed from another arena, or before there were side stacks */
 		give_advice_stack(block);
 		return 1;
 	}

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Instruments that see the registers, and those that call into the target.
+ * Run instruments that see the registers, and instruments that call functions of the target.
  *
- * Entered from a thunk that has saved everything. While an instrument calls
- * out, `busy` keeps the functions it calls from running instruments of this
- * kind again; such hits are counted as nested.
+ * A thunk that has saved all registers calls this. While an instrument calls a function of the target, `busy` keeps
+ * that function from running instruments of this kind; such hits are counted as nested.
  */
 #include "runtime.h"
 
@@ -49,7 +48,7 @@ void gilk_dispatch(struct gilk_regs *regs, const struct gilk_call *call, int cal
 	}
 }
 
-/* The built-in instrument `regs`, of the client whose number is above the iid. */
+/* The built-in instrument `regs`. The upper bits of `number` are the client, the lower ones the iid. */
 void gilk_log_registers(const struct gilk_regs *regs, gilk_u32 number)
 {
 	gilk_log_registers_in(client_control(number), regs, number & ((1U << GILK_IID_BITS) - 1));

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A place that the program reaches, and that the client waits for.
+ * Gates: a client waits until the program reaches a place.
  *
- * gilk_gate_reached is an instrument, of the client whose number is above the gate's. The hit that is counted down to opens
- * the client's wait, and, where the gate says so, holds its thread until the
- * client has done what it wants done before the program goes on. No thread is
- * held for longer than the rounds that the client allows and renews: one that
- * has died holds nobody up.
+ * gilk_gate_reached is an instrument; the upper bits of its number are the client, the lower ones the gate. Each hit
+ * counts the gate down. The last one ends the client's wait and, if the gate is set up so, holds the thread until the
+ * client lets it go on. A thread is held for no more rounds than the client has allowed; the client renews them, so a
+ * client that has died does not hold up the program.
  */
 #include "runtime.h"
 

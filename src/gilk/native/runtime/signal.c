@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A signal that arrives in a patch is seen at the original address.
+ * Signal handlers see the original address of a thread that was interrupted in a patch.
  *
- * gilk_signal_enter is an instrument at the entry of a handler,
- * gilk_signal_leave one at the restorer that the handler returns to. In
- * between the ucontext says where the thread would be without patches. A
- * handler may change that: then the thread goes where the handler says, into a
- * patch if the instruction there has been displaced. One that does not goes
- * back to where it was, or to where it was moved when code has changed
- * meanwhile (targets/movement.py). That may happen at any instruction here: a
- * rip that is right as it is, is not written.
+ * gilk_signal_enter is an instrument at the entry of a handler, gilk_signal_leave one at the restorer that the handler
+ * returns to. In between, the ucontext has the address at which the thread would be without patches. If the handler
+ * changes that address, the thread continues there, or in a patch if the instruction there is displaced. If it does
+ * not, the thread goes back to where it was interrupted, or to where it was moved when code has changed meanwhile
+ * (targets/movement.py). The code may change at any instruction of these functions, so they do not write a rip that is
+ * right already.
  *
- * gilk_signal_enter_go is for handlers of the Go runtime, which suspends a
- * goroutine where a signal finds it: it pushes the address that it was shown
- * for a later return, with the registers as they are. So it is shown an
- * original address only where the whole state is the original one; elsewhere
- * it is left with the address in the patch, which it does not know for code of
- * its own: it tries again later (isAsyncSafePoint, runtime/preempt.go).
+ * gilk_signal_enter_go is for handlers of the Go runtime, which suspends a goroutine at the instruction that a signal
+ * interrupts: it pushes the address that it has seen as a return address, and later resumes there with the registers as
+ * they are. So it is shown an original address only where all registers are the original ones too. Elsewhere it sees
+ * the address in the patch, which it does not recognize as Go code, and it tries again later (isAsyncSafePoint,
+ * runtime/preempt.go).
  */
 #include "runtime.h"
 
@@ -25,7 +22,7 @@
 #define CODE_IN_SIGINFO 8
 #define FAULTS (1u << 4 | 1u << 7 | 1u << 8 | 1u << 11) /* SIGILL, SIGBUS, SIGFPE, SIGSEGV */
 
-/* Stores before this come before stores behind it: a tracer that stops the thread in between relies on that. */
+/* Keep the compiler from moving stores across this place: a tracer that stops the thread here relies on their order. */
 static inline void in_order(void)
 {
 	__asm__ volatile("" : : : "memory");
@@ -67,7 +64,9 @@ static void count_notes(long more)
 	__atomic_fetch_add(&gilk_params.control->noted, (gilk_u64)more, __ATOMIC_RELAXED);
 }
 
-/* Forget the note of a handler that was left by a jump: it lies on the stack still, and is not for this one. */
+/*
+ * Forget the note of a handler that was left by a jump: it is still on the stack, but does not belong to this delivery.
+ */
 static void forget(gilk_u64 context)
 {
 	struct gilk_note *note = note_in(context);
@@ -107,7 +106,7 @@ static const struct gilk_row *row_of(const struct gilk_places *places, gilk_u64 
 	return floor_row(patch_rows(places), places->patches, *word_at(context, RIP_IN_UCONTEXT));
 }
 
-/* Called by the kernel, rather than by the program itself. */
+/* Whether the kernel has called the handler, and not the program itself. */
 static int is_delivery(const struct gilk_regs *regs)
 {
 	return gilk_params.places && regs->rdx == regs->rsp + 8;
@@ -122,7 +121,10 @@ void gilk_signal_enter(const struct gilk_regs *regs, gilk_u32 iid)
 	show(regs->rdx, row_of(gilk_params.places, regs->rdx));
 }
 
-/* The kernel's answer to the instruction itself, which runs in a patch in the original state. */
+/*
+ * Whether the signal is a fault of the instruction itself; displaced instructions run in a patch with the original
+ * registers.
+ */
 static int is_fault(const struct gilk_regs *regs)
 {
 	int code = *(const int *)(regs->rsi + CODE_IN_SIGINFO);
@@ -148,7 +150,7 @@ void gilk_signal_enter_go(const struct gilk_regs *regs, gilk_u32 iid)
 		show(regs->rdx, row);
 }
 
-/* Whether the handler has left alone what it was shown; then the thread goes on where it was. */
+/* Whether the handler has not changed the address that it was shown; then the thread goes on where it was. */
 static int is_unchanged(const struct gilk_note *note, gilk_u64 context)
 {
 	return *word_at(context, RIP_IN_UCONTEXT) == note->shown && *word_at(context, RSP_IN_UCONTEXT) == note->rsp;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Aggregating functions: what a value does to cells.
+ * Aggregating functions: how a value changes the cells of an entry.
  *
- * Every change is one instruction for each cell (host_add_own()), so no update is lost
- * whatever happens in between. A reader may see some cells of an update before others.
+ * Each change of a cell is one instruction (host_add_own()), so no update is lost when a handler or another thread
+ * comes in between. A reader may see some cells of an update before others.
  *
- * Ownership: cells are everyone's; `touched` is a note that the last writer wins.
+ * Ownership: all threads share the cells; the last writer of `touched` wins.
  */
 #ifndef GILK_D_AGGREGATE_H
 #define GILK_D_AGGREGATE_H
@@ -17,7 +17,7 @@ static inline gd_u32 gd_generation(struct gd_context *ctx, gd_u32 number)
 	return gd_get32((gd_u32 *)(ctx->memory + ctx->layout->generations) + number);
 }
 
-/* The cells, and a note that they are in use again since the last trunc(). */
+/* The cells of an entry, which this marks as used since the last trunc(); null: dropped. */
 static inline gd_u64 *gd_aggregating(struct gd_context *ctx, gd_u32 number, const void *key, gd_u32 key_size,
 				     gd_u32 cells)
 {
@@ -56,7 +56,7 @@ static inline void gd_raise(gd_u64 *cell, gd_u64 value)
 		seen = gd_get(cell);
 }
 
-/* Again if the generation has changed: what was raised may be the cell that is out of use. */
+/* Repeat the update if the generation has changed: the updated cell may belong to the generation that has ended. */
 static inline void gd_extreme(struct gd_context *ctx, gd_u32 number, const void *key, gd_u32 key_size, gd_u64 value)
 {
 	gd_u32 before, tries;
@@ -135,7 +135,7 @@ static inline void gd_quantize(struct gd_context *ctx, gd_u32 number, const void
 		host_add_own(&cells[gd_quantize_bucket(value)], (gd_u64)weight);
 }
 
-/* low < high, step > 0. The last cell is what lies above the whole steps there are. */
+/* low < high, step > 0. The last cell counts the values above the last whole step. */
 static inline void gd_lquantize(struct gd_context *ctx, gd_u32 number, const void *key, gd_u32 key_size, gd_s64 value,
 				gd_s64 low, gd_s64 high, gd_s64 step, gd_s64 weight)
 {
@@ -149,7 +149,7 @@ static inline void gd_lquantize(struct gd_context *ctx, gd_u32 number, const voi
 	host_add_own(&cells[value < low ? 0 : level + 1], (gd_u64)weight);
 }
 
-/* How many edges are at or below the value: they ascend. */
+/* How many of the ascending edges are at or below the value. */
 static inline gd_u32 gd_edges_below(const gd_u64 *edges, gd_u32 count, gd_u64 value)
 {
 	gd_u32 low = 0, high = count;

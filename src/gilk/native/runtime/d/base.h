@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The base of all parts: atomics, faults, drops.
+ * Functions that all parts of the D runtime use: atomic operations, faults, drops.
  *
- * Ownership: nothing is held. Shared words are changed only through these functions and those of
- * abi/gilk_atomic.h, so that each change is one instruction and no handler can come in between.
+ * Ownership: nothing is held. Shared words are changed only by these functions and those of abi/gilk_atomic.h: each
+ * change is one instruction, so that no handler can run in the middle of it.
  */
 #ifndef GILK_D_BASE_H
 #define GILK_D_BASE_H
@@ -11,13 +11,13 @@
 #include "../../abi/gilk_atomic.h"
 #include "moment.h"
 
-/* In loops over bytes: keeps the compiler from making a call of memcpy() out of them. */
+/* Put this into loops over bytes: it keeps the compiler from turning them into calls of memcpy(). */
 #define GD_LOOP() __asm__ volatile("" : : : "memory")
 
 #define gd_likely(x) __builtin_expect(!!(x), 1)
 #define gd_unlikely(x) __builtin_expect(!!(x), 0)
 
-/* Functions that are seldom reached: code that goes past them need not save registers for them. */
+/* Mark functions that are seldom called, so that their callers need not save registers on the usual path. */
 #ifdef __SSE2__
 #define GD_COLD static __attribute__((__noinline__, __cold__, __unused__))
 #else
@@ -56,7 +56,7 @@ static inline void gd_drop(struct gd_context *ctx, enum gd_drop kind)
 	gd_drop_on(ctx->memory, ctx->layout, gd_cpu(ctx), kind);
 }
 
-/* The first fault of a clause is the one it is known by. Returns false, for callers to return. */
+/* Record a fault of the clause, unless it has one already. Returns false, so that callers can return that. */
 static inline bool gd_fail(struct gd_context *ctx, enum gd_fault fault, gd_u64 address)
 {
 	if (!ctx->fault) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Bytes, without libc and without string instructions: the direction flag is
- * the program's.
+ * Copies and fills bytes without libc, and without string instructions, which would
+ * depend on the program's direction flag.
  *
  * Ownership: all memory is the caller's.
  */
@@ -12,7 +12,7 @@
 
 typedef gd_u64 __attribute__((__may_alias__, __aligned__(1))) gd_word;
 
-/* Forwards: `from` may lie above `to`, overlapping. */
+/* Copy forwards: the areas may overlap if `from` lies above `to`. */
 static inline void gd_bcopy(void *to, const void *from, gd_u64 size)
 {
 	gd_u8 *out = to;
@@ -38,7 +38,7 @@ static inline void gd_zero(void *to, gd_u64 size)
 		*(gd_word *)(out + i) = 0;
 		GD_LOOP();
 	}
-	if (i && i < size) { /* less work than byte by byte: the last word, part of which is zero already */
+	if (i && i < size) { /* store the last word at once, though a part of it is zero already */
 		*(gd_word *)(out + size - 8) = 0;
 		return;
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The life of a clause: begin, end, and what is told of its fault.
+ * The life of a clause: its beginning, its end, and the record of its fault.
  *
- * Ownership: gd_end() gives back all that the context holds; after it only gd_report() may be called.
+ * Ownership: gd_end() releases everything that the context holds; after it only gd_report() may be called.
  */
 #ifndef GILK_D_CLAUSE_H
 #define GILK_D_CLAUSE_H
@@ -10,7 +10,7 @@
 #include "scratch.h"
 #include "speculation.h"
 
-/* A context costs this at each hit: so it is not zeroed, but for members that are looked at before they are set. */
+/* Runs at each hit, so it sets only the members that are read before anything else sets them. */
 static inline void gd_begin(struct gd_context *ctx, void *memory, const struct gd_layout *l,
 			    struct gd_event *event)
 {
@@ -42,7 +42,7 @@ static inline void gd_end(struct gd_context *ctx)
 
 #define GD_END_PROBE 2 /* providers/own.py */
 
-/* The first to exit is the one whose status counts, but END has the last word. */
+/* The status of the first exit() counts, unless END calls exit() too. */
 static inline void gd_exit(struct gd_context *ctx, gd_u32 status)
 {
 	struct gd_control *control = gd_control(ctx);
@@ -58,7 +58,7 @@ static inline void *gd_global(struct gd_context *ctx, gd_u32 offset)
 	return ctx->memory + ctx->layout->globals + offset;
 }
 
-struct gd_hit { /* what records say of the event */
+struct gd_hit { /* the part of the event that records contain */
 	gd_u64 time;
 	gd_u32 pid;
 	gd_u32 probe;
@@ -76,7 +76,7 @@ GD_COLD void gd_tell(struct gd_writer by, struct gd_hit hit, struct gd_fault_dat
 	gd_settle_principal(&ctx, true);
 }
 
-/* Never speculative: a fault is told of whatever becomes of the rest. */
+/* Write a record of the fault. It goes to the principal buffer even while the clause speculates. */
 static inline void gd_report(struct gd_context *ctx, gd_u32 epid, gd_u32 action, gd_u32 offset)
 {
 	gd_tell(gd_writer(ctx), (struct gd_hit){gd_time(ctx), ctx->event->pid, ctx->event->probe},

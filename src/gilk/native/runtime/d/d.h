@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * All that a lowered D clause calls, to be included in the one file that holds
- * the clauses. Everything is static, and nothing here calls anything else.
+ * The functions that a compiled D clause calls; the one file with the clauses includes this header. All functions are
+ * static, and call nothing but each other.
  *
- * Ownership: the memory is the client's; a context belongs to one execution of
- * one clause, lies on its stack, and is settled by gd_end().
+ * Ownership: the memory is the client's. A context belongs to one execution of one clause and lies on its stack;
+ * gd_end() ends its use.
  *
  *   void gd_begin(ctx, void *memory, const struct gd_layout *, struct gd_event *);
- *   bool gd_active(ctx);                        state is ACTIVE
+ *   bool gd_active(ctx);                        whether the program's state is ACTIVE
  *   void gd_end(ctx);                           commits the record, or discards it if ctx->fault; frees scratch
  *   void gd_exit(ctx, u32 status);
  *   bool gd_fail(ctx, enum gd_fault, u64 address);   notes the first fault; returns false
@@ -18,7 +18,7 @@
  *   bool gd_reserve(ctx, u32 epid, u32 size);   ctx->data: size bytes, aligned to 8, NOT zeroed
  *   void gd_commit(ctx); void gd_discard(ctx);
  *
- *   Keys: aligned to 8; what follows a string's NUL must be zero (gd_strpad does that).
+ *   Keys are aligned to 8, and all bytes behind a string's NUL must be zero (gd_strpad).
  *   void gd_count(ctx, u32 number, const void *key, u32 key_size);
  *   void gd_sum, gd_min, gd_max, gd_avg, gd_stddev(ctx, number, key, key_size, s64 value);
  *   void gd_quantize(ctx, number, key, key_size, s64 value, s64 weight);
@@ -26,15 +26,15 @@
  *   void gd_llquantize(ctx, number, key, key_size, s64 value, const u64 *edges, u32 edge_count, s64 weight);
  *                                               edges: Aggregating.edges, none above 2**63
  *
- *   variable: the compiler's number, with GD_SELF for self-> (the thread is then part of the key)
+ *   variable: the compiler's number, with the bit GD_SELF for self-> (then the thread is a part of the key)
  *   bool gd_dynamic_load(ctx, u32 variable, const void *key, u32 key_size, void *to, u32 size);
- *                                               false: not there, and `to` is zeroed
+ *                                               false: the variable does not exist, and `to` is zeroed
  *   bool gd_dynamic_store(ctx, variable, key, key_size, const void *from, u32 size);
- *                                               false: no room, drop counted. size: always the variable's own
+ *                                               false: no room, a drop is counted. size: that of the variable
  *   void gd_dynamic_delete(ctx, variable, key, key_size);
- *                                               those of a thread that has gone are freed by the consumer
+ *                                               the consumer frees the variables of threads that have ended
  *
- *   u64 gd_speculation(ctx);                    0: none to be had, counted
+ *   u64 gd_speculation(ctx);                    0: none is free, which is counted
  *   bool gd_speculate(ctx, u64 id);             before gd_reserve(); false: it is not active
  *   void gd_commit_speculation(ctx, u64 id); void gd_discard_speculation(ctx, u64 id);
  *
@@ -46,7 +46,7 @@
  *   Destructive actions: deeds.h.
  *   u64 gd_walk_stack(ctx, u64 *to, u64 most);  addresses of frames, the innermost first; 0 where regs is null
  *
- *   Strings lie in buffers of layout->strsize bytes. Those that make one take `to`, such a buffer, and return it.
+ *   Strings lie in buffers of layout->strsize bytes. A function that makes one takes such a buffer `to`, and returns it.
  *   See strings.h for strlen character strcmp strjoin substr index rindex strchr strrchr strstr strtok basename
  *   dirname cleanpath lltostr inet_ntoa inet_ntoa6 strpad tolower toupper strtoll, and gd_bcopy, gd_rand.
  */

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The destructive actions of a program, which change the process: signals,
- * stores, delays.
+ * The destructive actions of a program, which change the process: signals, stores, delays.
  *
- * Signals are only asked for in a clause, and sent when all clauses of the
- * firing have run and hold nothing any more: a thread that stops, dies, or leaves by a
- * longjmp of its handler then keeps no record open and no scratch memory.
+ * A clause only requests a signal. It is sent when all clauses of the firing have run and hold nothing any more, so
+ * that a thread that stops, dies, or leaves its handler by longjmp keeps no record open and no scratch memory.
  *
  * Ownership: ctx->signals is a word of the caller's.
  */
@@ -16,10 +14,10 @@
 
 #define GD_SIGNALS 64
 #define GD_SIGSTOP 19
-#define GD_CHILL_MOST 500000000UL /* ns, of */
-#define GD_CHILL_IN 1000000000UL  /* each such time, on a processor: as DTrace limits it */
+#define GD_CHILL_MOST 500000000UL /* ns of chill() that are allowed in */
+#define GD_CHILL_IN 1000000000UL  /* so many ns on a processor, as DTrace limits it */
 
-/* Not where no process fired the probe: the thread there is the consumer's. */
+/* Request a signal. It is a fault where the probe fired in no process: the thread there is the consumer's. */
 static inline bool gd_ask_signal(struct gd_context *ctx, gd_s64 number)
 {
 	if ((ctx->no_memory && !ctx->self) || number < 1 || number > GD_SIGNALS)
@@ -28,7 +26,10 @@ static inline bool gd_ask_signal(struct gd_context *ctx, gd_s64 number)
 	return true;
 }
 
-/* To the thread of the event, which is this very one but where the consumer looks at another; the lowest number first. */
+/*
+ * Send the wanted signals, the lowest number first, to the thread of the event. That is the running thread, except in
+ * samples, which the consumer takes of another thread.
+ */
 static inline void gd_send_signals(const struct gd_event *event, bool of_another, gd_u64 wanted)
 {
 	gd_u32 pid, tid;
@@ -41,7 +42,7 @@ static inline void gd_send_signals(const struct gd_event *event, bool of_another
 		host_signal(pid, tid, (gd_u32)__builtin_ctzl(wanted) + 1);
 }
 
-/* copyoutstr(): with its NUL, if that is within `most`. */
+/* copyoutstr(): store at most `most` bytes of the text, and its NUL if that is among them. */
 static inline bool gd_store_string(struct gd_context *ctx, gd_u64 address, const char *text, gd_u64 most)
 {
 	gd_u64 size = gd_strlen(ctx, text) + 1;
@@ -59,7 +60,7 @@ static inline struct gd_buffer *gd_chilled(struct gd_context *ctx)
 	return gd_buffer_of(gd_writer(ctx)).head;
 }
 
-/* Whether it may be as long as that, within what this processor has left of the time: counts it, if so. */
+/* Whether this processor may spin for `ns` more within its limit; if so, they are counted. */
 static inline bool gd_may_chill(struct gd_context *ctx, gd_u64 ns)
 {
 	struct gd_buffer *b = gd_chilled(ctx);
@@ -76,8 +77,8 @@ static inline bool gd_may_chill(struct gd_context *ctx, gd_u64 ns)
 }
 
 /*
- * It spins, as in DTrace: a thread that slept would give others the processor. What a tick is worth is read
- * from memory that the process may write to: no processor has more than eight ticks in a ns.
+ * It spins, as in DTrace: a thread that slept would give the processor to others. The length of a tick is read from
+ * memory that the process can write to, so it is bounded: no processor has more than eight ticks in a ns.
  */
 static inline bool gd_chill(struct gd_context *ctx, gd_s64 ns)
 {

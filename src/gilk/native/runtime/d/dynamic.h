@@ -2,17 +2,15 @@
 /*
  * Dynamic variables: thread-local ones and associative arrays.
  *
- * A slot becomes a MEMBER only after whoever makes it one has looked at every
- * slot within reach since it was INSERTING, found no MEMBER of its key, and
- * made all others of its key that are INSERTING behind it LOST. One that is before
- * it wins instead: it is made LOST itself, and the look is taken for the other
- * one, whose owner may be what this handler interrupted. Of two slots of a
- * key, the later to become INSERTING is seen by no look less than the
- * other: any look for it began after the other could be seen. So at most one of
- * them becomes a MEMBER.
+ * How at most one slot of a key becomes a MEMBER: an inserter marks its slot INSERTING, and then scans every slot that
+ * the key may lie in. If it finds a MEMBER of its key, it uses that. It marks every INSERTING slot of its key behind
+ * its own as LOST. If it meets one before its own, that one wins: it marks its own slot as LOST and continues the scan
+ * for the other slot, because the other inserter may be the code that this handler has interrupted. The scan for the
+ * later of two INSERTING slots begins after the earlier one is visible, so it never misses it: only one of them becomes
+ * a MEMBER.
  *
- * Ownership: CLAIMED and LOST slots are their inserter's. The value of a MEMBER or a
- * DOOMED slot may be written by who has a pin on it; nothing is reused while there are pins.
+ * Ownership: CLAIMED and LOST slots belong to their inserter. Whoever holds a pin on a MEMBER or DOOMED slot may write
+ * its value; a slot is not reused while it has pins.
  */
 #ifndef GILK_D_DYNAMIC_H
 #define GILK_D_DYNAMIC_H
@@ -24,12 +22,12 @@
 #define GD_PINS (0xfffUL << GD_SLOT_PIN)
 #define GD_TAG (0x1ffffUL << GD_SLOT_TAG)
 
-struct gd_wanted { /* a variable that is looked for, and where that begins */
+struct gd_wanted { /* a variable that is looked for, and the slot where the search begins */
 	gd_u64 *words;
 	gd_u32 *reach;
 	gd_u64 mask;
 	gd_u64 home;
-	gd_u64 tag; /* in place */
+	gd_u64 tag; /* shifted to its place in the slot's word */
 	gd_u64 thread;
 	gd_u32 variable;
 	gd_u32 key_size;
@@ -76,7 +74,7 @@ static inline bool gd_unchanged(const gd_u64 *word, gd_u64 seen)
 	return !((gd_get(word) ^ seen) & ~GD_PINS);
 }
 
-/* Does what lies in the slot, which says `seen`, have this key? */
+/* Whether the slot, whose word was `seen`, has this key. */
 static inline bool gd_slot_is(struct gd_context *ctx, const struct gd_wanted *w, gd_u64 slot, gd_u64 seen)
 {
 	struct gd_variable *v = gd_variable_at(ctx, slot);
@@ -87,7 +85,7 @@ static inline bool gd_slot_is(struct gd_context *ctx, const struct gd_wanted *w,
 	return gd_unchanged(&w->words[slot], seen);
 }
 
-/* The member with this key, and what its word said. */
+/* Find the member with this key: its slot, and the value of its word. */
 static inline bool gd_find(struct gd_context *ctx, const struct gd_wanted *w, gd_u64 *slot, gd_u64 *seen)
 {
 	gd_u32 reach = gd_get32(w->reach), n;
@@ -118,7 +116,7 @@ static inline void gd_unpin(gd_u64 *word)
 	do {
 		seen = gd_get(word);
 		if (!(seen & GD_PINS))
-			return; /* scribbled on */
+			return; /* the memory is corrupt */
 		next = seen - GD_ONE_PIN;
 		if (GD_SLOT_STATE(next) == GD_DOOMED && !(next & GD_PINS))
 			next = gd_freed(next);
@@ -135,13 +133,13 @@ static inline void gd_reach_to(gd_u32 *reach, gd_u32 count)
 
 enum gd_look { GD_LOOK_ON, GD_LOOK_SWITCHED, GD_LOOK_OVER };
 
-struct gd_candidate { /* to become a member */
+struct gd_candidate { /* a slot that may become a member */
 	gd_u64 slot;
 	gd_u64 word;
 	gd_u64 distance; /* from home */
 };
 
-/* The candidate meets the slot at `distance`. */
+/* Compare the candidate with the slot at `distance`. */
 static inline enum gd_look gd_meet(struct gd_context *ctx, const struct gd_wanted *w, struct gd_candidate *c,
 				   gd_u64 distance)
 {
@@ -166,7 +164,7 @@ static inline enum gd_look gd_meet(struct gd_context *ctx, const struct gd_wante
 	return GD_LOOK_ON;
 }
 
-/* Make the candidate a member, or one that it lost to. It switches only to slots nearer home, so this ends. */
+/* Make the candidate a member, or the slot that it lost to. The candidate only moves nearer to home, so this ends. */
 static inline void gd_elect(struct gd_context *ctx, const struct gd_wanted *w, struct gd_candidate c)
 {
 	gd_u64 distance = 0;
@@ -181,7 +179,7 @@ static inline void gd_elect(struct gd_context *ctx, const struct gd_wanted *w, s
 	gilk_swap(&w->words[c.slot], c.word, gd_in_state(c.word, GD_MEMBER));
 }
 
-/* A free slot, claimed, with key and value in it, and ready to be elected. */
+/* Claim a free slot, and fill in key and value: a candidate for gd_elect(). */
 static inline bool gd_stand(struct gd_context *ctx, const struct gd_wanted *w, const void *from, gd_u32 size,
 			    struct gd_candidate *c)
 {
@@ -198,7 +196,7 @@ static inline bool gd_stand(struct gd_context *ctx, const struct gd_wanted *w, c
 		gd_bcopy(gd_value_of(v, w->key_size), from, size);
 		gd_reach_to(w->reach, (gd_u32)c->distance + 1);
 		c->word = gd_in_state(seen, GD_INSERTING) | w->tag;
-		__atomic_store_n(word, c->word, __ATOMIC_SEQ_CST); /* seen by all, before the look begins */
+		__atomic_store_n(word, c->word, __ATOMIC_SEQ_CST); /* visible to all threads before the scan begins */
 		return true;
 	}
 	return false;
@@ -215,7 +213,7 @@ static inline bool gd_insert(struct gd_context *ctx, const struct gd_wanted *w, 
 	word = &w->words[c.slot];
 	lost = gd_in_state(c.word, GD_LOST);
 	if (gd_get(word) != lost)
-		return true; /* it is a member, or was, and has been deleted since */
+		return true; /* it became a member; it may have been deleted since */
 	gd_put(word, gd_freed(lost));
 	return false;
 }

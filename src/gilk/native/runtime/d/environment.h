@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The process that a clause runs in, as the consumer has found it.
+ * Facts about the process that a clause runs in, as the consumer has found them.
  *
- * Ownership: the environment is the consumer's; it lies at the start of the
- * globals, or where several processes have one memory (D_ENVIRONMENT, bytes
- * from there) in memory of the one process, and is written before the first
- * clause runs there.
+ * Ownership: the consumer writes the environment before the first clause runs in the process. It lies at the start of
+ * the globals or, where several processes share these, in memory of the one process (D_ENVIRONMENT bytes from the
+ * globals).
  */
 #ifndef GILK_D_ENVIRONMENT_H
 #define GILK_D_ENVIRONMENT_H
@@ -15,20 +14,23 @@
 #define GD_ANCESTORS 16
 
 struct gd_environment {
-	gd_u64 tsc;  /* at that time, in ns since the machine started, */
+	gd_u64 tsc;  /* a reading of the TSC; the next member is the same time in ns since the machine started */
 	gd_u64 ns;
-	gd_u64 wall; /* and since 1970 */
-	gd_u32 mult; /* ns of a tick, times 2 to the power of shift */
+	gd_u64 wall; /* the same time in ns since 1970 */
+	gd_u32 mult; /* ns of a tick, times 2 ** shift */
 	gd_u32 shift;
 	gd_u32 ppid;
 	gd_u32 uid;
 	gd_u32 gid;
 	gd_u32 euid;
 	gd_u32 egid;
-	gd_u32 program; /* its number, where there are several */
+	gd_u32 program; /* the number of the program, where there are several */
 	char execname[64];
 	char root[256];
-	/* Of the process, and of the client: itself, its parent and so on, until 0; of many, the nearest and the last. */
+	/*
+	 * Process numbers of the process and of the client: itself, its parent and so on, ended by 0. Of many, the
+	 * nearest and the last.
+	 */
 	gd_u32 ancestors[2][GD_ANCESTORS];
 };
 
@@ -41,7 +43,7 @@ static inline const struct gd_environment *gd_environment(struct gd_context *c)
 #endif
 }
 
-/* What the consumer finds names by: the process, in the upper half the program that it runs. */
+/* The key by which the consumer looks up names: the process, and in the upper half the program that it runs. */
 static inline gd_u64 gd_whose(struct gd_context *c)
 {
 #ifdef D_ENVIRONMENT

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The files that the thread's descriptors are of: fds[] of the D library.
+ * The files behind the process's descriptors: fds[] of the D library.
  *
- * The host looks, and changes nothing: neither an offset nor a descriptor. In a sample, which is taken in another
- * process, nothing is known.
+ * The host only reads: it changes neither an offset nor a descriptor. In a sample, which the consumer takes from
+ * outside of the process, nothing is known about them.
  *
  * Ownership: as in strings.h.
  */
@@ -17,7 +17,7 @@ static inline bool gd_has_fds(struct gd_context *ctx)
 	return !(ctx->no_memory && ctx->self);
 }
 
-/* As /proc has it: a path, or "pipe:[1234]" and the like. */
+/* The file's name as in /proc/PID/fd: a path, or for example "pipe:[1234]". */
 static inline char *gd_fdpath(struct gd_context *ctx, char *to, gd_s64 fd)
 {
 	gd_s64 length = -1;
@@ -30,7 +30,7 @@ static inline char *gd_fdpath(struct gd_context *ctx, char *to, gd_s64 fd)
 	return to;
 }
 
-/* 0 where there is none, as of a pipe. */
+/* The offset of the descriptor; 0 if its file has none, as a pipe. */
 static inline gd_s64 gd_fdoffset(struct gd_context *ctx, gd_s64 fd)
 {
 	gd_s64 at = gd_has_fds(ctx) ? host_fd_offset((gd_u64)fd) : 0;
@@ -45,7 +45,10 @@ static inline gd_s64 gd_fdflags(struct gd_context *ctx, gd_s64 fd)
 	return flags < 0 ? 0 : flags;
 }
 
-/* The number of the mount that the file is on, as in /proc/PID/mountinfo; 0 where it is not told, -1 of no descriptor. */
+/*
+ * The number of the mount that the file is on, as in /proc/PID/mountinfo; 0 if unknown, -1 if the descriptor is not
+ * open.
+ */
 static inline gd_s64 gd_fdmount(struct gd_context *ctx, gd_s64 fd)
 {
 	return gd_has_fds(ctx) ? host_fd_mount((gd_u64)fd) : -1;

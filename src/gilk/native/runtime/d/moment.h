@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * When a hit is, and on which processor: asked of the machine by the first that
- * wants to know, because both cost more than most clauses.
+ * The time and the processor of a hit. Both cost more than most clauses, so they are read when first used, and kept in
+ * the event.
  *
- * Need: the event of a context is its caller's, and may be written to. Its time
- * is 0 and its processor GD_NO_CPU until they are asked for.
+ * Need: the event of a context belongs to the caller, and may be written to. Its time is 0 and its processor GD_NO_CPU
+ * until they are read.
  *
- * A thread may be moved to another processor at any instruction. So the number
- * only chooses whose memory is used; what is there changes by host_swap_own() and host_add_own().
+ * A thread may be moved to another processor at any instruction. So the number only selects a processor's memory, which
+ * is changed by host_swap_own() and host_add_own() alone.
  */
 #ifndef GILK_D_MOMENT_H
 #define GILK_D_MOMENT_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Numbers to text and back, addresses of the Internet, and chance.
+ * Conversion of numbers to text and back, Internet addresses as text, and random numbers.
  *
  * Ownership: as in strings.h.
  */
@@ -11,7 +11,7 @@
 
 struct gd_digits {
 	char text[72];
-	gd_u32 at; /* they grow downwards from the end */
+	gd_u32 at; /* the digits grow downwards from the end */
 };
 
 static inline void gd_digit(struct gd_digits *d, gd_u64 digit)
@@ -19,7 +19,10 @@ static inline void gd_digit(struct gd_digits *d, gd_u64 digit)
 	d->text[--d->at] = (char)(digit < 10 ? '0' + digit : 'a' + (digit - 10));
 }
 
-/* Unsigned except in base 10; 0 before octals, 0x before hexadecimals. A base there is not is a fault. */
+/*
+ * Write a number: unsigned except in base 10, with 0 before octal and 0x before hexadecimal digits. A bad base is a
+ * fault.
+ */
 static inline char *gd_lltostr(struct gd_context *ctx, char *to, gd_s64 value, gd_s64 base)
 {
 	struct gd_digits d;
@@ -103,7 +106,7 @@ static inline gd_u64 gd_append_ipv4(struct gd_context *ctx, char *to, gd_u64 at,
 	return at;
 }
 
-/* The address in network order, already loaded. */
+/* Write an IPv4 address. `address` is in network order, and already loaded. */
 static inline char *gd_inet_ntoa(struct gd_context *ctx, char *to, const gd_u8 *address)
 {
 	gd_append_ipv4(ctx, to, 0, address);
@@ -124,7 +127,9 @@ static inline gd_u32 gd_zero_groups(const gd_u8 *address, gd_u32 from)
 	return n;
 }
 
-/* As inet_ntop() has it: the longest run of two or more zeros is "::", and IPv4 in IPv6 has dots. */
+/*
+ * Write an IPv6 address as inet_ntop() does: "::" for the longest run of two or more zeros, and dots for IPv4 in IPv6.
+ */
 static inline char *gd_inet_ntoa6(struct gd_context *ctx, char *to, const gd_u8 *address)
 {
 	gd_u32 i, run = 8, longest = 1;
@@ -156,7 +161,7 @@ static inline char *gd_inet_ntoa6(struct gd_context *ctx, char *to, const gd_u8 
 	return to;
 }
 
-/* The same, but what is of IPv4 is written as IPv4. */
+/* The same, but write an IPv4-mapped address as plain IPv4. */
 static inline char *gd_inet_ntoa6_short(struct gd_context *ctx, char *to, const gd_u8 *address)
 {
 	gd_u32 zeros = gd_zero_groups(address, 0);
@@ -166,7 +171,7 @@ static inline char *gd_inet_ntoa6_short(struct gd_context *ctx, char *to, const 
 	return gd_inet_ntoa6(ctx, to, address);
 }
 
-/* Not to be relied upon for secrets. */
+/* A random number; not for secrets. */
 static inline gd_u64 gd_rand(struct gd_context *ctx)
 {
 	gd_u64 z = host_clock() + ctx->event->tid * 0x9e3779b97f4a7c15UL;

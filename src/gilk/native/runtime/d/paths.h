@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Strings that are paths: basename, dirname and cleanpath, as DTrace has them.
+ * basename(), dirname() and cleanpath(), as DTrace has them.
  *
  * Ownership: as in strings.h.
  */
@@ -9,7 +9,10 @@
 
 #include "strings.h"
 
-/* Where what is left of `end` ends, when slashes at the end, or else all but slashes, are left out. */
+/*
+ * The new end of `path` when trailing slashes are removed (`slashes`), or else all trailing characters that are not
+ * slashes.
+ */
 static inline gd_u64 gd_before(const char *path, gd_u64 end, bool slashes)
 {
 	while (end && (path[end - 1] == '/') == slashes)
@@ -43,7 +46,7 @@ static inline char *gd_dirname(struct gd_context *ctx, char *to, const char *pat
 	return to;
 }
 
-/* The bytes of `path`, which ends at `all`, to the next slash from `i` on. */
+/* How many bytes lie between `i` and the next slash of `path`, or its end at `all`. */
 static inline gd_u64 gd_to_slash(const char *path, gd_u64 i, gd_u64 all)
 {
 	gd_u64 end = i;
@@ -55,7 +58,7 @@ static inline gd_u64 gd_to_slash(const char *path, gd_u64 i, gd_u64 all)
 	return end - i;
 }
 
-/* Where `path`, of `at` bytes, ends without its last component. Nothing before `least` is taken away. */
+/* The length of `path`, of `at` bytes, without its last component. The first `least` bytes are kept. */
 static inline gd_u64 gd_up(const char *path, gd_u64 at, gd_u64 least)
 {
 	while (at > least && path[at - 1] != '/')
@@ -71,8 +74,9 @@ static inline gd_u64 gd_component(struct gd_context *ctx, char *to, gd_u64 at, c
 }
 
 /*
- * The path in its shortest form: without "." and empty components, each "component/.." taken away. The root is above
- * itself; what is above the start of a relative path stays, and nothing left of one is ".". An empty path stays empty.
+ * The shortest form of a path: "." and empty components are removed, and so is each "component/..". A ".." at the root
+ * is removed, one at the start of a relative path is kept. A relative path of which nothing is left becomes "."; an
+ * empty path stays empty.
  */
 static inline char *gd_cleanpath(struct gd_context *ctx, char *to, const char *path)
 {

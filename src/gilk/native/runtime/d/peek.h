@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The memory of the process that a clause runs in, which may not be there.
+ * Access to the memory of the process that a clause runs in, any of which may be unmapped.
  *
- * The host looks (host/host.h). What cannot be read is a fault of the clause, never a signal.
+ * The host reads it (host/host.h). An address that cannot be read is a fault of the clause, never a signal.
  *
  * Ownership: buffers are the caller's.
  */
@@ -26,16 +26,18 @@ static inline bool gd_is_ours(struct gd_context *ctx, gd_u64 address, gd_u64 siz
 }
 
 #ifndef GD_LOCALS
-#define GD_LOCALS 0UL /* bytes of clause-local variables, where the program has pointers into them */
+#define GD_LOCALS 0UL /* bytes of clause-local variables, if the program has pointers into them */
 #endif
 
-/* How much of it, from there on, a clause may look at: D's variables, and the scratch memory that it has itself. */
+/*
+ * How many bytes from `address` on a clause may read of D's own memory: its variables and the clause's scratch memory.
+ */
 static inline gd_u64 gd_readable(struct gd_context *ctx, gd_u64 address)
 {
 	gd_u64 of_globals = address - (gd_u64)ctx->memory - ctx->layout->globals;
 	gd_u64 of_scratch = address - (gd_u64)ctx->scratch;
 
-	gd_u64 globals = (ctx->layout->globals_size + GILK_PAGE - 1) & -GILK_PAGE; /* nothing else is in its last page */
+	gd_u64 globals = (ctx->layout->globals_size + GILK_PAGE - 1) & -GILK_PAGE; /* a whole page */
 
 	if (ctx->scratch && of_scratch < ctx->scratch_used)
 		return ctx->scratch_used - of_scratch;
@@ -52,7 +54,7 @@ static inline bool gd_is_local(struct gd_context *ctx, gd_u64 address, gd_u64 si
 	return at < room && size <= room - at;
 }
 
-/* Whether any of it is. */
+/* Whether the range overlaps D's own memory. */
 static inline bool gd_meets_ours(struct gd_context *ctx, gd_u64 address, gd_u64 size)
 {
 	gd_u64 ours = (gd_u64)ctx->memory;
@@ -81,7 +83,7 @@ static inline bool gd_load(struct gd_context *ctx, void *to, gd_u64 address, gd_
 
 static inline bool gd_store(struct gd_context *ctx, gd_u64 address, const void *from, gd_u64 size)
 {
-	if (gd_meets_ours(ctx, address, size)) /* the program's data, not the process's */
+	if (gd_meets_ours(ctx, address, size)) /* data of the D program, not of the process */
 		return gd_fail(ctx, GD_FAULT_ADDRESS, address);
 	if (gd_is_ours(ctx, (gd_u64)from, 1) && size > gd_readable(ctx, (gd_u64)from))
 		return gd_fail(ctx, GD_FAULT_SIZE, size);
@@ -102,7 +104,10 @@ static inline bool gd_ends(const char *text, gd_u64 size)
 	return false;
 }
 
-/* How much of a string at an address in our memory there can be: it ends with what it lies in, at the latest. */
+/*
+ * The most bytes that a string at an address in D's own memory can have: it ends at the latest with the object it lies
+ * in.
+ */
 static inline gd_u64 gd_string_room(struct gd_context *ctx, gd_u64 from, gd_u64 size)
 {
 	gd_u64 own = gd_is_ours(ctx, from, 1) ? gd_readable(ctx, from) : 0;
@@ -110,14 +115,14 @@ static inline gd_u64 gd_string_room(struct gd_context *ctx, gd_u64 from, gd_u64 
 	return own && own < size ? own : size;
 }
 
-/* Page by page, and a page only when the string has not ended before it. */
+/* Copy a string page by page; a page is read only if the string has not ended before it. */
 static inline bool gd_copyin_string(struct gd_context *ctx, char *to, gd_u64 from, gd_u64 size)
 {
 	gd_u64 got = 0, room = gd_string_room(ctx, from, size);
 
 	if (!size)
 		return gd_fail(ctx, GD_FAULT_SIZE, 0);
-	if ((gd_u64)to - from < room) /* scratch memory behind the string, taken for its copy */
+	if ((gd_u64)to - from < room) /* the copy itself lies in scratch memory behind the string */
 		room = (gd_u64)to - from;
 	while (got < room) {
 		gd_u64 part = GILK_PAGE - ((from + got) & (GILK_PAGE - 1));

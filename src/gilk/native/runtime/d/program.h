@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Generated clauses need this besides the runtime: the variables that D has by
- * itself, and data put where records and keys want them.
+ * Functions that generated clauses call besides d.h: D's built-in variables, and copies of
+ * data into records and keys.
  *
  * Ownership: buffers are the caller's.
  */
@@ -14,7 +14,10 @@ typedef signed char gd_s8;
 typedef short gd_s16;
 typedef int gd_s32;
 
-/* As much as there is room for, and zeroes behind it: keys are compared as bytes. What is null is empty. */
+/*
+ * Copy as much of a string as fits, and fill the rest with zeroes, since keys are compared as bytes. Null is the empty
+ * string.
+ */
 static inline void gd_put_string(void *to, const char *from, gd_u64 size)
 {
 	char *out = to;
@@ -27,7 +30,7 @@ static inline void gd_put_string(void *to, const char *from, gd_u64 size)
 	gd_zero(out + i, size - i);
 }
 
-/* What a variable begins with that is NULL: where one ever is, as DTrace has it. */
+/* The first byte of a string variable that is NULL, in programs where a string can be NULL. */
 #define GD_NULL_MARK 0x7f
 
 static inline const char *gd_text(const char *text)
@@ -49,7 +52,7 @@ static inline gd_u64 gd_since(struct gd_context *c, gd_u64 tsc)
 	return (gd_u64)((__int128)(gd_s64)(tsc - e->tsc) * e->mult >> (e->shift & 63));
 }
 
-/* ns since the machine started, at a time by the counter. */
+/* Convert a reading of the TSC to ns since the machine started. */
 static inline gd_u64 gd_at(struct gd_context *c, gd_u64 tsc)
 {
 	return gd_environment(c)->ns + gd_since(c, tsc);
@@ -65,7 +68,7 @@ static inline gd_u64 gd_walltimestamp(struct gd_context *c)
 	return gd_environment(c)->wall + gd_since(c, gd_time(c));
 }
 
-/* The processor time of the thread, in ns: asked for once in a clause. */
+/* The processor time of the thread in ns, read once in a clause. */
 static inline gd_u64 gd_vtimestamp(gd_u64 *kept)
 {
 	if (!*kept)
@@ -74,7 +77,7 @@ static inline gd_u64 gd_vtimestamp(gd_u64 *kept)
 }
 
 #ifdef HOST_IN_PROCESS
-/* In room for `size` bytes. A directory that was removed, or is out of reach, has no name. */
+/* The working directory, in a buffer of `size` bytes; "" if it was removed or cannot be reached. */
 static inline const char *gd_cwd(char *to, gd_u64 size)
 {
 	if (host_cwd(to, size) < 0)
@@ -83,7 +86,7 @@ static inline const char *gd_cwd(char *to, gd_u64 size)
 }
 #endif
 
-/* Whether a clause runs in the client, as those of BEGIN, END and tick do. */
+/* Whether the clause runs in the client, as the clauses of BEGIN, END and tick do. */
 static inline bool gd_in_client(struct gd_context *c)
 {
 	return c->no_memory && !c->self;
@@ -94,7 +97,7 @@ static inline const char *gd_execname(struct gd_context *c)
 	return gd_in_client(c) ? "dtrace" : gd_environment(c)->execname;
 }
 
-/* Whether the task is of process `pid`, or of one that descends from it. */
+/* Whether the task belongs to process `pid` or to one of its descendants. */
 static inline gd_s32 gd_progenyof(struct gd_context *c, gd_u64 pid)
 {
 	const gd_u32 *known = gd_environment(c)->ancestors[gd_in_client(c)];
@@ -108,7 +111,10 @@ static inline gd_s32 gd_progenyof(struct gd_context *c, gd_u64 pid)
 	return 0;
 }
 
-/* Where struct gilk_regs has R_* of the D library, from R_R15 on; then those of 32-bit names, from 25 on. */
+/*
+ * The index in struct gilk_regs of each register R_* of the D library, from R_R15 on; 32-bit names from 25 on; 255:
+ * none.
+ */
 static const gd_u8 gd_register_places[] = {15, 14, 13, 12, 5, 3, 11, 10, 9, 8, 0, 1, 2, 6, 7, 255, 16, 255, 17, 4,
 					   255, 255, 255, 255, 255, 3, 1, 2, 6, 7, 5, 0, 255, 255, 255, 255, 255, 16,
 					   255, 17, 4};
@@ -122,7 +128,7 @@ static inline gd_u64 gd_register(struct gd_context *c, gd_u64 index)
 	return c->event->regs[gd_register_places[index]];
 }
 
-/* Stores go to scratch memory of this very clause, and nowhere else. */
+/* Whether a store is allowed: it must lie in the scratch memory of this clause. */
 static inline bool gd_is_writable(struct gd_context *c, gd_u64 to, gd_u64 size)
 {
 	gd_u64 at = to - (gd_u64)c->scratch;
@@ -132,7 +138,7 @@ static inline bool gd_is_writable(struct gd_context *c, gd_u64 to, gd_u64 size)
 	return true;
 }
 
-/* The same, of what is told beforehand how much it is to copy. */
+/* The same for a copy, whose size is checked first. */
 static inline bool gd_is_copyable(struct gd_context *c, gd_u64 to, gd_u64 size)
 {
 	if (size > c->layout->scratch_size)
@@ -146,7 +152,7 @@ static inline bool gd_copy(struct gd_context *c, gd_u64 to, gd_u64 from, gd_u64 
 	return gd_is_copyable(c, to, size) && gd_load(c, (void *)to, from, size);
 }
 
-/* bcopy() of a string: what is asked for behind its end is zero. */
+/* bcopy() of a string: bytes behind its end are zero. */
 static inline bool gd_copy_string(struct gd_context *c, gd_u64 to, const char *from, gd_u64 size)
 {
 	char *out = (char *)to;
@@ -162,7 +168,7 @@ static inline bool gd_copy_string(struct gd_context *c, gd_u64 to, const char *f
 	return true;
 }
 
-/* A store through a pointer. `from` is the program's own. */
+/* Store through a pointer. `from` is an address of the D program's own memory. */
 static inline bool gd_assign(struct gd_context *c, gd_u64 to, const void *from, gd_u64 size)
 {
 	if (!gd_is_writable(c, to, size))
@@ -171,7 +177,7 @@ static inline bool gd_assign(struct gd_context *c, gd_u64 to, const void *from, 
 	return true;
 }
 
-/* As inet_ntop() has it. Null: it is a fault. */
+/* Write an address as inet_ntop() does; null if that is a fault. */
 static inline const char *gd_inet_ntop(struct gd_context *c, char *to, gd_s64 family, gd_u64 from)
 {
 	enum { INET = 2, INET6 = 10 };
@@ -186,7 +192,7 @@ static inline const char *gd_inet_ntop(struct gd_context *c, char *to, gd_s64 fa
 	return family == INET ? gd_inet_ntoa(c, to, address) : gd_inet_ntoa6(c, to, address);
 }
 
-/* Bytes in hexadecimal digits, with colons in between; as much as there is room for. */
+/* Write as many bytes as fit in hexadecimal digits, with colons in between. */
 static inline const char *gd_colons(struct gd_context *c, char *to, const gd_u8 *bytes, gd_u64 count)
 {
 	gd_u64 i, at = 0;
@@ -201,7 +207,7 @@ static inline const char *gd_colons(struct gd_context *c, char *to, const gd_u8 
 	return to;
 }
 
-/* The address of a network card. Null: it is a fault. */
+/* Write the address of a network card; null if that is a fault. */
 static inline const char *gd_link_ntop(struct gd_context *c, char *to, gd_s64 kind, gd_u64 from)
 {
 	enum { ETHER = 1, INFINIBAND = 32, ETHER_BYTES = 6, INFINIBAND_BYTES = 20 };

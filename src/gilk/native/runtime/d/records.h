@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Principal buffers: the writing end. The protocol is in gilk_d.h.
+ * Principal buffers: the writer's side of the protocol in gilk_d.h.
  *
- * Ownership: from the cmpxchg of its mark until the mark says DONE or VOID, a
- * record is its writer's. Positions belong to whoever can move them.
+ * Ownership: a record belongs to its writer from the cmpxchg of its mark until the mark says DONE or VOID. Positions
+ * belong to whoever moves them first by cmpxchg.
  */
 #ifndef GILK_D_RECORDS_H
 #define GILK_D_RECORDS_H
 
 #include "bytes.h"
 
-struct gd_place { /* in a buffer */
+struct gd_place { /* a position in a buffer */
 	struct gd_buffer *head;
 	gd_u64 *marks;
 	gd_u8 *data;
 	gd_u64 size;
 };
 
-struct gd_writer { /* what of a context it takes: that itself is handed to nobody, and need not be in memory */
+struct gd_writer { /* the part of a context that writing takes; so the context itself can stay in registers */
 	gd_u8 *memory;
 	const struct gd_layout *layout;
 	gd_u32 cpu;
 	gd_u32 tid;
 };
 
-struct gd_taken { /* null: nothing. `value` is what the mark says */
+struct gd_taken { /* the reserved record and the `value` of its mark; null: there was no room */
 	struct gd_record *record;
 	gd_u64 *mark;
 	gd_u64 value;
@@ -49,7 +49,10 @@ static inline gd_u64 *gd_mark_at(const struct gd_place *b, gd_u64 position)
 	return &b->marks[(position & (b->size - 1)) / GD_GRANULE];
 }
 
-/* Never 0 in practice: what no one has written is of no lap. */
+/*
+ * The number of the lap through the buffer; not 0 in practice, so that a mark that nobody has written belongs to no
+ * lap.
+ */
 static inline gd_u64 gd_lap(const struct gd_place *b, gd_u64 position)
 {
 	return ((position >> __builtin_ctzl(b->size)) + 1) & 0xffffff;
@@ -66,7 +69,7 @@ static inline gd_u64 gd_make_mark(gd_u64 lap, gd_u32 tid, gd_u64 bytes, gd_u64 s
 	       | bytes / GD_GRANULE << GD_MARK_GRANULES | state;
 }
 
-/* Give up the oldest record of a ring. False when it is still being written. */
+/* Drop the oldest record of a ring. Returns false if it is still being written. */
 static inline bool gd_evict(const struct gd_place *b)
 {
 	gd_u64 limit = gd_get(&b->head->limit);
@@ -74,7 +77,7 @@ static inline bool gd_evict(const struct gd_place *b)
 	gd_u64 mark = gd_get(gd_mark_at(b, oldest));
 
 	if (mark >> GD_MARK_LAP != gd_lap(b, oldest))
-		return gd_get(&b->head->limit) != limit; /* else: scribbled on */
+		return gd_get(&b->head->limit) != limit; /* else the memory is corrupt */
 	if ((mark & 3) == GD_BUSY || !gd_marked_bytes(mark))
 		return gd_get(&b->head->limit) != limit;
 	host_swap_own(&b->head->limit, limit, limit + gd_marked_bytes(mark));
@@ -92,7 +95,9 @@ static inline bool gd_no_room(gd_u64 policy, const struct gd_place *b)
 
 enum gd_step { GD_AGAIN, GD_GOT, GD_NONE };
 
-/* One try at wpos. GD_GOT: *at is where the record of `bytes` lies, and *mark is what its mark says. */
+/*
+ * Try once to reserve `bytes` at wpos. After GD_GOT, *at is the place of the record, and *mark the value of its mark.
+ */
 static inline enum gd_step gd_try(struct gd_writer by, const struct gd_place *b, gd_u64 bytes, gd_u64 *at,
 				  gd_u64 *mark)
 {
@@ -103,10 +108,10 @@ static inline enum gd_step gd_try(struct gd_writer by, const struct gd_place *b,
 
 	seen = gd_get(gd_mark_at(b, w));
 	if (gd_get(&b->head->wpos) != w)
-		return GD_AGAIN; /* what was seen may be of a later lap */
+		return GD_AGAIN; /* the value may belong to a later lap */
 	if (seen >> GD_MARK_LAP == lap) {
 		if (!gd_marked_bytes(seen))
-			return GD_NONE; /* scribbled on */
+			return GD_NONE; /* the memory is corrupt */
 		host_swap_own(&b->head->wpos, w, w + gd_marked_bytes(seen));
 		return GD_AGAIN;
 	}
@@ -120,7 +125,7 @@ static inline enum gd_step gd_try(struct gd_writer by, const struct gd_place *b,
 	return fits ? GD_GOT : GD_AGAIN;
 }
 
-/* Take `bytes`, whole granules. Where there is no room that is counted. */
+/* Reserve `bytes`, a multiple of the granule. If there is no room, a drop is counted. */
 static __attribute__((__noinline__, __unused__)) struct gd_taken gd_take_record(struct gd_writer by, gd_u64 bytes)
 {
 	struct gd_taken taken = {0, 0, 0};

@@ -2,7 +2,7 @@
 /*
  * Scratch memory: a slot for each execution of a clause that asks for some.
  *
- * Ownership: a slot is the context's from the cmpxchg that claims it until gd_end().
+ * Ownership: a slot belongs to the context from the cmpxchg that claims it until gd_end().
  */
 #ifndef GILK_D_SCRATCH_H
 #define GILK_D_SCRATCH_H

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Speculations: records put by until it is known whether they are wanted.
+ * Speculations: records are kept aside until the program commits or discards them.
  *
- * Ownership: an ACTIVE speculation is everyone's; each record in it is its writer's
- * while that counts as a writer. One being committed or discarded, with no
- * writers left, belongs to whoever saw it become so, and that one frees it.
- * GD_SPEC_AT_ONCE: where that is not all, a clause moves so many bytes itself at the most, and counts as a writer
- * meanwhile; one with more that is being committed is left to whoever calls gd_settle_one(), one at a time.
+ * Ownership: all threads share an ACTIVE speculation; a record in it belongs to its writer, which is counted as a
+ * writer meanwhile. When a speculation is committed or discarded and its last writer leaves, whoever sees that owns it,
+ * and frees it. GD_SPEC_AT_ONCE limits how many bytes a clause moves itself in a commit, during which it counts as a
+ * writer. If there are more, the caller of gd_settle_one() moves the rest, record by record.
  */
 #ifndef GILK_D_SPECULATION_H
 #define GILK_D_SPECULATION_H
@@ -14,14 +13,14 @@
 #include "records.h"
 
 #ifndef GD_SPECULATES
-#define GD_SPECULATES 1 /* 0: no clause of the program does, and a third of what would be compiled is not */
+#define GD_SPECULATES 1 /* 0: no clause of the program speculates, which saves a third of the code */
 #endif
 
 #ifndef GD_SPEC_AT_ONCE
 #define GD_SPEC_AT_ONCE (~0UL) /* bytes */
 #endif
 
-#define GD_SPEC_KEPT 0x80000000U /* in the size of a record that was committed to a speculation */
+#define GD_SPEC_KEPT 0x80000000U /* set in the size of a record that its clause has committed */
 #define GD_SPEC_ONE (1UL << GD_SPEC_WRITER)
 #define GD_SPEC_STATE(word) ((word) & 3)
 #define GD_SPEC_WRITERS(word) ((word) >> GD_SPEC_WRITER & 0x3fff)
@@ -53,7 +52,7 @@ static inline gd_u64 gd_speculation(struct gd_context *ctx)
 	return 0;
 }
 
-/* From now on the records of this clause go there; to none, if it is not active, and the clause is to end. */
+/* Send the clause's records to the speculation. Returns false if it is not active; then the clause has to end. */
 static inline bool gd_speculate(struct gd_context *ctx, gd_u64 id)
 {
 	struct gd_speculation *s = gd_speculation_at(ctx, id);
@@ -84,7 +83,7 @@ static inline bool gd_reserve_speculative(struct gd_context *ctx, gd_u32 epid, g
 	return true;
 }
 
-/* A record moves as it was, except that it is now on this processor. */
+/* Copy a record to this processor's principal buffer; only its processor number changes. */
 static inline void gd_move_record(struct gd_context *ctx, const struct gd_record *from, gd_u32 size)
 {
 	struct gd_taken to = gd_take_record(gd_writer(ctx), gd_granules(size - sizeof *from));
@@ -96,7 +95,7 @@ static inline void gd_move_record(struct gd_context *ctx, const struct gd_record
 	gd_put(to.mark, (to.value & ~3UL) | GD_DONE);
 }
 
-/* The record at *at, which then is where the next one is. False: there is none. */
+/* Move the record at *at, and advance *at to the next one. Returns false if there is none. */
 static inline bool gd_move_next(struct gd_context *ctx, struct gd_speculation *s, gd_u64 fill, gd_u64 *at)
 {
 	struct gd_record *record = (struct gd_record *)((gd_u8 *)(s + 1) + *at);
@@ -122,7 +121,7 @@ static inline void gd_move_records(struct gd_context *ctx, struct gd_speculation
 		GD_LOOP();
 }
 
-/* No writers are left, and none can come. */
+/* Move or drop all records, and free the speculation: it has no writers, and gets none any more. */
 static inline void gd_close(struct gd_context *ctx, struct gd_speculation *s, gd_u64 word)
 {
 	if (GD_SPEC_STATE(word) == GD_SPEC_COMMITTING)
@@ -130,7 +129,7 @@ static inline void gd_close(struct gd_context *ctx, struct gd_speculation *s, gd
 	gd_put(&s->word, ((word >> GD_SPEC_GENERATION) + 1) << GD_SPEC_GENERATION);
 }
 
-/* What was left to be moved of a speculation, record by record: from *at on, which begins as 0. False: no more is. */
+/* Move the next record that a commit has left, at *at, which begins as 0. Returns false if none is left. */
 static inline bool gd_settle_one(struct gd_context *ctx, gd_u64 id, gd_u64 *at)
 {
 	struct gd_speculation *s = gd_speculation_at(ctx, id);
@@ -149,7 +148,7 @@ static inline bool gd_is_for_now(gd_u64 word)
 	return GD_SPEC_STATE(word) == GD_SPEC_DISCARDING || GD_SPEC_BYTES(word) <= GD_SPEC_AT_ONCE;
 }
 
-/* On the way past this a context need not be in memory, nor its event: what is wanted of them is given one by one. */
+/* Takes single values of the context and the event, so that on the usual path these can stay in registers. */
 GD_COLD void gd_settle_speculative(struct gd_writer by, gd_u32 speculation, gd_u8 *data, bool keep)
 {
 	struct gd_event event = {.cpu = by.cpu, .tid = by.tid};
@@ -218,7 +217,7 @@ static inline void gd_discard(struct gd_context *ctx)
 	gd_settle(ctx, false);
 }
 
-/* Room for the data of a record, at ctx->data. One that is open is committed first. */
+/* Reserve room for the data of a record at ctx->data. Commits a record that is still open first. */
 static inline bool gd_reserve(struct gd_context *ctx, gd_u32 epid, gd_u32 size)
 {
 	gd_commit(ctx);

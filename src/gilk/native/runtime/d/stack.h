@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The stack of the thread that fires a probe, frame by frame, from the program's registers there.
+ * Walk the stack of the thread that fires a probe, frame by frame, from the program's registers.
  *
- * A frame's caller is found by unwind tables, and where they have no row by the frame pointer. What
- * lies on the stack may be anything: memory is read where it is certain to be there, or else copied by
- * host_peek_some(); every step leads upwards, but for that out of a signal handler; steps and copies are counted.
+ * Unwind tables tell a frame's caller; where they have no row, the frame pointer does. The content of the stack is not
+ * trusted: memory is read directly only where it is certain to be mapped, and copied by host_peek_some() elsewhere;
+ * each step leads upwards, except out of a signal handler; steps and copies are limited.
  *
- * Certain to be there is the page that RSP points into, from RSP on: the patch has pushed below RSP, so
- * that page is there unless RSP is at its very beginning. Where clauses run in the consumer, for a thread of the
- * process, that is what was copied while the thread stood still; it has gone on since. The copy begins
- * with the red zone: where a function is about to return, unwind tables say still that a register is
- * where it was popped from.
+ * The page that RSP points into is certain to be mapped from RSP on: the patch has pushed below RSP, so the page is
+ * there unless RSP is at its very beginning. Where clauses run in the consumer, for a thread of the process, the stack
+ * was copied while the thread stood still. The copy begins with the red zone: at a function's return the unwind tables
+ * may still refer to the slots from which registers have been popped.
  *
- * Ownership: the copy lies in scratch memory of the clause, and is given back when the walk ends.
+ * Ownership: copies lie in scratch memory of the clause, which is released when the walk ends.
  */
 #ifndef GILK_D_STACK_H
 #define GILK_D_STACK_H
@@ -25,12 +24,12 @@
 #define GD_RED_ZONE 128
 #define GD_STACK_COPY 8192 /* bytes that are copied at a time */
 #define GD_STACK_COPIES 64 /* at most, in one walk */
-#define GD_STACK_EDGE 256  /* more than a patch and its thunk have below RSP at the least */
+#define GD_STACK_EDGE 256  /* a patch and its thunk have surely written within so many bytes below RSP */
 #define GD_STACK_DEEPEST 4096 /* frames */
 
 enum { GD_BX = 3, GD_SP = 4, GD_BP = 5, GD_PC = 16, GD_REGS = 18 }; /* in struct gilk_regs */
 
-struct gd_window { /* addresses from low on, which lie at `data` */
+struct gd_window { /* a copy at `data` of the memory from address `low` on */
 	gd_u64 low;
 	gd_u64 size;
 	const gd_u8 *data;
@@ -47,8 +46,8 @@ struct gd_walk {
 	gd_u64 bp;
 	gd_u64 bx;
 	gd_u32 copies;
-	bool exact; /* pc is an instruction that is yet to run, not where a call returns to */
-	bool edge;  /* at a function's first instruction, or the one that leaves it: its frame is the return address */
+	bool exact; /* pc is the next instruction to run, not a return address */
+	bool edge;  /* at a function's first instruction, or at its last: the frame is a return address only */
 };
 
 static inline struct gd_window gd_stack_page(const struct gd_event *event, gd_u64 sp, bool elsewhere)
@@ -90,7 +89,7 @@ static inline bool gd_window_read(const struct gd_window *window, gd_u64 address
 	return true;
 }
 
-/* Copy what is around an address, as far as it is there: what has been saved below it, and the frames above. */
+/* Copy the memory around an address, as far as it is mapped: saved registers lie below it, and frames above. */
 static inline bool gd_fetch(struct gd_walk *w, gd_u64 address)
 {
 	gd_u64 low = address - w->sp < GD_RED_ZONE ? w->sp : address - GD_RED_ZONE;
@@ -117,8 +116,8 @@ static inline bool gd_stack_read(struct gd_walk *w, gd_u64 address, gd_u64 *to)
 }
 
 /*
- * A register that cannot be read is as good as unchanged. From RBP means from that of this frame, which lies in it:
- * GCC says it also of the end of a realigned frame, when RBP is the caller's already.
+ * Restore a register of the caller; one that cannot be read counts as unchanged. "From RBP" is the RBP of this frame.
+ * GCC also uses it at the end of a realigned frame, where RBP is already the caller's.
  */
 static inline void gd_restore(struct gd_walk *w, gu_saved saved, gd_u64 cfa, gd_u64 *reg)
 {
@@ -130,7 +129,7 @@ static inline void gd_restore(struct gd_walk *w, gu_saved saved, gd_u64 cfa, gd_
 		*reg = value;
 }
 
-/* RBX, RBP and RSP are followed from frame to frame, the others known in the innermost only. */
+/* The base register of a rule. RBX, RBP and RSP are known in every frame, the others in the innermost one only. */
 static inline bool gd_base(struct gd_walk *w, gd_u32 reg, gd_u64 *value)
 {
 	if (reg == GD_SP)
@@ -186,7 +185,7 @@ static inline bool gd_step_plain(struct gd_walk *w, const struct gu_rule *rule)
 	return gd_is_at(w, pc, cfa, bp, bx);
 }
 
-/* The kernel's struct ucontext: uc_mcontext at 40, in it r8 to r15, rdi rsi rbp rbx rdx rax rcx rsp rip. */
+/* Step out of a signal frame. struct ucontext: uc_mcontext at 40 has r8 to r15, rdi rsi rbp rbx rdx rax rcx rsp rip. */
 static inline bool gd_step_signal(struct gd_walk *w)
 {
 	gd_u64 pc, sp, bp, bx, regs = w->sp + 40;
@@ -199,7 +198,7 @@ static inline bool gd_step_signal(struct gd_walk *w)
 	return pc != 0;
 }
 
-/* The word above a saved frame pointer is believed to be a return address when it leads to code. */
+/* Step by the frame pointer. The word above a saved frame pointer counts as a return address if it leads to code. */
 static inline bool gd_step_pointer(struct gd_walk *w)
 {
 	gd_u64 at = w->edge ? w->sp : w->bp + 8, pc, bp = w->bp;
@@ -215,7 +214,7 @@ static inline bool gd_step_pointer(struct gd_walk *w)
 	return gd_is_at(w, pc, at + 8, bp, w->bx);
 }
 
-/* To the caller. False: there is none, or it cannot be found. */
+/* Go to the caller's frame. Returns false if there is none, or it cannot be found. */
 static inline bool gd_step(struct gd_walk *w)
 {
 	const struct gu_rule *rule;
@@ -235,7 +234,7 @@ static inline bool gd_step(struct gd_walk *w)
 	return gd_step_pointer(w);
 }
 
-/* The addresses of at most `most` frames. Returns how many there are; with `to` null they are only counted. */
+/* Store the addresses of at most `most` frames. Returns how many there are; if `to` is null they are only counted. */
 static __attribute__((__noinline__, __unused__)) gd_u64 gd_walk_stack(struct gd_context *ctx, gd_u64 *to, gd_u64 most)
 {
 	struct gd_walk w;
@@ -253,7 +252,7 @@ static __attribute__((__noinline__, __unused__)) gd_u64 gd_walk_stack(struct gd_
 	return n;
 }
 
-/* Returns how many bytes of the `words` are used. */
+/* Record the user stack in at most `words` words. Returns how many bytes are used. */
 static inline gd_u32 gd_take_ustack(struct gd_context *ctx, gd_u64 *to, gd_u64 words)
 {
 	to[0] = gd_whose(ctx);
@@ -272,7 +271,7 @@ static inline gd_u64 gd_ustackdepth(struct gd_context *ctx)
 	return gd_walk_stack(ctx, 0, GD_STACK_DEEPEST);
 }
 
-/* 0: there is none. */
+/* The return address of the innermost frame; 0: there is none. */
 static inline gd_u64 gd_ucaller(struct gd_context *ctx)
 {
 	gd_u64 frames[2];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Strings: NUL-terminated in strsize bytes, or cut off there. Offsets and lengths
- * mean what they do in DTrace, and with that in Perl.
+ * Strings: ended by NUL, and cut off after strsize bytes. Offsets and lengths have the meaning
+ * that they have in DTrace, and so in Perl.
  *
- * Ownership: all buffers are the caller's; results point into them.
+ * Ownership: all buffers belong to the caller; results point into them.
  */
 #ifndef GILK_D_STRINGS_H
 #define GILK_D_STRINGS_H
@@ -21,7 +21,7 @@ static inline gd_u64 gd_strlen(struct gd_context *ctx, const char *text)
 	return n;
 }
 
-/* text + by: empty behind its end. */
+/* text + by; the empty string behind its end. */
 static inline const char *gd_after(struct gd_context *ctx, const char *text, gd_s64 by)
 {
 	gd_s64 all;
@@ -34,7 +34,7 @@ static inline const char *gd_after(struct gd_context *ctx, const char *text, gd_
 	return text + (by < all ? by : all);
 }
 
-/* text[index]: 0 behind its end, a fault where no string could have one. */
+/* text[index]; 0 behind its end; a fault if the index is beyond any string. */
 static inline char gd_character(struct gd_context *ctx, const char *text, gd_u64 index)
 {
 	gd_u64 i = 0;
@@ -63,7 +63,7 @@ static inline int gd_strcmp(struct gd_context *ctx, const char *a, const char *b
 	return 0;
 }
 
-/* The same where either may be NULL, which comes before all others. */
+/* The same for strings that may be NULL, which is less than any other. */
 static inline int gd_compare(struct gd_context *ctx, const char *a, const char *b)
 {
 	if (!a || !b)
@@ -71,7 +71,7 @@ static inline int gd_compare(struct gd_context *ctx, const char *a, const char *
 	return gd_strcmp(ctx, a, b);
 }
 
-/* Append to the `at` bytes there are. Returns how many there are then; the NUL is not counted. */
+/* Append `text` to a string of `at` bytes. Returns its new length without the NUL. */
 static inline gd_u64 gd_append(struct gd_context *ctx, char *to, gd_u64 at, const char *text, gd_u64 length)
 {
 	gd_u64 i;
@@ -84,7 +84,7 @@ static inline gd_u64 gd_append(struct gd_context *ctx, char *to, gd_u64 at, cons
 	return at;
 }
 
-/* Make all that follows the NUL zero: strings that are part of a key. */
+/* Zero all bytes behind the NUL, for a string that is a part of a key. */
 static inline void gd_strpad(char *text, gd_u64 size)
 {
 	gd_u64 i = 0;
@@ -119,7 +119,7 @@ static inline char *gd_substr(struct gd_context *ctx, char *to, const char *text
 	if (length > size)
 		length = size;
 	if (index < 0) {
-		index = index < -size ? -size - 1 : index; /* no sum overflows */
+		index = index < -size ? -size - 1 : index; /* keeps the sums below from overflowing */
 		length = length < -size ? -size : length;
 		index += all;
 		if (index < 0 && index + length > 0) {
@@ -141,7 +141,7 @@ static inline bool gd_begins(const char *text, const char *with, gd_u64 length)
 
 	for (i = 0; i < length; i++)
 		if (text[i] != with[i])
-			return false; /* at the latest where text ends */
+			return false; /* the end of `text` is reached */
 	return true;
 }
 
@@ -209,7 +209,10 @@ static inline bool gd_among(struct gd_context *ctx, const char *set, char c)
 	return false;
 }
 
-/* Null: no token is left. text null: from where the last call in this clause ended; text must still be there. */
+/*
+ * The next token; null: none is left. If `text` is null, go on in the text of the clause's last call, which must still
+ * exist.
+ */
 static inline char *gd_strtok(struct gd_context *ctx, char *to, const char *text, const char *between)
 {
 	gd_u64 i = 0, n = 0, all;
@@ -231,7 +234,7 @@ static inline char *gd_strtok(struct gd_context *ctx, char *to, const char *text
 	return to;
 }
 
-/* The same, where the rest of the text is kept in `keep`, of strsize bytes: for the clauses that follow. */
+/* The same; the rest of the text is stored in `keep`, of strsize bytes, for clauses that follow. */
 static inline char *gd_strtok_kept(struct gd_context *ctx, char *to, const char *text, const char *between, char *keep)
 {
 	char *got;
@@ -239,7 +242,7 @@ static inline char *gd_strtok_kept(struct gd_context *ctx, char *to, const char 
 	ctx->token = *keep ? keep : 0;
 	got = gd_strtok(ctx, to, text, between);
 	if (ctx->token)
-		gd_append(ctx, keep, 0, ctx->token, ctx->layout->strsize); /* it may begin further on in there */
+		gd_append(ctx, keep, 0, ctx->token, ctx->layout->strsize); /* may overlap: `keep` */
 	else
 		*keep = 0;
 	ctx->token = 0;

@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Tables of aggregations: an entry for a key. The protocol is in gilk_d.h.
+ * Tables of aggregations: an entry for each key. The protocol is in gilk_d.h.
  *
- * Ownership: room in the heap is its taker's until the entry is published; from
- * then on the key is no one's to change, and each change of a cell is one
- * instruction (host_add_own(), host_swap_own()).
+ * Ownership: room in the heap belongs to whoever has reserved it, until the entry is published. From then on nobody
+ * changes the key, and each change of a cell is one instruction (host_add_own(), host_swap_own()).
  */
 #ifndef GILK_D_TABLE_H
 #define GILK_D_TABLE_H
 
 #include "bytes.h"
 
-#ifndef GD_PROBES /* slots that are looked at: where clauses have to end soon, fewer */
+#ifndef GD_PROBES /* slots that are probed; fewer where the time of a clause is limited */
 #define GD_PROBES 1024
 #endif
 
-struct gd_shard { /* the tables of one processor, in one bank */
+struct gd_shard { /* the table of one processor in one bank */
 	gd_u8 *table;
 	const struct gd_layout *layout;
 };
 
-struct gd_sought { /* an entry that is looked for, or to be made */
+struct gd_sought { /* an entry that is looked up or created */
 	gd_u32 number;
 	gd_u32 key_size;
 	gd_u32 cells;
@@ -37,7 +36,7 @@ static inline gd_u64 *gd_cells(struct gd_entry *entry, gd_u32 key_size)
 	return (gd_u64 *)((gd_u8 *)(entry + 1) + gd_round8(key_size));
 }
 
-/* All updates of a clause go to one: it is chosen by the first. */
+/* The table that all updates of a clause go to; the first update chooses it. */
 static inline struct gd_shard gd_shard(struct gd_context *ctx)
 {
 	const struct gd_layout *l = ctx->layout;
@@ -55,7 +54,7 @@ static inline struct gd_entry *gd_heap_at(struct gd_shard t, gd_u64 at)
 	return (struct gd_entry *)(t.table + t.layout->table_heap + at);
 }
 
-/* Null when an entry of that size cannot be there. */
+/* The entry at a place; null if an entry of that size cannot lie there. */
 static inline struct gd_entry *gd_entry_at(struct gd_shard t, const struct gd_sought *s, gd_u32 words)
 {
 	gd_u64 at = words * 8UL;
@@ -71,7 +70,7 @@ static inline bool gd_is_entry(const struct gd_entry *entry, const struct gd_sou
 	       && gd_same(entry + 1, s->key, s->key_size);
 }
 
-/* Fill a new entry, seen by no one yet. 0: no room. Else its place in words. */
+/* Fill a new entry, which no other thread can see yet. Returns its place in words; 0: no room. */
 static inline gd_u32 gd_make_entry(struct gd_shard t, const struct gd_sought *s)
 {
 	gd_u64 *used = &((struct gd_table *)t.table)->used, at, end;
@@ -95,7 +94,7 @@ static inline gd_u32 gd_make_entry(struct gd_shard t, const struct gd_sought *s)
 	return (gd_u32)(at / 8);
 }
 
-/* An entry that was not published. Its room is had back if nothing was taken behind it. */
+/* Discard an entry that was not published. Its room is reclaimed if nothing behind it has been reserved. */
 static inline void gd_unmake_entry(struct gd_shard t, const struct gd_sought *s, gd_u32 words)
 {
 	gd_u64 at = words * 8UL;
@@ -104,15 +103,15 @@ static inline void gd_unmake_entry(struct gd_shard t, const struct gd_sought *s,
 	host_swap_own(&((struct gd_table *)t.table)->used, at + gd_entry_bytes(s), at);
 }
 
-/* The content of a slot, and an entry that was made and not used yet. */
+/* The value of a slot, and an entry that was created and is not used yet. */
 struct gd_filled {
 	gd_u64 value;
 	gd_u32 made;
 };
 
 /*
- * After putting a new entry in the slot if it was empty; value 0: no room. What is sought is a copy, so that on the way
- * past this, sizes are what the compiler knows them to be.
+ * The value of the slot, after putting a new entry into it if it was empty; value 0: no room. `s` is passed by value,
+ * so that the compiler keeps what it knows about the sizes on the usual path.
  */
 GD_COLD struct gd_filled gd_fill_slot(struct gd_shard t, struct gd_sought s, gd_u64 *slot, gd_u64 hash, gd_u32 made)
 {
@@ -154,7 +153,7 @@ static inline gd_u32 gd_probe(struct gd_shard t, const struct gd_sought *s, gd_u
 	return 0;
 }
 
-/* The entry's place in words. 0: dropped, and counted. */
+/* The place of the entry in words; 0: the update is dropped, and counted. */
 static inline gd_u32 gd_find_entry(struct gd_context *ctx, const struct gd_sought *s)
 {
 	struct gd_shard t = gd_shard(ctx);
@@ -167,7 +166,7 @@ static inline gd_u32 gd_find_entry(struct gd_context *ctx, const struct gd_sough
 	return words;
 }
 
-/* An aggregation without a key; as it lies on the stack when it is handed over. */
+/* An aggregation without a key, in the layout in which it is passed on the stack. */
 struct gd_keyless {
 	struct gd_shard shard;
 	gd_u64 number, cells;
@@ -178,7 +177,7 @@ static inline gd_u32 *gd_direct(const struct gd_keyless *k)
 	return (gd_u32 *)(k->shard.table + k->shard.layout->table_direct) + k->number;
 }
 
-/* 0: no room. */
+/* The place of the entry in words; 0: no room. */
 GD_COLD gd_u32 gd_find_keyless(struct gd_keyless k)
 {
 	struct gd_sought sought = {(gd_u32)k.number, 0, (gd_u32)k.cells, 0};
@@ -195,9 +194,10 @@ GD_COLD gd_u32 gd_find_keyless(struct gd_keyless k)
 #define gd_ask_keyless(k) gd_find_keyless(*(k))
 #else
 /*
- * A call as the compiler knows it may change nine registers, and what is needed behind it is kept in others, which
- * every hit would have to save. This one is made of pushes: it changes its result, and passes by the red zone. Nor does
- * it say that it changes memory: nothing of the caller's, and in a table anybody may change anything at any time.
+ * An ordinary call may change nine registers, so the compiler would keep values in others, which every hit would have
+ * to save. This call pushes its arguments, steps over the red zone, and changes no register but that of its result. It
+ * declares no change of memory: it changes nothing of the caller's, and other threads may change the table at any time
+ * anyway.
  */
 static inline gd_u32 gd_ask_keyless(const struct gd_keyless *k)
 {
@@ -209,7 +209,7 @@ static inline gd_u32 gd_ask_keyless(const struct gd_keyless *k)
 			 "lea 160(%%rsp), %%rsp"
 			 : "=a"(words)
 			 : [table] "r"(k->shard.table), [layout] "0"(k->shard.layout), [number] "ri"(k->number),
-			   [cells] "ri"(k->cells), "m"(*(const char *)gd_find_keyless) /* it is needed */
+			   [cells] "ri"(k->cells), "m"(*(const char *)gd_find_keyless) /* not unused */
 			 : "cc");
 	return (gd_u32)words;
 }
@@ -239,7 +239,7 @@ static inline struct gd_entry *gd_keyed_entry(struct gd_context *ctx, gd_u32 num
 	return gd_likely(words) ? gd_entry_at(gd_shard(ctx), &sought, words) : 0;
 }
 
-/* Null: dropped, and counted. */
+/* The entry for a key; null: the update is dropped, and counted. */
 static inline struct gd_entry *gd_entry_for(struct gd_context *ctx, gd_u32 number, const void *key, gd_u32 key_size,
 					    gd_u32 cells)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The facts that the kernel has of the thread: curlwpsinfo of the D library.
+ * Facts that the kernel has about the thread: curlwpsinfo of the D library.
  *
- * The host looks, and changes nothing. In a sample, which is taken in another process, nothing is known.
+ * The host only reads. In a sample, which the consumer takes from outside of the process, nothing is known.
  *
  * Ownership: as in strings.h.
  */
@@ -16,7 +16,7 @@ static inline bool gd_is_in_thread(struct gd_context *ctx)
 	return !(ctx->no_memory && ctx->self);
 }
 
-/* As prctl(PR_SET_NAME) gave it, or execve(). */
+/* The thread's name, as set by prctl(PR_SET_NAME) or execve(). */
 static inline char *gd_threadname(struct gd_context *ctx, char *to)
 {
 	char name[16]; /* TASK_COMM_LEN */
@@ -28,13 +28,13 @@ static inline char *gd_threadname(struct gd_context *ctx, char *to)
 	return gd_strcpy(ctx, to, name);
 }
 
-/* From -20 to 19. */
+/* The thread's niceness, -20 to 19. */
 static inline gd_s64 gd_threadnice(struct gd_context *ctx)
 {
 	return gd_is_in_thread(ctx) ? host_thread_nice() : 0;
 }
 
-/* As the kernel has it: 120 and the niceness, 99 less a priority of real time, -1 of one with a deadline. */
+/* The kernel's priority: 120 plus the niceness, or 99 minus a real-time priority, or -1 under SCHED_DEADLINE. */
 static inline gd_s64 gd_threadpriority(struct gd_context *ctx)
 {
 	return gd_is_in_thread(ctx) ? host_thread_priority() : 0;

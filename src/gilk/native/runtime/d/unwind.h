@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Unwind tables: the rule for an address. The protocol is in gilk_unwind.h.
+ * Unwind tables: find the rule for an address. The format is in gilk_unwind.h.
  *
- * Ownership: nothing is held; the tables are the client's, and whatever they say is bounded here. They lie in the
- * program's memory, or where several processes have that, in memory of the one process (D_UNWIND, bytes from there).
+ * Ownership: nothing is held. The tables are the client's, and every number in them is checked here. They lie in the D
+ * program's memory or, where several processes share that, in memory of the one process (D_UNWIND bytes from it).
  */
 #ifndef GILK_D_UNWIND_H
 #define GILK_D_UNWIND_H
@@ -15,8 +15,8 @@ struct gd_tables {
 	gd_u8 *at;
 	gd_u64 size; /* 0: there are no tables */
 	const struct gu_map *map;
-	gd_u64 count; /* of modules */
-	struct gu_module here; /* that was found last, a copy; the next address is likely to be in it, too */
+	gd_u64 count; /* how many modules there are */
+	struct gu_module here; /* a copy of the module found last: the next address is likely to lie in it, too */
 };
 
 static inline const void *gd_part(const struct gd_tables *t, gd_u64 offset, gd_u64 count, gd_u64 each)
@@ -59,7 +59,7 @@ static inline void gd_open_tables(struct gd_context *ctx, struct gd_tables *t)
 		t->count = 0;
 }
 
-/* Whether something that is known lies there: t->here is it, then. */
+/* Whether a known module has the address; t->here is that module then. */
 static inline bool gd_find_module(struct gd_tables *t, gd_u64 pc)
 {
 	gd_u64 low = 0, high = t->count;
@@ -82,7 +82,7 @@ static inline bool gd_find_module(struct gd_tables *t, gd_u64 pc)
 	return false;
 }
 
-/* How many rows begin at or below an address, of those from `low` to `high`. */
+/* How many of the rows from `low` to `high` begin at or below an address. */
 static inline gd_u32 gd_rows_below(const gd_u32 *from, gd_u32 low, gd_u32 high, gd_u32 address)
 {
 	while (low < high) {
@@ -96,7 +96,7 @@ static inline gd_u32 gd_rows_below(const gd_u32 *from, gd_u32 low, gd_u32 high, 
 	return low;
 }
 
-/* The row of an address in t->here, plus one. 0: none. */
+/* The number of the row of an address in t->here, plus one; 0: none. */
 static inline gd_u32 gd_row(const struct gd_tables *t, gd_u64 address)
 {
 	const gd_u32 *pages = gd_part(t, t->here.pages, t->here.page_count + 1UL, sizeof *pages);
@@ -118,7 +118,7 @@ static inline const struct gu_rule *gd_rule_of(const struct gd_tables *t, gd_u64
 	return all > t->size ? 0 : gd_part(t, all + number * sizeof(struct gu_rule), 1, sizeof(struct gu_rule));
 }
 
-/* Null: there is none, or it is out of bounds. */
+/* The cache slot of an address; null: there is no cache, or it is out of bounds. */
 static inline gd_u64 *gd_cached(const struct gd_tables *t, gd_u64 pc)
 {
 	gd_u64 all = ((const struct gu_head *)t->at)->cache;
@@ -128,7 +128,7 @@ static inline gd_u64 *gd_cached(const struct gd_tables *t, gd_u64 pc)
 	return (gd_u64 *)(t->at + all) + (pc * 0x9e3779b97f4a7c15UL >> (64 - GU_CACHE_BITS));
 }
 
-/* By the tables. Null: no module has the address, which is noted, or no row. */
+/* Look up the rule in the tables; null: no module has the address (this is recorded), or no row. */
 static inline const struct gu_rule *gd_seek_rule(struct gd_tables *t, gd_u64 pc, gd_u64 *cached)
 {
 	const gd_u16 *rule;
@@ -147,7 +147,7 @@ static inline const struct gu_rule *gd_seek_rule(struct gd_tables *t, gd_u64 pc,
 	return gd_rule_of(t, rule[row - 1]);
 }
 
-/* Null: there is none. */
+/* The rule for an address; null: there is none. */
 static inline const struct gu_rule *gd_rule(struct gd_tables *t, gd_u64 pc)
 {
 	gd_u64 *cached = gd_cached(t, pc), word = cached ? __atomic_load_n(cached, __ATOMIC_RELAXED) : 0;
