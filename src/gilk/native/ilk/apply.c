@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A batch of units. Each becomes a site if its fields make sense (validate.c), no other
- * unit is in its way (place.c), and the kernel has nothing against it (verify.c). Then all
- * are written, in the order that makes it safe:
+ * Apply a batch of units. A unit becomes a site if its fields make sense (validate.c), no other unit overlaps it
+ * (place.c), and the kernel does not own the place (verify.c). Then all sites are written, in an order that is safe:
  *
  *	int3 over the windows of several instructions	live at once, by trap
- *	jumps over single instructions			nobody can be inside one
- *	both grace periods				now nobody is in a window either
- *	jumps over the windows of several
- *	the bytes that have become free			nops; then pads among them
+ *	jumps over single instructions			no CPU can be inside of one
+ *	both grace periods				now no CPU is inside of a window either
+ *	jumps over the windows of several instructions
+ *	the bytes that have become free			nops, and then pads among them
  *	short jumps to pads
  */
 #include <linux/mm.h>
@@ -125,7 +124,7 @@ static u32 enter(struct ilk_site *site, const struct ilk_unit *unit, u64 *detail
 	return status;
 }
 
-/* A unit that may be written. Its place is taken from now on, its text is untouched. */
+/* Create the site of a unit that may be written. It occupies its place from now on; the text is not changed yet. */
 static u32 create(struct ilk_client *client, const struct ilk_unit *unit, struct ilk_site **result,
 		  u64 *detail)
 {
@@ -145,7 +144,7 @@ static u32 create(struct ilk_client *client, const struct ilk_unit *unit, struct
 	return status;
 }
 
-/* How many; -EINTR: the client is killed. */
+/* Create the sites of all units. Returns how many there are; -EINTR: the client was killed. */
 static int create_all(struct ilk_client *client, struct ilk_unit *units, u32 count,
 		      struct ilk_site **made)
 {
@@ -163,7 +162,10 @@ static int create_all(struct ilk_client *client, struct ilk_unit *units, u32 cou
 	return n;
 }
 
-/* A unit whose first byte someone else has taken is kept: its patch may still be entered. */
+/*
+ * Set the status of each unit. A site whose first byte somebody else has overwritten is kept: its patch may still be
+ * entered.
+ */
 static u32 report(struct ilk_unit *units, u32 count, struct ilk_site **made)
 {
 	u32 i, applied = 0;
@@ -181,8 +183,8 @@ static u32 report(struct ilk_unit *units, u32 count, struct ilk_site **made)
 }
 
 /*
- * How many were applied; each unit has its status. No memory: none, ILK_NO_MEMORY.
- * -EINTR: the client was killed before anything was written; what was made is forgotten.
+ * Returns how many units were applied; each unit has its status. Without memory none is: ILK_NO_MEMORY.
+ * -EINTR: the client was killed before anything was written; all sites are removed again.
  */
 int ilk_apply(struct ilk_client *client, struct ilk_unit *units, u32 count)
 {
@@ -212,7 +214,7 @@ int ilk_apply(struct ilk_client *client, struct ilk_unit *units, u32 count)
 	ilk_fentry_attach(sorted, n);
 	applied = report(units, count, made);
 	if (applied < n)
-		ilk_grace(ILK_BEFORE_FREE); /* one that was given up again was live by its trap */
+		ilk_grace(ILK_BEFORE_FREE); /* a site that was given up again was live by its trap */
 	if (applied < n)
 		ilk_sites_forget(made, count);
 	kvfree(made);

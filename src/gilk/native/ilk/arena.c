@@ -16,7 +16,7 @@ struct arena {
 	size_t bytes;
 };
 
-/* First read-only, then executable; the allocator resets both when it gets it back. */
+/* The memory becomes read-only, and then executable; the allocator resets both when the memory is freed. */
 void *ilk_code_alloc(size_t bytes)
 {
 	int pages = bytes >> PAGE_SHIFT;

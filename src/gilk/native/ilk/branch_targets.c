@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tells of a place by the instructions of its own function whether one of its jumps
- * leads there, and whether the instruction before may run into it. The client has seen to
- * that: this checks that its idea of the code and ours agree. Plans go through function
- * after function, so the findings about the last one are kept. xrefs.c knows the ways
- * from elsewhere. ilk_mutex holds.
+ * Decodes the function that a place lies in, and tells whether a jump of the function leads there, and whether the
+ * instruction before it may run into it. The client has made sure that neither happens; the driver checks that both
+ * agree about the code. Plans go through one function after the other, so the findings about the last one are kept.
+ * xrefs.c finds jumps from other functions. ilk_mutex is held.
  *
- * A function is read from its start, up to what cannot be decoded or a kprobe has
- * changed. What is behind that is not known; neither is what a jump there of 8 bits
- * may reach.
+ * A function is decoded from its start up to bytes that cannot be decoded, or that a kprobe has changed. Nothing is
+ * known about the code behind these, nor about the places that its short jumps may reach.
  */
 #include <linux/kallsyms.h>
 #include <linux/mm.h>
@@ -21,16 +19,16 @@
 
 #include "ilk.h"
 
-#define LARGEST 65536u /* bytes of a function; half of them at most are jumps */
-#define BACK_8 126u /* how far before itself a jump of 8 bits reaches */
+#define LARGEST 65536u /* bytes of a function, which has at most half as many jumps */
+#define BACK_8 126u /* how many bytes before itself a short jump reaches */
 
-/* Padding, from its first byte to behind its last; what is before it ends in a jump or return. */
+/* Padding: its first byte and its end. The code before it ends in a jump or a return. */
 struct rest {
 	u32 start, end; /* from known_start */
 };
 
 static unsigned long known_start, known_end;
-static unsigned long read_end; /* known_end, or where reading came to an end before */
+static unsigned long read_end; /* known_end, or the place where decoding has stopped before */
 static unsigned long *targets; /* ascending; room for LARGEST / 2 */
 static struct rest *rests; /* ascending; room for LARGEST / 2 */
 static u32 nr_targets, nr_rests;
@@ -61,8 +59,8 @@ static bool jumps(const struct insn *insn)
 }
 
 /*
- * Nothing follows it. Not so a ud2, behind which a WARN goes on, nor an int3, nor hlt; nor a
- * call, but of what is known never to return.
+ * Whether control never continues behind the instruction. It may behind ud2 (a WARN), int3, hlt and calls, except calls
+ * of functions that are known never to return.
  */
 static bool ends(const struct insn *insn, unsigned long behind)
 {
@@ -82,7 +80,7 @@ static bool is_padding(const struct insn *insn)
 	return first == 0x90 || first == 0xcc || (first == 0x0f && insn->opcode.bytes[1] == 0x1f);
 }
 
-/* The code at `at` as it was before any unit: how many bytes of it are in `code`. */
+/* Copy the code at `at` as it was before any unit changed it. Returns how many bytes `code` has. */
 static u32 original(unsigned long at, u8 *code, u32 most)
 {
 	const struct ilk_site *site = ilk_site_next(at);
@@ -96,7 +94,10 @@ static u32 original(unsigned long at, u8 *code, u32 most)
 	return copy_from_kernel_nofault(code, (void *)at, most) ? 0 : most;
 }
 
-/* The instruction at `at` as it was before any unit. False: it cannot be told. Others write no text meanwhile. */
+/*
+ * Decode the instruction at `at` as it was before any unit changed it. False: it is unknown. Nobody writes text
+ * meanwhile.
+ */
 bool ilk_instruction_at(unsigned long at, unsigned long end, struct insn *insn)
 {
 	u8 code[ILK_WINDOW];
@@ -169,7 +170,7 @@ static bool known(unsigned long address)
 	return true;
 }
 
-/* Code may have changed since the last message: a module may lie where another was. */
+/* Forget the findings: code may have changed since the last message, as when a module lies where another one was. */
 void ilk_branch_targets_forget(void)
 {
 	known_end = 0;
@@ -222,7 +223,10 @@ static const struct rest *rest_over(u32 from, u32 to)
 	return low < nr_rests && rests[low].start <= from && to < rests[low].end ? &rests[low] : NULL;
 }
 
-/* Where the padding begins that all bytes from `first` to `last` are of, if nothing runs into it. */
+/*
+ * Find the padding that has all bytes from `first` to `last`; *start is its beginning. It is refused if code runs into
+ * it.
+ */
 u32 ilk_rest(unsigned long first, unsigned long last, unsigned long *start, u64 *detail)
 {
 	const struct rest *rest;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Memory for records: what a client asks for once, and has until it goes. */
+/* Memory for records. A client asks for it once, and keeps it until its file is closed. */
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/percpu.h>
@@ -22,7 +22,7 @@ static bool allocate_region(struct ilk_region *region, u64 bytes)
 	return region->memory;
 }
 
-/* Chunks are aligned to their size: the first begins somewhere in what is allocated. */
+/* Chunks are aligned to their size, so the first one may begin behind the start of the allocation. */
 static bool allocate_records(struct ilk_region *region, u64 bytes)
 {
 	region->bytes = bytes;
@@ -37,7 +37,7 @@ static u64 start_of(const struct ilk_region *region)
 	return (u64)(unsigned long)region->memory + region->skipped * PAGE_SIZE;
 }
 
-/* The writer stands at the end of a chunk that is not there. */
+/* Set the writer to the end of a chunk that does not exist, so that the first record enters a real one. */
 static void start_ring(struct ilk_buffers *buffers, u32 cpu, u32 class_)
 {
 	struct ilk_ring *ring = ilk_ring_of(buffers, cpu, class_);
@@ -125,7 +125,7 @@ static int free_set(void)
 	return -EBUSY;
 }
 
-/* Nobody writes, reads or polls any more. */
+/* Free all buffers. No code writes to them, reads or polls them any more. */
 static void release(struct ilk_buffers *buffers)
 {
 	u32 class_, cpu;
@@ -197,7 +197,7 @@ int ilk_buffers_create(struct ilk_client *client, struct ilk_records *message)
 	return 0;
 }
 
-/* Only when no unit of the client is left: nothing writes any more. */
+/* Call this only when no unit of the client is left, and so no code writes records any more. */
 void ilk_buffers_free(struct ilk_client *client)
 {
 	if (!client->buffers)

@@ -12,7 +12,7 @@
 
 #define TEXT_MOST sizeof_field(struct gilk_record_regs, u.text)
 
-/* One a context: an interrupt may come while a task's instrument runs. */
+/* One flag for each context: an interrupt may come while a task's instrument runs. */
 static DEFINE_PER_CPU(u8[4], running);
 static DEFINE_PER_CPU(u64, missed);
 
@@ -79,7 +79,7 @@ void ilk_log_pair(u32 set, u32 iid, u64 value, u64 extra)
 	commit(&record->head, iid, (u64)(unsigned long)__builtin_frame_address(0));
 }
 
-/* The text ends at its zero, at the end of what can be read, or of the record. */
+/* Record a string up to its zero, to the end of readable memory, or to the end of the record. */
 void ilk_log_string(u32 set, u32 iid, const char *text)
 {
 	struct gilk_record_regs *record = reserve(set, 3);
@@ -109,7 +109,7 @@ void ilk_log_registers(u32 set, u32 iid, const struct gilk_regs *regs)
 	commit(&record->head, iid, regs->rsp);
 }
 
-/* How many there are; the first `room` of them are written. */
+/* The addresses that generated code may call. Returns how many there are; the first `room` of them are stored. */
 u32 ilk_call_symbols(struct ilk_symbol *symbols, u32 room)
 {
 	static const struct {

@@ -25,7 +25,7 @@ struct ftrace_func_entry;
 struct ftrace_ops;
 struct ftrace_regs;
 
-/* As kernel/trace/trace.h has it, which modules cannot include. */
+/* A copy of the struct in kernel/trace/trace.h, which modules cannot include. */
 struct ftrace_hash {
 	unsigned long size_bits;
 	struct hlist_head *buckets;
@@ -34,7 +34,7 @@ struct ftrace_hash {
 	struct rcu_head rcu;
 };
 
-/* The beginning of fs/mount.h's struct mount: the one that it is mounted on, and where. */
+/* The beginning of struct mount (fs/mount.h): the parent mount, and the mount point. */
 struct ilk_mount {
 	struct hlist_node hash;
 	struct ilk_mount *parent;
@@ -42,7 +42,7 @@ struct ilk_mount {
 	struct vfsmount mnt;
 };
 
-/* Name, result, parameters. All must be there, or the driver does not load. */
+/* Kernel functions by name, result and parameters. The driver does not load if one is missing. */
 #define ILK_KERNEL_FUNCTIONS(F)                                                                    \
 	F(text_poke_copy, void *, (void *addr, const void *opcode, size_t len))                    \
 	F(text_poke, void *, (void *addr, const void *opcode, size_t len))                         \
@@ -77,17 +77,16 @@ struct ilk_mount {
 	F(__alloc_reserved_percpu, void __percpu *, (size_t size, size_t align))
 
 /*
- * The functions on the way from an int3 to our handler that kprobes do not forbid:
- * they are asked first, we are asked by a notifier, whose chain is read under
- * RCU. An int3 of ours in one of these would never come to an end; nor would one in
- * a notifier that comes before us (trap.c).
+ * Functions that run between an int3 and our handler although kprobes are not forbidden in them: the kernel asks
+ * kprobes first, and then calls our handler by a notifier chain, which it walks under RCU. An int3 of ours in one of
+ * these functions, or in a notifier that comes before ours (trap.c), would trap for ever.
  */
 #define ILK_ON_THE_WAY(D)                                                                          \
 	D(__rcu_read_lock, char)                                                                   \
 	D(__rcu_read_unlock, char)                                                                 \
 	D(rcu_read_unlock_special, char)
 
-/* Functions that never return, of which the kernel at hand may lack some: behind a call of one is nothing. */
+/* Functions that never return; this kernel may lack some of them. No code follows a call of one. */
 #define ILK_NEVER_RETURN 5
 #define ILK_NEVER_RETURN_NAMES                                                                     \
 	"__stack_chk_fail", "panic", "do_exit", "make_task_dead", "fortify_panic"
@@ -125,14 +124,14 @@ struct ilk_kernel {
 
 extern struct ilk_kernel ilk_kernel;
 
-/* A mapping that can never be made writable, nor executable, and that fork() leaves out. */
+/* Keep a mapping from ever becoming writable or executable. */
 #define ILK_KEEP_READ_ONLY(vma) ((vma)->vm_flags &= ~(VM_MAYWRITE | VM_MAYEXEC))
 #define ILK_KEEP_FROM_CHILDREN(vma) ((vma)->vm_flags = ((vma)->vm_flags & ~VM_MAYEXEC) | VM_DONTCOPY)
 
-/* The per-CPU word that holds the task that runs. */
+/* The per-CPU word with the running task. */
 #define ILK_CURRENT_WORD current_task
 
-/* And the one that tells preemption and interrupts (linux/preempt.h). */
+/* The per-CPU word with the preemption and interrupt counts (linux/preempt.h). */
 #define ILK_PREEMPT_WORD __preempt_count
 
 #endif

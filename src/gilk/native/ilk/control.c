@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Messages: copied in whole, checked, answered in place, copied out whole. A
- * handler gets the message and its size; it may rely on what `least` says.
+ * Messages of clients: each is copied in as a whole, checked, answered in place, and copied out as a whole. A handler
+ * gets the message and its size, which is at least that in the handler's row (`least`).
  */
 #include <linux/fs.h>
 #include <linux/irqflags.h>
@@ -17,7 +17,7 @@
 #include "ilk.h"
 #include "d/d.h"
 
-/* Room for `count` items behind the fixed part; the product cannot overflow. */
+/* Whether the message has room for `count` items behind its fixed part. The product cannot overflow. */
 static bool fits(u32 size, size_t fixed, u64 count, size_t item)
 {
 	return count <= (size - fixed) / item;
@@ -148,7 +148,7 @@ static int undo(struct ilk_client *client, void *message, u32 size)
 	return 0;
 }
 
-/* Both at one moment: the middle of two readings of one, with the other in between. */
+/* Read both clocks at one moment: the TSC is the mean of a reading before and one after the other clock. */
 static void clocks(u64 *tsc, u64 *monotonic)
 {
 	unsigned long flags;
@@ -188,7 +188,7 @@ static int status(struct ilk_client *client, void *message, u32 size)
 	return 0;
 }
 
-/* The same with the message as what it is: of D's, whose sizes these look at. */
+/* The same for messages of D, whose handlers take the typed message and check its size themselves. */
 #define D_HANDLER(name, call, type)                                                                \
 	static int name(struct ilk_client *client, void *message, u32 size)                        \
 	{                                                                                          \
@@ -293,7 +293,7 @@ long ilk_control(struct file *file, unsigned int request, unsigned long argument
 		return -ENOMEM;
 	error = -EFAULT;
 	if (!copy_from_user(message, user, head.size)) {
-		/* the head that was checked, whatever another thread has made of it since */
+		/* the head that was checked: another thread may have changed it in user space since */
 		*(struct ilk_head *)message = head;
 		error = handle(file->private_data, request, message, head.size);
 	}

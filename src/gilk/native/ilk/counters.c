@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Per-CPU counters. The near ones are in the part of the first per-CPU chunk
- * that the kernel keeps for modules: only there is an offset from GS a signed
- * 32-bit number. It is small and other modules use it too, so they are one
- * pool, as large as could be had at load.
+ * Per-CPU counters. Near counters lie in the part of the first per-CPU chunk that the kernel reserves for modules: only
+ * there does an offset from GS fit into a signed 32-bit number. That part is small and shared with other modules, so
+ * all near counters come from one pool, which is made as large as possible when the driver is loaded.
  */
 #include <linux/bitmap.h>
 #include <linux/slab.h>
@@ -126,7 +125,7 @@ static struct block *take(struct ilk_client *client, u32 most)
 	return block;
 }
 
-/* All of `count`, in at most `room` blocks, or none. */
+/* Allocate all `count` counters in at most `room` blocks, or none. */
 int ilk_counters_create(struct ilk_client *client, u32 count, struct ilk_block *blocks, u32 room,
 			u32 *made)
 {

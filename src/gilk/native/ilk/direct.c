@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Ftrace's table of functions that call something directly, and what each calls.
+ * Ftrace's hash table of direct calls: which function calls which trampoline.
  *
- * Whoever else traces such a function makes every call of it look the table up,
- * without a lock, in interrupts too. The kernel's own functions that change the
- * table do not wait for those who are just reading: they free an entry as soon
- * as it is out, and a table that grows takes its entries out of the old one
- * while that is still in use. The first crashes machines, the second makes
- * calls miss. So its entries for our functions are put in and taken out here,
- * under ftrace's own locks; what is taken out lives until everyone has passed.
+ * If another tracer traces such a function too, each call of it looks the table up, without a lock, also in interrupts.
+ * The kernel's own functions that change the table do not wait for such readers: they free an entry as soon as it is
+ * removed, and when the table grows they move its entries while the old one is still in use. The first crashes
+ * machines, the second loses calls. So this file adds and removes the entries for our functions, under ftrace's own
+ * locks, and frees what it has removed only after a grace period.
  */
 #include <linux/ftrace.h>
 #include <linux/hash.h>
@@ -58,7 +56,7 @@ static void free_table(struct ftrace_hash *old)
 	kfree(old);
 }
 
-/* In memory that the kernel can free: it may let the table grow in turn. */
+/* Allocate a table in memory that the kernel itself can free, since it may let the table grow later. */
 static struct ftrace_hash *new_table(u32 bits)
 {
 	struct ftrace_hash *new = kzalloc(sizeof(*new), GFP_KERNEL);
@@ -88,15 +86,15 @@ static bool copy_all(struct ftrace_hash *into, const struct ftrace_hash *from)
 	return true;
 }
 
-/* The kernel's first one, of no size, is a constant; nothing of that is to be freed. */
+/* Whether it is the kernel's first table, an empty constant, which must not be freed. */
 static bool is_constant(const struct ftrace_hash *old)
 {
 	return !old->size_bits;
 }
 
 /*
- * A larger table in place of the one that is there, with the locks held. NULL:
- * it was large enough; else what is to be freed, once nobody reads it.
+ * Replace the table by a larger one if it is too small for `more` entries; the locks are held. Returns the old table,
+ * to be freed once nobody reads it; NULL: it was large enough.
  */
 static struct ftrace_hash *grow(u32 more)
 {
@@ -146,7 +144,7 @@ static int add(struct ilk_site *site)
 	return 0;
 }
 
-/* Whether someone else has led this function elsewhere. */
+/* Whether somebody else has a direct call at this function. */
 bool ilk_direct_taken(const struct ilk_site *site)
 {
 	bool taken;
@@ -157,7 +155,7 @@ bool ilk_direct_taken(const struct ilk_site *site)
 	return taken;
 }
 
-/* All of them, or an error; each then leads to its patch as soon as ftrace is told to call it. */
+/* Add entries for all sites, or return an error. Each leads to its patch as soon as ftrace is told to call it. */
 int ilk_direct_add(struct ilk_site **sites, u32 count)
 {
 	int error = make_room(count);
@@ -175,7 +173,10 @@ int ilk_direct_add(struct ilk_site **sites, u32 count)
 	return error;
 }
 
-/* Nobody calls them by it any more. Each entry is its site's, to be freed after the grace periods. */
+/*
+ * Remove the entries of sites that ftrace no longer calls. Each entry stays with its site, and is freed after the grace
+ * periods.
+ */
 void ilk_direct_remove(struct ilk_site **sites, u32 count)
 {
 	u32 i;

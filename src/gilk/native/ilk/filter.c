@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The processes that a client wants records of (FILTER in ilk_abi.h). Generated code
- * looks at one word: 0, the bits of a client, or the bits of nobody, which are one page
- * of zeros in as many places as it takes.
+ * The processes that a client wants records of (FILTER in ilk_abi.h). Generated code reads one word: 0, or the address
+ * of a bitmap: the client's, or an empty one, which consists of one page of zeros that is mapped as often as needed.
  */
 #include <linux/bitmap.h>
 #include <linux/mm.h>
@@ -17,7 +16,7 @@
 #define FILTER_BYTES (ILK_TGIDS / 8)
 #define FILTER_PAGES (FILTER_BYTES / PAGE_SIZE)
 #define FILTER_FLAGS (ILK_FILTER_ON | ILK_FILTER_ONLY | ILK_FILTER_CLEAR | ILK_FILTER_INTERRUPTS)
-#define INTERRUPTS 0 /* the bit that is nobody's */
+#define INTERRUPTS 0 /* a bit that no process has */
 
 DEFINE_PER_CPU(u64, ilk_filters[ILK_SETS]);
 
@@ -82,7 +81,7 @@ static int check(const struct ilk_filter *message)
 	return 0;
 }
 
-/* That as many tgids follow as it says is the caller's to see to; so the sum does not overflow. */
+/* The caller has checked that the message contains as many tgids as it says, so the sum does not overflow. */
 int ilk_filter_set(struct ilk_client *client, struct ilk_filter *message)
 {
 	struct ilk_buffers *buffers = client->buffers;
@@ -106,7 +105,7 @@ int ilk_filter_set(struct ilk_client *client, struct ilk_filter *message)
 	return 0;
 }
 
-/* Only when no unit of the client is left. */
+/* Call this only when no unit of the client is left. */
 void ilk_filter_free(struct ilk_wanted *wanted, u32 set)
 {
 	point_to(set, NULL);

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Functions' fentry nops belong to ftrace: it makes them call a patch each, and
- * knows who else is there.
+ * The fentry nops of functions belong to ftrace, which turns each into a call of our patch, and knows who else traces
+ * the function.
  *
- * Its interface takes one address for many functions, or one function at a
- * time, which costs a tenth of a second each; and it is not safe where others
- * trace the same functions (see direct.c). So all functions of a change are one
- * group, which is registered as that interface would, and where each of them
- * leads is in the table already. Some are taken out of a group by its filter.
+ * ftrace's interface takes one address for many functions, or one function at a time, at a tenth of a second each; and
+ * it is not safe where others trace the same functions (direct.c). So all functions of a change form one group, which
+ * is registered as that interface would do it; the table of direct calls has the patch of each already. Single
+ * functions are taken out of a group by its filter.
  */
 #include <linux/ftrace.h>
 #include <linux/mm.h>
@@ -79,7 +78,7 @@ static int attach(struct ilk_site **sites, u32 count)
 	return 0;
 }
 
-/* It waits for all who are in ftrace's part of a call. */
+/* Unregister the group. This waits for all CPUs that are in ftrace's part of a call. */
 static int dissolve(struct ilk_fentries *group)
 {
 	int error = unregister_ftrace_function(&group->ops);

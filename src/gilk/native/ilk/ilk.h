@@ -2,9 +2,8 @@
 /*
  * Declarations that the parts of the driver share.
  *
- * Locks, outermost first: ilk_mutex (clients, units, arenas), jump_label_mutex or
- * kprobe_mutex, text_mutex. No grace period is waited for with text_mutex held:
- * everyone else who changes code would wait too.
+ * Locks, outermost first: ilk_mutex (clients, units, arenas), jump_label_mutex or kprobe_mutex, text_mutex. Nobody
+ * waits for a grace period with text_mutex held, since everybody else who changes code would wait, too.
  */
 #ifndef ILK_H
 #define ILK_H
@@ -42,15 +41,15 @@ struct ilk_client {
 	u64 arena_bytes;
 	struct list_head blocks; /* of counters, ascending */
 	u32 nr_counters;
-	struct ilk_buffers *buffers; /* NULL: has asked for none */
+	struct ilk_buffers *buffers; /* NULL: the client has asked for none */
 	struct mutex read_mutex; /* of the buffers' read side */
-	struct wait_queue_head readers; /* who polls */
+	struct wait_queue_head readers; /* tasks that poll */
 	struct ilk_program *program; /* of D; NULL: none */
 	struct ilk_shared *shared; /* with processes; NULL: nothing */
 	struct module *held[ILK_HELD_MAX];
 	u32 nr_held;
-	u32 silent; /* looks since it said something (d/deadman.c) */
-	bool orphan; /* closed, but some units are busy */
+	u32 silent; /* how many checks have found no message since the last one (d/deadman.c) */
+	bool orphan; /* the file is closed, but some units are busy */
 };
 
 enum ilk_state {
@@ -69,17 +68,17 @@ struct ilk_site {
 	struct ilk_client *client;
 	struct ilk_site *pad; /* SHORT: what it bounces off */
 	struct ilk_fentries *group; /* FENTRY */
-	struct ftrace_func_entry *entry; /* FENTRY: out of ftrace's table, ours to free */
+	struct ftrace_func_entry *entry; /* FENTRY: removed from ftrace's table, for us to free */
 	struct ilk_site *host; /* PAD: whose bytes it lies in, or NULL */
 	unsigned long address;
 	unsigned long patch;
 	unsigned long copy;
 	u32 id;
 	u32 users; /* PAD: of SHORTs */
-	u32 leaving; /* PAD: how many of them the change under way takes away */
-	u32 status; /* in the change under way */
+	u32 leaving; /* PAD: how many of these the current change removes */
+	u32 status; /* in the current change */
 	u64 detail;
-	bool chosen; /* by the change under way */
+	bool chosen; /* by the current change */
 	u8 kind;
 	u8 length;
 	u8 flags;
@@ -111,12 +110,12 @@ void ilk_arenas_free(struct ilk_client *client);
 void *ilk_code_alloc(size_t bytes);
 void ilk_code_free(void *code);
 
-/* share.c: memory that processes have as well */
+/* share.c: memory that is shared with processes */
 int ilk_share(struct ilk_client *client, struct ilk_share *message);
 void ilk_share_off(struct ilk_client *client);
 void ilk_share_free(struct ilk_client *client);
 
-/* validate.c: what can be said of a unit without looking at the kernel */
+/* validate.c: checks of a unit that do not look at the kernel */
 u32 ilk_validate(struct ilk_client *client, const struct ilk_unit *unit);
 u32 ilk_front(u8 kind);
 
@@ -124,15 +123,15 @@ u32 ilk_front(u8 kind);
 u32 ilk_place(struct ilk_site *site, u64 *detail);
 u32 ilk_place_pad(struct ilk_site *site, u32 id);
 
-/* verify.c: what the kernel says of the place */
+/* verify.c: checks of the place against the kernel */
 u32 ilk_verify(const struct ilk_site *site, u64 *detail);
 
-/* reserved.c: what others rewrite */
+/* reserved.c: text that the kernel itself rewrites */
 int ilk_reserved_init(void);
 void ilk_reserved_exit(void);
 u32 ilk_reserved_core(unsigned long first, unsigned long last);
 
-/* branch_targets.c: where the function's own jumps lead, and what it runs into */
+/* branch_targets.c: the targets of the function's own jumps, and the padding that it runs into */
 int ilk_branch_targets_init(void);
 void ilk_branch_targets_exit(void);
 void ilk_branch_targets_forget(void);
@@ -140,7 +139,7 @@ u32 ilk_branch_target(unsigned long first, unsigned long last, u64 *detail);
 u32 ilk_rest(unsigned long first, unsigned long last, unsigned long *start, u64 *detail);
 bool ilk_instruction_at(unsigned long at, unsigned long end, struct insn *insn);
 
-/* xrefs.c: where all others lead */
+/* xrefs.c: the targets of all other jumps */
 int ilk_xrefs_init(void);
 void ilk_xrefs_exit(void);
 void ilk_xrefs_forget(void);
@@ -188,7 +187,7 @@ void ilk_undo_module(unsigned long start, unsigned long end);
 void ilk_fentry_attach(struct ilk_site **sites, u32 count);
 void ilk_fentry_detach(struct ilk_site **sites, u32 count);
 
-/* direct.c: where those lead */
+/* direct.c: ftrace's table of direct calls */
 bool ilk_direct_taken(const struct ilk_site *site);
 int ilk_direct_add(struct ilk_site **sites, u32 count);
 void ilk_direct_remove(struct ilk_site **sites, u32 count);
@@ -196,7 +195,7 @@ void ilk_direct_remove(struct ilk_site **sites, u32 count);
 /* trap.c */
 int ilk_trap_init(void);
 void ilk_trap_exit(void);
-/* Whether it is in what runs from an int3 up to our handler. */
+/* Whether the address lies in code that runs between an int3 and our handler. */
 bool ilk_on_the_way(unsigned long address);
 
 /* modules.c */
@@ -215,13 +214,13 @@ int ilk_counters_read(struct ilk_client *client, u32 first, u32 count, u32 cpu, 
 void ilk_counters_free(struct ilk_client *client);
 
 /* buffers.c: memory for records */
-/* The processes that records are wanted of. The bits are the client's; they go with its buffers. */
+/* The processes that the client wants records of. The bitmap is freed with the client's buffers. */
 struct ilk_wanted {
-	unsigned long *only; /* ILK_TGIDS bits; NULL: nobody has ever been named */
+	unsigned long *only; /* ILK_TGIDS bits; NULL: no process has been named yet */
 	u32 members;
 };
 
-/* Memory that a client may map. */
+/* Memory that the client may map. */
 struct ilk_region {
 	void *memory;
 	u64 bytes;
@@ -231,7 +230,7 @@ struct ilk_region {
 /* How far read() is in a ring. */
 struct ilk_reading {
 	u64 position; /* bytes since the start of chunk 1 */
-	u64 overwritten; /* records that it came too late for */
+	u64 overwritten; /* records that were overwritten before they were read */
 	u32 place; /* where the next chunk is looked for first */
 };
 
@@ -247,7 +246,7 @@ struct ilk_buffers {
 	u64 numbers[ILK_CLASSES]; /* in heads */
 	u32 next; /* where the next read begins: cpu * ILK_CLASSES + class */
 	struct ilk_reading *reading; /* [cpu * ILK_CLASSES + class] */
-	bool waiting; /* someone polls, and has not been woken since */
+	bool waiting; /* a task polls, and has not been woken since */
 	struct irq_work wake;
 	struct wait_queue_head *readers;
 };
@@ -264,7 +263,7 @@ void ilk_buffers_free(struct ilk_client *client);
 void ilk_buffers_lost(struct ilk_client *client, u64 *lost);
 u64 ilk_buffers_bytes(struct ilk_client *client);
 
-/* rings.c: where records go. reader.c, map.c: how they are taken out. */
+/* rings.c: writing records. reader.c, map.c: reading them. */
 u32 ilk_class_size(u32 class_);
 u64 ilk_reserve_slow(u32 which);
 ssize_t ilk_buffers_read(struct ilk_client *client, char __user *to, size_t room);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* /dev/ilk: who may open it, what an open file owns, and what becomes of that when it is closed. */
+/* /dev/ilk: who may open it, what an open file owns, and how that is released when the file is closed. */
 #include <linux/capability.h>
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
@@ -32,7 +32,10 @@ void ilk_client_free(struct ilk_client *client)
 	kfree(client);
 }
 
-/* Units that someone sat on, or whose probes others use, when their client went; each such client holds the module. */
+/*
+ * Undo the units of closed clients that could not be undone before: a kprobe was on them, or other programs used their
+ * probes. Each such client keeps the module loaded.
+ */
 static void retry(struct work_struct *work)
 {
 	struct ilk_client *client, *next;
@@ -57,7 +60,7 @@ static void retry(struct work_struct *work)
 		module_put(THIS_MODULE);
 }
 
-/* A driver that writes code must refuse wherever /dev/mem would be refused. */
+/* A driver that writes code must refuse wherever the kernel refuses /dev/mem. */
 static int allowed(void)
 {
 	if (!capable(CAP_SYS_ADMIN))

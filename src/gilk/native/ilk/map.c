@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Rings in the client's own memory, and waiting until there is something in them
- * (MAPPED in ilk_abi.h). A mapping keeps the file open, and pages are counted by
- * those who map them; so neither goes while it is in use.
+ * Maps rings into the client's memory, and lets it poll for records (MAPPED in ilk_abi.h). A mapping holds a reference
+ * to the file and to its pages, so neither is freed while it is in use.
  */
 #include <linux/mm.h>
 #include <linux/percpu.h>
@@ -11,7 +10,7 @@
 
 #include "ilk.h"
 
-/* Where the areas begin; each is far larger than what can be in it. */
+/* The offsets of the areas, which are far apart. */
 #define TAILS_AT 0ull
 #define HEADS_AT (1ull << 32)
 #define RECORDS_AT(class_) ((2ull + (class_)) << 32)
@@ -47,7 +46,7 @@ static const struct ilk_region *region_at(const struct ilk_buffers *buffers, uns
 	return NULL;
 }
 
-/* No lock of ours: the caller holds that of its memory, which read() may take within read_mutex. */
+/* Takes no lock of ours: the caller holds its mmap lock, which read() may take within read_mutex. */
 int ilk_buffers_map(struct ilk_client *client, struct vm_area_struct *vma)
 {
 	const struct ilk_buffers *buffers = smp_load_acquire(&client->buffers);
@@ -69,7 +68,7 @@ int ilk_buffers_map(struct ilk_client *client, struct vm_area_struct *vma)
 	return remap_vmalloc_range(vma, region->memory, region->skipped);
 }
 
-/* In an interrupt of its own: whoever makes a record may hold any lock. */
+/* Wake the readers, in an irq_work: the code that writes a record may hold any lock. */
 void ilk_buffers_wake(struct irq_work *work)
 {
 	struct ilk_buffers *buffers = container_of(work, struct ilk_buffers, wake);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A module that is unloaded takes its units with it, before its memory goes. */
+/* Removes the units of a module that is unloaded, before its memory is freed. */
 #include <linux/module.h>
 #include <linux/notifier.h>
 #include <linux/rcupdate.h>
@@ -19,13 +19,16 @@ static int on_module(struct notifier_block *self, unsigned long event, void *dat
 	return NOTIFY_DONE;
 }
 
-/* Before kprobes, whose own are still in place, and before ftrace forgets the module's sites. */
+/*
+ * This runs before the notifiers of kprobes, which are still in place then, and before ftrace forgets the module's
+ * sites.
+ */
 static struct notifier_block notifier = {
 	.notifier_call = on_module,
 	.priority = INT_MAX,
 };
 
-/* Code that patches of the client call is there as long as they are. */
+/* Keep the module loaded that has the code at `address`, which patches of the client call. */
 int ilk_hold(struct ilk_client *client, u64 address)
 {
 	struct module *module;
@@ -49,7 +52,7 @@ int ilk_hold(struct ilk_client *client, u64 address)
 	return error;
 }
 
-/* No unit of the client is left, and no task in its patches. */
+/* Release these modules. No unit of the client is left, and no task is in its patches. */
 void ilk_let_go(struct ilk_client *client)
 {
 	while (client->nr_held)

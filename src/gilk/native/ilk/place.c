@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Where a unit may lie beside the others: where none is, or, a pad, among the
- * bytes that a unit of the same client has displaced.
+ * Checks that a unit does not overlap others. A pad may lie among the bytes that a unit of the same client has
+ * displaced.
  */
 #include <linux/string.h>
 #include <asm/insn.h>
@@ -55,7 +55,7 @@ static u32 fits_host(const struct ilk_site *site, const struct ilk_site *host)
 	return ILK_OK;
 }
 
-/* Gives the site its host, if it has one; `detail` is what is in its way. */
+/* Set the site's host, if it has one. If another unit is in its way, `detail` is that unit's address. */
 u32 ilk_place(struct ilk_site *site, u64 *detail)
 {
 	struct ilk_site *other = overlapping(site->address, end_of(site));
@@ -74,7 +74,7 @@ u32 ilk_place(struct ilk_site *site, u64 *detail)
 	return status;
 }
 
-/* Gives a short jump the pad that it leads to. */
+/* Set the pad that a short jump leads to. */
 u32 ilk_place_pad(struct ilk_site *site, u32 id)
 {
 	struct ilk_site *pad = xa_load(&site->client->units, id);

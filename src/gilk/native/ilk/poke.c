@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Writes to text, in batches. What a batch holds is compared with what is
- * expected and queued in the same section of text_mutex in which it is written:
- * a queue that is left over would be flushed by someone else, who then loses
- * his own int3 (the kernel's text poking has one array for all).
+ * Writes to text, in batches. The bytes are compared with the expected ones, queued and written within one section of
+ * text_mutex: the kernel's text poking has one queue for all, and somebody else who flushed a queue that we left over
+ * would lose his own int3.
  *
- * A kprobe takes a copy of its instruction when it is registered, which may be
- * long before its int3 is written, and uses it, and writes its first byte back,
- * until it is unregistered. So bytes that have a kprobe stay as they are, even
- * if nothing is to be seen of it: over a splice, the copy is our jump, and it
- * leads to the patch for as long as the kprobe lives. Between its copy and its
- * entry in the kernel's table a kprobe is known to nobody, hence kprobe_mutex.
+ * A kprobe copies its instruction when it is registered, which may be long before its int3 is written. Until it is
+ * unregistered it executes that copy, and writes its first byte back. So bytes that have a kprobe are not changed, even
+ * if its int3 is not there: over a splice the copy is our jump, which leads to the patch for as long as the kprobe
+ * exists. Between its copy and its entry in the kernel's table a kprobe cannot be found, hence kprobe_mutex.
  */
 #include <linux/module.h>
 #include <linux/rcupdate.h>
@@ -35,7 +32,7 @@ void ilk_text_lock(void)
 	mutex_lock(ilk_kernel.text_mutex);
 }
 
-/* Nobody writes text, nor sets a kprobe, up to ilk_text_let_go(). False: killed meanwhile. */
+/* Take the locks that keep others from writing text and setting kprobes. False: the task was killed meanwhile. */
 bool ilk_text_hold(void)
 {
 	if (mutex_lock_killable(ilk_kernel.kprobe_mutex))
@@ -52,16 +49,16 @@ void ilk_text_let_go(void)
 	mutex_unlock(ilk_kernel.kprobe_mutex);
 }
 
-/* Write what is queued. */
+/* Write the queued bytes, and release text_mutex. */
 void ilk_text_unlock(void)
 {
 	ilk_kernel.text_poke_finish();
-	ilk_kernel.text_poke_sync(); /* for what was poked without the queue */
+	ilk_kernel.text_poke_sync(); /* for bytes that were written without the queue */
 	mutex_unlock(ilk_kernel.text_mutex);
 	mutex_unlock(ilk_kernel.kprobe_mutex);
 }
 
-/* Where the first of the kprobes at these bytes is, or 0; in force or not. */
+/* The address of the first kprobe at these bytes, whether enabled or not; 0: there is none. */
 unsigned long ilk_kprobed(unsigned long first, unsigned long last)
 {
 	unsigned long address, found = 0;
@@ -80,7 +77,7 @@ static void text_poke(unsigned long address, const void *bytes, size_t length)
 		ilk_kernel.text_poke((void *)address, bytes, length);
 }
 
-/* For the time in which the first byte is int3, CPUs go to `target`. */
+/* Queue a write. While the first byte is int3, CPUs that execute it go to `target`. */
 static void queue(unsigned long address, const void *bytes, size_t length, unsigned long target)
 {
 	u8 jump[16] = { 0xe9 };
@@ -98,7 +95,7 @@ static u32 next(struct ilk_site **sites, u32 i, u32 count, ilk_wanted_fn wanted)
 	return i;
 }
 
-/* `poke` is called under the locks for each site that is wanted and well; it gives its status. */
+/* Call `poke` under the locks for each site that is wanted and has no error; its result becomes the site's status. */
 void ilk_poke_all(struct ilk_site **sites, u32 count, ilk_wanted_fn wanted, ilk_poke_fn poke)
 {
 	u32 i = next(sites, 0, count, wanted);
@@ -126,7 +123,7 @@ static bool kprobed(struct ilk_site *site, s32 from)
 	return at;
 }
 
-/* Our own int3: the trap handler leads to the patch from now on. */
+/* Write our own int3: from now on the trap handler leads to the patch. */
 u32 ilk_poke_trap(struct ilk_site *site)
 {
 	if (kprobed(site, -4))
@@ -146,7 +143,7 @@ static bool as_expected(const struct ilk_site *site)
 	       ilk_text_is(site->address + 1, site->old + 1, site->length - 1);
 }
 
-/* Takes our int3 out again; it stays when someone has put something else over it. */
+/* Remove our int3 again, unless somebody has written something else over it. */
 static u32 give_up(struct ilk_site *site, u32 status)
 {
 	if (site->state != ILK_TRAPPED)
@@ -159,8 +156,8 @@ static u32 give_up(struct ilk_site *site, u32 status)
 }
 
 /*
- * The splice itself. The rest of the window is behind a jump, nobody is in it
- * any more: nops there keep those who decode the function linearly in step.
+ * Write the splice itself. The rest of the window lies behind the jump, and no CPU is in it any more: it is filled with
+ * nops, for the sake of others who decode the function linearly.
  */
 u32 ilk_poke_front(struct ilk_site *site)
 {
@@ -175,7 +172,7 @@ u32 ilk_poke_front(struct ilk_site *site)
 	return ILK_OK;
 }
 
-/* The splice goes. A CPU that comes by meanwhile goes to the copy, or does what the old call does. */
+/* Remove the splice. Meanwhile a CPU that executes it goes to the copy, or makes the old call. */
 static void unsplice(struct ilk_site *site)
 {
 	u32 front = ilk_front(site->kind);
@@ -187,8 +184,8 @@ static void unsplice(struct ilk_site *site)
 }
 
 /*
- * Bytes behind the splice; only once it is there, and nobody can be among them.
- * A kprobe that has come in between has their old ones.
+ * Write the bytes behind the splice, once the splice is there and no CPU can be among them. A kprobe that was set in
+ * between has a copy of the old bytes, so these stay.
  */
 u32 ilk_poke_rest(struct ilk_site *site)
 {
@@ -205,7 +202,7 @@ u32 ilk_poke_rest(struct ilk_site *site)
 	return ILK_OK;
 }
 
-/* Nobody comes here before the short jump is written. */
+/* Write a pad. No CPU comes here before the short jump is written. */
 u32 ilk_poke_pad(struct ilk_site *site)
 {
 	if (site->host && site->host->state != ILK_ACTIVE)
@@ -219,7 +216,7 @@ u32 ilk_poke_pad(struct ilk_site *site)
 	return ILK_OK;
 }
 
-/* As it was. */
+/* Restore the original bytes. */
 u32 ilk_poke_back(struct ilk_site *site)
 {
 	u32 front = ilk_front(site->kind);
@@ -240,9 +237,8 @@ u32 ilk_poke_back(struct ilk_site *site)
 }
 
 /*
- * For the tests that show what the waits are for: with one of them left out, a
- * kernel under load crashes. And what it is for that uprobes ask whose memory they
- * are in. Only at load, and only there.
+ * For negative controls in tests, which leave one safeguard out: without one of the waits, a kernel under load crashes;
+ * without the filter of uprobes, other processes are hit. It can be set only when the module is loaded.
  */
 static unsigned int omit;
 module_param(omit, uint, 0400);
@@ -255,7 +251,7 @@ bool ilk_omits(u32 what)
 	return omit & what;
 }
 
-/* No CPU, and no task that was preempted there, is any more where one could get to before. */
+/* Wait until no CPU, and no preempted task, is any more in code that it could have entered before. */
 void ilk_grace(u32 why)
 {
 	if (omit & why)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The other end of the rings: what read() of /dev/ilk gives. It trusts nothing
- * that the client can write, and tells it by the tail how far it is.
+ * The reading end of the rings: read() of /dev/ilk. It trusts nothing that the client can write, and updates the tail,
+ * which tells the client how far it has read.
  */
 #include <linux/percpu.h>
 #include <linux/sched.h>
@@ -10,9 +10,9 @@
 #include "ilk.h"
 
 #define NOWHERE (~0u)
-#define TRIES 16 /* at a ring whose chunks are given up faster than they are read */
+#define TRIES 16 /* attempts at a ring whose chunks are overwritten faster than they are read */
 
-/* The bytes of a chunk from `taken` up to the first record that is not committed. */
+/* How many bytes of a chunk, from `taken` on, come before the first record that is not committed. */
 static u32 committed(u64 chunk, u32 taken, u32 size, u32 most)
 {
 	u32 at = taken;
@@ -40,7 +40,7 @@ static u32 find(const struct ilk_ring *ring, u64 number, u32 hint)
 	return NOWHERE;
 }
 
-/* The oldest number from `number` on that lies in the ring; `entered` when there is none. */
+/* The number of the oldest chunk, from `number` on, that still lies in the ring; `entered` if there is none. */
 static u64 oldest(const struct ilk_ring *ring, u64 number, u64 entered)
 {
 	u64 found = entered;
@@ -55,7 +55,7 @@ static u64 oldest(const struct ilk_ring *ring, u64 number, u64 entered)
 	return found;
 }
 
-/* To the next chunk that there is. */
+/* Go on to the next chunk that still exists. */
 static void skip(const struct ilk_ring *ring, struct ilk_reading *reading, u64 entered, u32 size)
 {
 	u64 number = reading->position / ILK_CHUNK + 1;
@@ -68,10 +68,13 @@ static void skip(const struct ilk_ring *ring, struct ilk_reading *reading, u64 e
 struct place {
 	char __user *to;
 	size_t room;
-	u32 size; /* of a record */
+	u32 size; /* bytes of a record */
 };
 
-/* Copies what is committed of a chunk; 0: nothing is, or it was given up meanwhile. */
+/*
+ * Copy the committed records of a chunk. Returns their bytes; 0: there are none, or the chunk was overwritten
+ * meanwhile.
+ */
 static ssize_t copy(const struct ilk_ring *ring, struct ilk_reading *reading,
 		    struct ilk_chunk *head, const struct place *place)
 {
@@ -96,7 +99,7 @@ static ssize_t copy(const struct ilk_ring *ring, struct ilk_reading *reading,
 	return sizeof(*head) + head->bytes;
 }
 
-/* At most one chunk's worth; how many bytes went to `to`, 0 for none. */
+/* Copy records of at most one chunk. Returns how many bytes were copied. */
 static ssize_t read_ring(struct ilk_buffers *buffers, u32 cpu, u32 class_, char __user *to,
 			 size_t room)
 {
@@ -143,11 +146,11 @@ static ssize_t read_round(struct ilk_buffers *buffers, char __user *to, size_t r
 		done += got;
 		cond_resched();
 	}
-	buffers->next = (buffers->next + 1) % rings; /* so that no ring always comes last */
+	buffers->next = (buffers->next + 1) % rings; /* so that each ring comes first in turn */
 	return done;
 }
 
-/* Until nothing is left or there is no room; read_mutex is held. */
+/* Copy records until none is left or the buffer is full; read_mutex is held. */
 ssize_t ilk_buffers_read(struct ilk_client *client, char __user *to, size_t room)
 {
 	struct ilk_buffers *buffers = smp_load_acquire(&client->buffers);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sites in core text that others rewrite: static keys and static calls. The
- * kernel's own functions walk the whole of these tables for each question; a
- * plan asks a hundred thousand times. Core tables do not change, so they are
- * sorted once, at load. Those of modules come and go, and are the kernel's to
- * search.
+ * Places in core text that the kernel itself rewrites: static keys and static calls. The kernel's functions walk the
+ * whole table for each lookup, and a plan takes a hundred thousand lookups. The core tables do not change, so they are
+ * sorted once, when the driver is loaded. The tables of modules come and go, and are searched by the kernel's
+ * functions.
  */
 #include <linux/jump_label.h>
 #include <linux/mm.h>
@@ -48,7 +47,7 @@ int ilk_reserved_init(void)
 		return -ENOMEM;
 	for (; key < keys_end; key++)
 		if (ilk_in_core(jump_entry_code(
-			    key))) /* code of init is gone, and its size is read from it */
+			    key))) /* a call in init code, which is freed, so its size cannot be read */
 			add(jump_entry_code(key), ilk_kernel.arch_jump_entry_size(key),
 			    ILK_STATIC_KEY);
 	for (; call < calls_end; call++)
@@ -63,7 +62,7 @@ void ilk_reserved_exit(void)
 	kvfree(places);
 }
 
-/* ILK_OK when core text from the byte `first` to the byte `last` is free, else the status that says whose it is. */
+/* ILK_OK if no such place overlaps the core text from `first` to `last`, else the status that tells which kind does. */
 u32 ilk_reserved_core(unsigned long first, unsigned long last)
 {
 	u32 from = first - (unsigned long)ilk_kernel._stext,

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Where records go: rings of chunks, one a CPU and class. The word that
- * generated code moves is the address of the next record (RINGS in ilk_abi.h);
- * when it stands at the end of a chunk, ilk_reserve_slow() takes it into another.
- * That is done with interrupts off, so nothing but an NMI can come in between,
- * and an NMI that finds a chunk being entered goes without its record.
+ * Rings of chunks for records, one for each CPU and class. Generated code advances a word, the address of the next
+ * record (RINGS in ilk_abi.h); when that is at the end of a chunk, ilk_reserve_slow() sets it to another chunk. That
+ * happens with interrupts off, so only an NMI can interrupt it, and an NMI that finds a chunk being entered drops its
+ * record.
  *
- * Which chunk may be entered: the next, if the reader has left it; in flight mode
- * the oldest that has no record under way, for whoever fills that would write into
- * another's. A reader sees by its number that a chunk was taken from it.
+ * The chunk that is entered is the next one, if the reader has left it; in flight mode it is the oldest one in which no
+ * record is being written, since that writer would write into the new records. A reader notices by the chunk's number
+ * that it was overwritten.
  */
 #include <linux/irqflags.h>
 #include <linux/percpu.h>
@@ -17,7 +16,7 @@
 #include "ilk.h"
 
 #define NOWHERE (~0u)
-#define TRIES 8u /* chunks looked at for one to give up */
+#define TRIES 8u /* chunks that are tried for overwriting */
 
 DEFINE_PER_CPU(struct ilk_ring, ilk_rings[ILK_RINGS]);
 
@@ -53,7 +52,7 @@ static void clear(u64 chunk, u32 size)
 		WRITE_ONCE(((struct gilk_record *)(unsigned long)at)->iid, 0);
 }
 
-/* Full chunks that have not been read, as the client says. */
+/* How many full chunks have not been read, according to the client. */
 static u64 unread(const struct ilk_ring *ring)
 {
 	return ring->entered - READ_ONCE(*ring->tail) / ILK_CHUNK;
@@ -78,7 +77,7 @@ static u32 find_place(const struct ilk_ring *ring, u32 size)
 	return unread(ring) < ring->chunks ? ring->place : NOWHERE;
 }
 
-/* A chunk to fill, or 0. */
+/* Enter a chunk, and return its address; 0: there is none. */
 static u64 enter(struct ilk_ring *ring, u32 size)
 {
 	u32 place = find_place(ring, size);
@@ -87,7 +86,7 @@ static u64 enter(struct ilk_ring *ring, u32 size)
 		return 0;
 	if (ring->numbers[place]) {
 		WRITE_ONCE(ring->numbers[place], 0);
-		smp_wmb(); /* who still reads it sees that before anything changes in it */
+		smp_wmb(); /* a reader of the chunk sees the new number before its content changes */
 		clear(chunk_at(ring, place), size);
 	}
 	ring->place = (place + 1) & (ring->chunks - 1);
@@ -99,7 +98,7 @@ static u64 enter(struct ilk_ring *ring, u32 size)
 
 static void wake(const struct ilk_ring *ring)
 {
-	smp_mb(); /* who polls sets `waiting`, and then looks at what was entered */
+	smp_mb(); /* pairs with poll(), which sets `waiting` and then reads `entered` */
 	if (READ_ONCE(ring->buffers->waiting) && unread(ring) > ring->buffers->watermark)
 		irq_work_queue(&ring->buffers->wake);
 }
@@ -109,7 +108,7 @@ static bool at_end(u64 wpos)
 	return !(wpos & (ILK_CHUNK - 1));
 }
 
-/* The first record of another chunk, or 0. While one is entered nobody moves wpos. */
+/* Reserve the first record of another chunk; 0: there is none. Nobody moves wpos while a chunk is being entered. */
 static u64 first_of_next(struct ilk_ring *ring, u32 size)
 {
 	u64 at = enter(ring, size);
@@ -120,17 +119,16 @@ static u64 first_of_next(struct ilk_ring *ring, u32 size)
 }
 
 /*
- * Where wpos was seen at the end of a chunk. True: `at` is a record in another, or 0
- * as there is none. False: an NMI has entered one since wpos was read, and is gone; who
- * entered the next one now would leave that one unfinished, and its reader would wait
- * there for ever.
+ * Leave a chunk, after wpos was found at its end. True: `at` is a record in another chunk, or 0 as there is none.
+ * False: an NMI has entered a chunk since wpos was read. Entering the next chunk now would leave that one unfinished,
+ * and the reader would wait there for ever.
  */
 static bool leave_chunk(struct ilk_ring *ring, u32 size, u64 *at)
 {
 	bool still = true;
 
 	*at = 0;
-	if (ring->entering) /* by whom we have interrupted */
+	if (ring->entering) /* the interrupted code is entering a chunk */
 		return true;
 	WRITE_ONCE(ring->entering, true);
 	barrier();
@@ -142,7 +140,7 @@ static bool leave_chunk(struct ilk_ring *ring, u32 size, u64 *at)
 	return still;
 }
 
-/* A record in the current chunk, or in one that is entered for it, or 0. Interrupts are off. */
+/* Reserve a record in the current chunk, or in a new one; 0: there is no room. Interrupts are off. */
 static u64 reserve(struct ilk_ring *ring, u32 size)
 {
 	bool entered = false;
@@ -162,7 +160,9 @@ static u64 reserve(struct ilk_ring *ring, u32 size)
 	return at;
 }
 
-/* A record in this CPU's ring `which` (class + ILK_CLASSES * set), or 0. In any context. */
+/*
+ * Reserve a record in this CPU's ring `which` (class + ILK_CLASSES * set); 0: there is no room. Called in any context.
+ */
 u64 ilk_reserve_slow(u32 which)
 {
 	unsigned long flags;

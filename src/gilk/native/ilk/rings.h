@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A ring as its writer has it. No kernel header is needed: tests run rings.c in user space too. */
+/* A ring as its writer sees it. This needs no kernel header: tests run rings.c in user space, too. */
 #ifndef ILK_RINGS_H
 #define ILK_RINGS_H
 
@@ -8,12 +8,12 @@
 struct ilk_buffers;
 
 struct ilk_ring {
-	u64 wpos; /* generated code moves it; see RINGS in ilk_abi.h. The rest is rings.c's. */
+	u64 wpos; /* generated code advances it (RINGS in ilk_abi.h); all other members belong to rings.c */
 	u64 base;
-	u64 entered; /* chunks so far: what head->entered says, but nobody else can write it */
-	u32 place; /* where the next chunk is to lie, in chunks */
+	u64 entered; /* how many chunks have been entered; a copy of head->entered that nobody else can write to */
+	u32 place; /* the place of the next chunk, in chunks */
 	u32 chunks; /* a power of two */
-	bool entering; /* what interrupts that is an NMI */
+	bool entering; /* a chunk is being entered; only an NMI can find this set */
 	struct ilk_ring_head *head;
 	u64 *numbers; /* of the chunks, by place */
 	u64 *tail; /* the client may write anything there */

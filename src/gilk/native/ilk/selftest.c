@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * At load: whether this kernel does what we take for granted, tried on functions
- * of our own. Each line of the table is one way to splice; all must give 2 while
- * they are in, and 1 before and after.
+ * A test at load: whether this kernel behaves as the driver assumes, tried on functions of our own. Each line of the
+ * table is one way to splice; the function must return 2 while it is spliced, and 1 before and after.
  */
 #include <linux/printk.h>
 #include <linux/string.h>
@@ -81,5 +80,5 @@ int ilk_selftest(void)
 	good = try_all(&site);
 	if (good)
 		ilk_code_free((void *)code);
-	return good ? 0 : -ENXIO; /* otherwise someone may still be sent there */
+	return good ? 0 : -ENXIO; /* otherwise a CPU may still be sent there */
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory that code of a client's module and processes have in common (ILK_SHARE in ilk_abi.h): a file in memory that
- * nobody else has ever had, whose pages are all there, and stay. A process that punches a hole into it loses sight of
- * what the kernel has: those pages are ours until they are given back here.
+ * Memory that is shared between a client's module and processes (ILK_SHARE in ilk_abi.h): a new file in memory, all
+ * pages of which are allocated and pinned. If a process punches a hole into the file, it no longer sees the kernel's
+ * pages, which stay allocated until they are released here.
  */
 #include <linux/err.h>
 #include <linux/fcntl.h>
@@ -16,13 +16,13 @@
 
 #include "ilk.h"
 
-#define NAME "memfd:gilk-memory-kernel" /* as all memory that processes share with gilk begins */
+#define NAME "memfd:gilk-memory-kernel" /* begins as the name of all memory that processes share with gilk */
 
 struct ilk_shared {
 	struct file *file;
 	void *memory;
 	struct page **pages;
-	unsigned long count; /* of pages that are held */
+	unsigned long count; /* how many pages are held */
 };
 
 static void release(struct ilk_shared *shared)
@@ -36,7 +36,7 @@ static void release(struct ilk_shared *shared)
 	kfree(shared);
 }
 
-/* Before anybody else has it. */
+/* Create the file, before anybody else has it open. */
 static int make(struct ilk_shared *shared, u64 bytes)
 {
 	shared->file = shmem_file_setup(NAME, bytes, VM_NORESERVE);
@@ -111,14 +111,14 @@ int ilk_share(struct ilk_client *client, struct ilk_share *message)
 	return 0;
 }
 
-/* For all who have it, at one moment. */
+/* Switch all aspects off, for everybody who shares the memory, at one moment. */
 void ilk_share_off(struct ilk_client *client)
 {
 	if (client->shared)
 		smp_store_release((u64 *)client->shared->memory, 0);
 }
 
-/* Only when no unit of the client is left: no code that looks there runs any more. */
+/* Call this only when no unit of the client is left, so that no code uses the memory any more. */
 void ilk_share_free(struct ilk_client *client)
 {
 	if (client->shared)

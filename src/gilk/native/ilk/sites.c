@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The set of all units: by address, so that no two overlap; by address again
- * for the trap handler, which can take no lock; by id, in their client.
+ * The set of all sites: in a tree by address, so that no two overlap; in a hash table by address for the trap handler,
+ * which can take no lock; and by id, in their client.
  */
 #include <linux/kprobes.h>
 #include <linux/rculist.h>
@@ -56,7 +56,7 @@ static void insert(struct ilk_site *new)
 	rb_insert_color(&new->node, &by_address);
 }
 
-/* Nothing in here faults or is traced: it runs in the trap handler. */
+/* The site at an address. It runs in the trap handler, so nothing in it may fault or be traced. */
 struct ilk_site *ilk_site_trapped(unsigned long address)
 {
 	struct ilk_site *site;
@@ -68,7 +68,7 @@ struct ilk_site *ilk_site_trapped(unsigned long address)
 }
 NOKPROBE_SYMBOL(ilk_site_trapped);
 
-/* Takes its place: alone, or among the guests of its host. */
+/* Insert the site into the tree, or among the guests of its host. */
 void ilk_site_insert(struct ilk_site *site)
 {
 	if (site->host)
@@ -85,7 +85,7 @@ void ilk_site_remove(struct ilk_site *site)
 		rb_erase(&site->node, &by_address);
 }
 
-/* One that has its place: its client knows it by id from now on, the trap handler by address. False: no memory. */
+/* Make an inserted site known to its client by id, and to the trap handler by address. False: no memory. */
 bool ilk_site_add(struct ilk_site *site)
 {
 	if (xa_err(xa_store(&site->client->units, site->id, site, GFP_KERNEL)))
@@ -97,7 +97,7 @@ bool ilk_site_add(struct ilk_site *site)
 	return true;
 }
 
-/* Its module goes away; its client still knows it by id. */
+/* Remove a site whose module is unloaded; its client still knows it by id. */
 void ilk_site_leave(struct ilk_site *site)
 {
 	ilk_site_remove(site);
@@ -116,7 +116,10 @@ static void unlink_site(struct ilk_site *site)
 	hash_del_rcu(&site->hash);
 }
 
-/* Their text is as it was, and nobody is in their patches; NULLs are skipped. A trap handler may still see one: hence the wait. */
+/*
+ * Free sites whose text is restored and whose patches no task is in; NULLs are skipped. Waits for trap handlers that
+ * see one.
+ */
 void ilk_sites_forget(struct ilk_site **sites, u32 count)
 {
 	u32 i;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The kernel's functions that are not exported. A kprobe tells the address of
- * kallsyms_lookup_name, and that the address of anything else.
+ * Looks up kernel functions that are not exported. A kprobe tells the address of kallsyms_lookup_name(), which finds
+ * all others.
  */
 #include <linux/kprobes.h>
 #include <linux/printk.h>
@@ -35,7 +35,7 @@ static void find_never_return(lookup_fn lookup)
 		never_return[i] = lookup(names[i]);
 }
 
-/* Whether a call of `function` does not come back. */
+/* Whether a call of `function` never returns. */
 bool ilk_never_returns(unsigned long function)
 {
 	u32 i;

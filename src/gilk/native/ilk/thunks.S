@@ -7,10 +7,10 @@
 
 	.text
 
-/* eax: the ring; gives rax: the record or 0. Keeps everything but rax. */
+/* Reserve a record in ring eax. Returns its address in rax, or 0; keeps all other registers. */
 SYM_FUNC_START(ilk_reserve)
 	pushf
-	cld				/* as above C it must be; a copy may be going backwards */
+	cld				/* C expects this; the interrupted code may be copying backwards */
 	push	%rcx
 	push	%rdx
 	push_arguments
@@ -23,7 +23,7 @@ SYM_FUNC_START(ilk_reserve)
 	RET
 SYM_FUNC_END(ilk_reserve)
 
-/* Above the return address: pc, shift, function, iid; below, struct gilk_regs. Keeps everything. */
+/* Above the return address lie pc, shift, function and iid; struct gilk_regs is built below it. Keeps all registers. */
 SYM_FUNC_START(ilk_registers)
 	push_registers
 	mov	%rsp, %rdi

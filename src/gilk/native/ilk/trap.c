@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Our own int3: wherever a unit has one, it leads to the unit's patch. Kprobes
- * and the kernel's own text poking have looked at the trap before us.
+ * Handles our own int3: it leads from a site to the site's patch. Kprobes and the kernel's own text poking have seen
+ * the trap before us.
  */
 #include <linux/kdebug.h>
 #include <linux/kprobes.h>
@@ -33,7 +33,7 @@ static struct notifier_block notifier = {
 	.priority = INT_MAX,
 };
 
-/* The functions on the way from an int3 to on_die(): on 6.1 three, and one notifier. */
+/* The functions that run between an int3 and on_die(): on 6.1 these are three, and one notifier. */
 static struct {
 	unsigned long start, end;
 } way[32];
@@ -71,7 +71,7 @@ static bool find_way(void)
 	for (; each < end; each++)
 		all &= add_to_way((unsigned long)*each);
 	rcu_read_lock();
-	/* asked before us are those that were there already (hw_breakpoint_exceptions_notify) */
+	/* notifiers that are called before ours (hw_breakpoint_exceptions_notify) */
 	for (other = rcu_dereference(ilk_kernel.die_chain->head); other && other != &notifier;
 	     other = rcu_dereference(other->next))
 		all &= add_to_way((unsigned long)other->notifier_call);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Back to what was there, in the order that makes it safe:
+ * Restores the original text, in an order that is safe:
  *
- *	all but pads and the hosts of pads
- *	both grace periods			now nobody is in their patches, or in a pad
- *	pads, then hosts; both grace periods	where there are any
+ *	all sites but pads and the hosts of pads
+ *	both grace periods			now no task is in their patches, or in a pad
+ *	pads, then hosts; both grace periods	if there are any
  *
- * A unit whose bytes are not as we left them is BUSY: it stays, with its patch.
+ * A site whose bytes somebody else has changed is BUSY: it stays, with its patch.
  */
 #include <linux/mm.h>
 #include <linux/string.h>
@@ -90,7 +90,7 @@ static void restore_all(struct ilk_site **sites, u32 count)
 	ilk_fentry_detach(sites, count);
 	ilk_poke_all(sites, count, goes_first, ilk_poke_back);
 	ilk_grace(ILK_BEFORE_FREE);
-	hold_back(sites, count); /* a SHORT that is busy needs its pad */
+	hold_back(sites, count); /* the pads of busy SHORTs have to stay */
 	if (!second_round(sites, count))
 		return;
 	ilk_poke_all(sites, count, is_pad, ilk_poke_back);
@@ -99,7 +99,7 @@ static void restore_all(struct ilk_site **sites, u32 count)
 	ilk_grace(ILK_BEFORE_FREE);
 }
 
-/* Forget the `sites` that are out; returns how many. */
+/* Forget the `sites` whose text is restored. Returns how many there were. */
 static u32 finish(struct ilk_site **sites, u32 count)
 {
 	u32 i, undone = 0;
@@ -144,7 +144,7 @@ static void report(struct ilk_result *results, u32 count, struct ilk_site **site
 			results[i].status = sites[n++]->status;
 }
 
-/* How many were undone; each result has its status. */
+/* Returns how many units were undone; each result has its status. */
 u32 ilk_undo(struct ilk_client *client, struct ilk_result *results, u32 count)
 {
 	struct ilk_site **sites = kvcalloc(count, sizeof(*sites), GFP_KERNEL);
@@ -163,7 +163,7 @@ u32 ilk_undo(struct ilk_client *client, struct ilk_result *results, u32 count)
 	return undone;
 }
 
-/* Everything of the client. True when all are out. It waits for memory: it has to succeed. */
+/* Undo all units of the client. True: none is left. It waits for memory, since it must not fail. */
 bool ilk_undo_all(struct ilk_client *client)
 {
 	u32 n = 0, room = max(client->nr_units, 1u);
@@ -207,9 +207,8 @@ static void back_now(struct ilk_site *site)
 }
 
 /*
- * A module goes away: its exit function has run, nobody is in its text, so
- * nobody is in our patches for it either, and no wait is needed. Pads lie at
- * the same module's functions; guests go before their hosts.
+ * Undo the units of a module that is unloaded: its exit function has run, and no task is in its text, nor so in our
+ * patches for it; no wait is needed. Pads lie at the same module's functions; guests are removed before their hosts.
  */
 void ilk_undo_module(unsigned long start, unsigned long end)
 {

@@ -15,7 +15,7 @@
 #define JMP8 0xeb
 #define RET 0xc3
 
-/* How many bytes are the splice itself; behind them is what nobody reaches any more. */
+/* How many bytes of the window are the splice itself; no CPU reaches the bytes behind it any more. */
 u32 ilk_front(u8 kind)
 {
 	switch (kind) {
@@ -111,7 +111,10 @@ static bool displaceable(const struct insn *insn)
 	}
 }
 
-/* A frame below may return behind a call; behind the others nothing is known. */
+/*
+ * Whether no instruction of the window may follow this one: a task in the function that a call has called returns
+ * behind the call, and nothing is known about the code behind a jump or a return.
+ */
 static bool ends_block(const struct insn *insn)
 {
 	u8 first = insn->opcode.bytes[0];
@@ -121,7 +124,7 @@ static bool ends_block(const struct insn *insn)
 	       first == 0xca || first == 0xcb || (first == 0xff && group >= 2 && group <= 5);
 }
 
-/* BUG and WARN are made of it; the trap handler looks it up by its address. */
+/* Whether the instruction is a ud2 of BUG or WARN, which the kernel's trap handler looks up by its address. */
 static bool is_ud2(const struct insn *insn)
 {
 	return insn->opcode.bytes[0] == 0x0f && insn->opcode.bytes[1] == 0x0b;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Checks of a place against the kernel itself: whether it is text that lives, and
- * whether anyone else owns it. Nothing here changes while a unit is there,
- * except the bytes, which are compared again when they are written.
+ * Checks a place against the kernel: whether it is live text, and whether anybody else owns it. These facts do not
+ * change while a unit is there, except the bytes, which are compared again when they are written.
  */
 #include <linux/module.h>
 #include <linux/preempt.h>
@@ -41,7 +40,7 @@ static u32 in_text(unsigned long first, unsigned long last)
 	return in_module(first, last);
 }
 
-/* An optimised kprobe before us may reach into our bytes by four. */
+/* An optimised kprobe may reach up to four bytes into our window from before it. */
 static u32 kprobes(unsigned long first, unsigned long last, u64 *detail)
 {
 	unsigned long address = ilk_kprobed(first - 4, last);
@@ -51,7 +50,7 @@ static u32 kprobes(unsigned long first, unsigned long last, u64 *detail)
 	return address ? ILK_KPROBE : ILK_OK;
 }
 
-/* The answer for the function that was asked for last: plans go through one after another. ilk_mutex holds. */
+/* The answer for the last function, since plans go through one function after the other. ilk_mutex is held. */
 static struct {
 	unsigned long start, end;
 	bool listed;
@@ -75,7 +74,7 @@ static bool blacklisted(unsigned long first, unsigned long last)
 	return asked.listed;
 }
 
-/* One that gets an int3 of our own, if only for a while. */
+/* Whether the site gets an int3 of ours, if only for a while. */
 static bool traps(const struct ilk_site *site)
 {
 	return site->kind == ILK_TRAP || site->kind == ILK_MULTI || site->flags & ILK_SEVERAL;
@@ -137,7 +136,7 @@ static u32 led_to(unsigned long first, unsigned long last, u64 *detail)
 	return status == ILK_OK ? ilk_xref(first, last, detail) : status;
 }
 
-/* The jump before it may be a static key's, which becomes a nop. */
+/* Whether the jump that ends at `last` stays one: that of a static key may become a nop. */
 static bool stays_a_jump(unsigned long last)
 {
 	if (ilk_in_core(last))
@@ -145,7 +144,7 @@ static bool stays_a_jump(unsigned long last)
 	return owned_in_module(last, last) != ILK_STATIC_KEY;
 }
 
-/* Nobody runs into padding, or is led to any of it up to there. */
+/* ILK_OK if control cannot reach the padding: it does not run into it, and no jump leads to a byte up to `last`. */
 static u32 reached(unsigned long first, unsigned long last, u64 *detail)
 {
 	unsigned long start;
@@ -157,7 +156,7 @@ static u32 reached(unsigned long first, unsigned long last, u64 *detail)
 	return stays_a_jump(start - 1) ? led_to(start, last, detail) : ILK_RUN_INTO;
 }
 
-/* Nothing can lead into the middle of one instruction, nor is padding to be led to at all. */
+/* ILK_OK if no jump leads into the window: to the middle of several instructions, or to any byte of padding. */
 static u32 led_into(const struct ilk_site *site, u64 *detail)
 {
 	unsigned long first = site->address, last = first + site->length - 1;
@@ -169,7 +168,7 @@ static u32 led_into(const struct ilk_site *site, u64 *detail)
 	return led_to(first + 1, last, detail);
 }
 
-/* `detail` is what is to blame, where that is not the whole window. */
+/* Check the place of a site. If it is refused, `detail` is the address to blame, where that is not the whole window. */
 u32 ilk_verify(const struct ilk_site *site, u64 *detail)
 {
 	unsigned long first = site->address, last = first + site->length - 1;
@@ -179,7 +178,7 @@ u32 ilk_verify(const struct ilk_site *site, u64 *detail)
 		return status;
 	if (site->kind == ILK_FENTRY)
 		return ilk_kernel.ftrace_location(first) == first ? ILK_OK : ILK_NO_FENTRY;
-	/* core text is always there; that of a module may have gone since in_text() */
+	/* core text always exists; a module's may have been unloaded since in_text() */
 	if (ilk_in_core(first) && !ilk_text_is(first, site->old, site->length))
 		status = kprobes(first, last, detail) == ILK_OK ? ILK_STALE : ILK_KPROBE;
 	if (status == ILK_OK && traps(site) && (ilk_on_the_way(first) || ilk_on_the_way(last)))

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Whether anything else leads into a window: a jump or call of another function
- * (a function's cold part goes back into the middle of it), the fixup of an
- * exception, the target of a static key. branch_targets.c knows the function's own jumps.
+ * Finds out whether other code leads into a window: a jump or call of another function (the cold part of a function
+ * jumps back into the middle of it), the fixup of an exception, or the target of a static key. branch_targets.c knows
+ * the function's own jumps.
  *
- * Whatever looks like a jump of 32 bits is noted, wherever it begins, by where it leads;
- * so is what an int3 may hide. Nothing is missed by that, and of the few that are
- * none it is found out, by reading their function alone, when one is in the way. Core text is
- * gone through once, at load; a module's, when a message first asks for it. A jump of
- * 8 bits reaches another function only in assembler. ilk_mutex holds.
+ * All bytes that look like a 32-bit jump are recorded by their target, wherever they begin, and so are jumps that an
+ * int3 may hide. So no jump is missed. If a recorded jump is in the way, its function is decoded to find out whether it
+ * is a real one. Core text is scanned once, when the driver is loaded; a module's text when a message first asks for
+ * it. Short jumps reach other functions in assembler code only. ilk_mutex is held.
  */
 #include <linux/extable.h>
 #include <linux/jump_label.h>
@@ -24,9 +23,9 @@
 #define PIECE 4096u
 #define LONGEST 6u /* bytes of a jump */
 #define GROUP 64u /* bytes of text whose xrefs are kept together */
-#define TABLE (~0u) /* from: a table says so */
-#define NONE (~0u - 1) /* from: it is none */
-#define READ_AT_ONCE 256u /* instructions, between two looks for a signal */
+#define TABLE (~0u) /* in `from`: the entry comes from a table */
+#define NONE (~0u - 1) /* in `from`: it is no jump */
+#define READ_AT_ONCE 256u /* instructions between two checks for a signal */
 
 /* Offsets from the start of the span. */
 struct xref {
@@ -67,7 +66,7 @@ static bool grow(struct xrefs *xrefs)
 	return true;
 }
 
-/* False: no memory. */
+/* Record a jump. False: no memory. */
 static bool note(const struct span *span, struct xrefs *xrefs, u32 from, unsigned long to)
 {
 	if (to < span->start || to >= span->end)
@@ -86,7 +85,7 @@ static unsigned long jumps_to(unsigned long at, const u8 *code, u32 front)
 	return at + front + sizeof(distance) + distance;
 }
 
-/* `count` bytes of text, in `starts` of which a jump may begin. An int3 may be a kprobe over one. */
+/* Scan `count` bytes of text; a jump may begin in the first `starts` of them. An int3 may be a kprobe over a jump. */
 static bool look(const struct span *span, struct xrefs *xrefs, unsigned long at, const u8 *code,
 		 u32 count, u32 starts)
 {
@@ -113,7 +112,7 @@ static bool may_go_on(void)
 	return !fatal_signal_pending(current);
 }
 
-/* Live text, and what units have taken the place of. */
+/* Scan the live text, and the original bytes of all units. */
 static int look_through(const struct span *span, struct xrefs *xrefs)
 {
 	static u8 code[PIECE + LONGEST];
@@ -155,7 +154,10 @@ static int look_into_tables(const struct span *span, struct xrefs *xrefs)
 	return good ? 0 : -ENOMEM;
 }
 
-/* Each to its group: their sizes first, which become their ends, from which they fill downwards. */
+/*
+ * Sort the jumps into groups: first the sizes are counted, then turned into ends, from which groups are filled
+ * downwards.
+ */
 static int arrange(struct span *span, const struct xrefs *found)
 {
 	u32 groups = groups_of(span), i;
@@ -201,7 +203,7 @@ static bool is_long_jump(const struct insn *insn)
 	       (first == 0x0f && (insn->opcode.bytes[1] & 0xf0) == 0x80);
 }
 
-/* Whether the instruction at `address` is a jump; reading goes from `at` on. What cannot be read may be one. */
+/* Whether a 32-bit jump begins at `address`, if decoding starts at `at`. Bytes that cannot be decoded may be one. */
 static bool read_up_to(unsigned long at, unsigned long address)
 {
 	struct insn insn = {};
@@ -230,7 +232,7 @@ static bool is_jump(unsigned long address)
 	return found;
 }
 
-/* One that was found to be none is not looked at again. */
+/* Whether the recorded bytes are a real jump. If not, this is recorded, so that they are not decoded again. */
 static bool leads(const struct span *span, struct xref *xref)
 {
 	if (xref->from == TABLE)
@@ -267,13 +269,13 @@ void ilk_xrefs_exit(void)
 	empty(&core);
 }
 
-/* A module may lie where another was. */
+/* Forget the jumps of modules: a module may lie where another one was. */
 void ilk_xrefs_forget(void)
 {
 	empty(&module);
 }
 
-/* The caller has seen that it is live; it cannot go while ilk_mutex is held. */
+/* The span of a live module's text. The module cannot be unloaded while ilk_mutex is held. */
 static struct span *of_module(unsigned long address)
 {
 	struct module *owner;
@@ -301,7 +303,7 @@ static struct span *of_module(unsigned long address)
 	return &module;
 }
 
-/* Whether something leads to one of the bytes from `first` to `last`. */
+/* Whether other code leads to one of the bytes from `first` to `last`. */
 u32 ilk_xref(unsigned long first, unsigned long last, u64 *detail)
 {
 	struct span *span = ilk_in_core(first) ? &core : of_module(first);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Has code checked, and makes it the driver's: calls go to helpers, and its end to where it was entered. */
+/* Has code checked, and links it into the driver: its calls lead to helpers, its end back to where it was entered. */
 #include <linux/mm.h>
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -21,7 +21,7 @@ static enum ilk_d_verdict prove(struct ilk_d_code *checked, struct ilk_d_program
 	return verdict;
 }
 
-/* `code`: the client's, in memory of ours, which is written to. The message has the verdict. */
+/* Check and link a copy of the client's code; `code` is changed. The message gets the verdict. */
 int ilk_d_prove(struct ilk_d_program *message, struct ilk_program *program, const u8 *code)
 {
 	u32 size = message->code;

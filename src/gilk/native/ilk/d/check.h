@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Proves of code that it may run in the kernel, from its bytes alone:
+ * Proves that code may run in the kernel, from its bytes alone:
  *
  *	memory	it reads and writes registers and its frame, and nothing else
  *	control	it leads forward, to instructions that were decoded, calls helpers, and leaves by its exit
@@ -10,12 +10,12 @@
  * Need: the types of the including file: u8, u32, u64, bool. No function is called, no memory but the caller's is
  * touched: the driver includes this, and so do programs of the tests.
  *
- * Code is made of the forms of ilk_d_forms.h alone. It is read once, from the first byte to the last. As branches lead
- * forward, all that leads to an instruction is known when it is come by: so `ways` tells what the dearest way there
- * costs, and a way into the middle of an instruction is found when that is passed. What a helper does with the numbers
- * that it is given is the helper's business, which looks at them. How many bytes it is to handle decides what it costs:
- * a number that was moved there since the last call or way in is known, any other may be as large as the frame, and a
- * helper refuses what is larger.
+ * Code consists of the forms in ilk_d_forms.h only. It is read once, from the first byte to the last. Branches lead
+ * forward, so all paths to an instruction are known when the checker reaches it: `ways` has the cost of the dearest
+ * one, and a branch into the middle of an instruction is found when the checker passes that instruction. A helper
+ * checks the numbers that it is given itself. Its cost depends on how many bytes it handles: a number that was moved
+ * into its register since the last call or branch target is known; any other may be as large as the frame, and helpers
+ * refuse larger numbers.
  */
 #ifndef ILK_D_CHECK_H
 #define ILK_D_CHECK_H
@@ -23,21 +23,21 @@
 #include "../../abi/ilk_d_forms.h"
 
 #define ILK_D_FORM_BYTES 5u
-#define ILK_D_NUMBERS 5u /* that a helper is given */
-#define ILK_D_OTHERWISE 8u /* in `writes`: not its immediate */
+#define ILK_D_NUMBERS 5u /* arguments of a helper */
+#define ILK_D_OTHERWISE 8u /* in `writes`: the register gets another value than the immediate */
 #define ILK_D_NO_WAY 0u /* costs begin at 1 */
 
 enum ilk_d_verdict {
 	ILK_D_SOUND,
-	ILK_D_BAD_FORM, /* none of the instructions that there are */
+	ILK_D_BAD_FORM, /* no instruction of the table of forms */
 	ILK_D_BAD_FRAME, /* beyond the frame */
 	ILK_D_BAD_BRANCH, /* backwards, or beyond the code */
 	ILK_D_BAD_TARGET, /* into the middle of an instruction */
 	ILK_D_BAD_CALL, /* no such helper */
-	ILK_D_BAD_END, /* the code ends, and goes on */
+	ILK_D_BAD_END, /* control reaches the end of the code */
 	ILK_D_BAD_ENTRY, /* a group begins where there is no code */
-	ILK_D_TOO_LONG, /* it costs more than it was given */
-	ILK_D_BAD_DEED /* a call that changes processes, which it may not */
+	ILK_D_TOO_LONG, /* it costs more than clausetime */
+	ILK_D_BAD_DEED /* a call that changes processes, without the right to */
 };
 
 struct ilk_d_form {
@@ -48,20 +48,20 @@ struct ilk_d_form {
 	u8 code[ILK_D_FORM_BYTES];
 };
 
-/* What is checked. `ways` has a word for each byte of code, and is the checker's while it works. */
+/* The code that is checked. `ways` has a word for each byte of code, which the checker uses. */
 struct ilk_d_code {
 	const u8 *code;
 	u32 size;
 	u32 frame; /* bytes */
 	u32 clausetime; /* the most that one group may cost */
 	u32 groups;
-	u32 deeds; /* not 0: it may call what changes processes */
+	u32 deeds; /* not 0: it may call helpers that change processes */
 	const u32 *entry; /* of each group, in the code */
 	u32 *ways;
-	u32 where; /* the instruction that is to blame; of BAD_ENTRY, the group */
+	u32 where; /* the offset of the instruction to blame; for BAD_ENTRY, the group */
 };
 
-/* Numbers for the next call that are known at an instruction: bits of `known`. */
+/* The arguments of the next call that are known at an instruction: bits of `known`. */
 struct ilk_d_given {
 	u32 known;
 	u32 number[ILK_D_NUMBERS];
@@ -78,7 +78,7 @@ static const struct ilk_d_form ilk_d_forms[] = {
 static const struct {
 	u32 cost;
 	u32 per_word;
-	u32 sizes; /* bits: of its numbers */
+	u32 sizes; /* bits of those arguments that are sizes */
 } ilk_d_costs[ILK_D_CALLS] = {
 #define ILK_D_COST(name, cost, per_word, sizes) { cost, per_word, sizes },
 	ILK_D_CALL_ROWS(ILK_D_COST)
@@ -109,7 +109,7 @@ static inline bool ilk_d_begins(const struct ilk_d_form *form, const u8 *at, u32
 	return true;
 }
 
-/* Null: of no form. */
+/* The form of the instruction at `at`; null: it has none. */
 static inline const struct ilk_d_form *ilk_d_form_at(const u8 *at, u32 left)
 {
 	u32 i;
@@ -120,14 +120,14 @@ static inline const struct ilk_d_form *ilk_d_form_at(const u8 *at, u32 left)
 	return 0;
 }
 
-/* A way to `to` that costs so much: the dearest is kept. */
+/* Record that a path to `to` costs `cost`; the dearest one is kept. */
 static inline void ilk_d_lead(struct ilk_d_code *c, u32 to, u32 cost)
 {
 	if (c->ways[to] < cost)
 		c->ways[to] = cost;
 }
 
-/* Where a branch at `at`, whose instruction ends at `next`, leads: 0 if that is not forward, and within the code. */
+/* The target of a branch that ends at `next`; 0 if it does not lead forward, or leads out of the code. */
 static inline u32 ilk_d_target(const struct ilk_d_code *c, u32 next, u32 displacement)
 {
 	if (displacement >= c->size || next >= c->size || displacement >= c->size - next)
@@ -135,7 +135,7 @@ static inline u32 ilk_d_target(const struct ilk_d_code *c, u32 next, u32 displac
 	return next + displacement;
 }
 
-/* Words that the numbers in `sizes` tell of. */
+/* How many words a call may handle, given the arguments in `sizes`. */
 static inline u32 ilk_d_words(const struct ilk_d_code *c, const struct ilk_d_given *given, u32 sizes)
 {
 	u32 words = 0, i;
@@ -158,7 +158,7 @@ static inline u32 ilk_d_cost_of_call(const struct ilk_d_code *c, const struct il
 	return ilk_d_costs[number].cost + ilk_d_costs[number].per_word * ilk_d_words(c, given, ilk_d_costs[number].sizes);
 }
 
-/* What is known behind an instruction that is no call. */
+/* Update the known arguments after an instruction that is no call. */
 static inline void ilk_d_give(struct ilk_d_given *given, const struct ilk_d_form *form, u32 number)
 {
 	u32 which = (form->writes & ~ILK_D_OTHERWISE) - 1;
@@ -173,8 +173,8 @@ static inline void ilk_d_give(struct ilk_d_given *given, const struct ilk_d_form
 }
 
 /*
- * One instruction, at `at`, of which the dearest way there costs `cost`: that of the way behind it into *next, or
- * ILK_D_NO_WAY where it does not go on.
+ * Check the instruction at `at`; the dearest path to it costs `cost`. *next gets the cost of the path behind it, or
+ * ILK_D_NO_WAY if control does not continue there.
  */
 static inline enum ilk_d_verdict ilk_d_check_one(struct ilk_d_code *c, u32 at, const struct ilk_d_form *form, u32 cost,
 						 struct ilk_d_given *given, u32 *next)
@@ -214,7 +214,7 @@ static inline enum ilk_d_verdict ilk_d_check_one(struct ilk_d_code *c, u32 at, c
 	return ILK_D_SOUND;
 }
 
-/* Whether a way leads behind the first byte of the instruction. */
+/* Whether a branch leads into the middle of the instruction. */
 static inline bool ilk_d_is_split(const struct ilk_d_code *c, u32 at, u32 end)
 {
 	for (at++; at < end; at++)
@@ -268,8 +268,8 @@ static inline enum ilk_d_verdict ilk_d_check(struct ilk_d_code *c)
 }
 
 /*
- * Make code that was checked the caller's own, at the address `at`: its calls lead to what `helper` says of their numbers,
- * its exits to `leave`, all of it within 2 GiB. `copy` has 8 bytes behind the code.
+ * Link checked code that will run at the address `at`: its calls lead to the addresses that `helper` returns for their
+ * numbers, its exits to `leave`, all within 2 GiB. `copy` has 8 more bytes behind the code.
  */
 static inline void ilk_d_link(u8 *copy, u32 size, u64 at, u64 (*helper)(u32 number), u64 leave)
 {

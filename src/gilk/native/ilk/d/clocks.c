@@ -8,7 +8,7 @@
 
 #include "d.h"
 
-#define CLOCKS_MAX 4096u /* of a program, one for each CPU counted */
+#define CLOCKS_MAX 4096u /* of a program; a clock on every CPU counts once for each */
 
 struct clock {
 	struct list_head list;
@@ -19,7 +19,7 @@ struct clock {
 	u32 probe;
 };
 
-/* What the interrupt came to. */
+/* Load the arguments: the place that the timer has interrupted. */
 static void load(struct ilk_firing *firing)
 {
 	struct pt_regs *regs = get_irq_regs();
@@ -40,11 +40,11 @@ static enum hrtimer_restart rings(struct hrtimer *timer)
 	raw_local_irq_save(flags);
 	ilk_d_run(&firing);
 	raw_local_irq_restore(flags);
-	hrtimer_forward_now(timer, ns_to_ktime(clock->period)); /* what was missed is not made up for */
+	hrtimer_forward_now(timer, ns_to_ktime(clock->period)); /* missed ticks are skipped */
 	return HRTIMER_RESTART;
 }
 
-/* On the CPU that it is for. */
+/* Start a timer; this runs on the timer's CPU. */
 static long start(void *given)
 {
 	struct clock *clock = given;

@@ -2,10 +2,11 @@
 /*
  * D programs in the driver: declarations that its parts share.
  *
- * A group runs with interrupts off, in the frame of its CPU and level: normal, or NMI. What is in a frame is one run's.
- * Interrupts off is also a reader of RCU: a site's attachments, and programs, are freed when all of those have ended.
+ * A group runs with interrupts off, in the frame of its CPU and level: normal, or NMI. A frame belongs to one run at a
+ * time. Code with interrupts off is also an RCU reader: attachments of sites, and programs, are freed after a grace
+ * period.
  *
- * Need: ilk_mutex, for all but what runs at a hit.
+ * Need: ilk_mutex, for all functions except those that run at a hit.
  */
 #ifndef ILK_D_H
 #define ILK_D_H
@@ -22,31 +23,34 @@
 
 struct ilk_program {
 	struct ilk_clauses clauses;
-	void *tables; /* what follows the message's fixed part */
+	void *tables; /* the tables that follow the message's fixed part */
 	u8 *code; /* executable */
 	u64 __percpu *missed; /* [2]: nested, shallow */
-	bool aborted; /* its client said nothing */
+	bool aborted; /* the client has sent nothing for too long */
 	struct list_head clocks;
 	struct list_head points;
 	struct ilk_deeds deeds;
 	struct list_head uprobes;
-	u32 nr_uprobes; /* those that are about to be there, too */
+	u32 nr_uprobes; /* includes those that are being registered */
 };
 
 /* A program that is attached to a site. */
 struct ilk_attached {
 	struct ilk_attached __rcu *next;
-	struct ilk_attached *gone; /* the next of those that are to be freed */
+	struct ilk_attached *gone; /* the next one that is to be freed */
 	struct ilk_program *program;
 	u32 kind;
 	u32 group;
 	u32 probe;
 	u64 start;
 	bool deep;
-	struct ilk_d_choice call[]; /* of system calls: by number; group ~0: none */
+	struct ilk_d_choice call[]; /* by number of the system call; group ~0: none */
 };
 
-/* By its number. `kind` and `address` are what its client has said; others find it while it is in force. */
+/*
+ * A site, found by its number. `kind` and `address` come from its client; other clients can find it while it is in
+ * force.
+ */
 struct ilk_d_site {
 	struct ilk_client *client; /* null: free */
 	u64 address;
@@ -57,26 +61,29 @@ struct ilk_d_site {
 
 extern struct ilk_d_site ilk_d_sites[ILK_D_SITES_MAX];
 
-/* What runs, and in what. `regs`: at the place, or null. */
+/* A firing: the program and group that run, and the registers at the place; `regs` may be null. */
 struct ilk_firing {
 	struct ilk_program *program;
 	u32 group;
 	u32 probe;
 	bool always;
-	bool waits; /* it may be run again */
+	bool waits; /* the group may be run again */
 	s32 error;
-	u32 edge; /* not 0: of a function in user space, where its stack is the return address */
+	u32 edge; /* not 0: at the entry or return of a function in user space, where its frame is the return address only */
 	const struct gilk_regs *regs;
 	u64 arg[10];
 };
 
-/* Of a task: when it began, in units of 1024 ns, and its number, which no other had then. Those of interrupts have bit 63. */
+/*
+ * The identity of a task: its start time in units of 1024 ns, and its number, which no other task had at that time.
+ * Identities of interrupts have bit 63.
+ */
 static inline u64 ilk_d_identity(const struct task_struct *task)
 {
 	return (task->start_time << 13 >> 23) << 22 | (u64)task->pid;
 }
 
-/* Make its arguments 0 from 0, 2 or 6 on. Not by a loop, which compilers make a dear call of. */
+/* Set the arguments from 0, 2 or 6 on to 0, without a loop, which compilers turn into an expensive call. */
 static inline void ilk_d_no_more(struct ilk_firing *firing, u32 from)
 {
 	switch (from) {
@@ -98,7 +105,7 @@ int ilk_d_prove(struct ilk_d_program *message, struct ilk_program *program, cons
 int ilk_d_program_create(struct ilk_client *client, struct ilk_d_program *message, u32 size);
 void ilk_d_program_free(struct ilk_client *client);
 
-/* memory.c: what the client reads of it, and may change */
+/* memory.c: the parts of it that the client reads and changes */
 int ilk_d_read(struct ilk_client *client, struct ilk_d_read *message, u32 size);
 int ilk_d_lines(struct ilk_client *client, struct ilk_d_lines *message, u32 size);
 int ilk_d_put(struct ilk_client *client, struct ilk_d_put *message, u32 size);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Ends programs of clients that say nothing any more: a program that takes so much of the machine that its own client
- * does not run must not go on for ever.
+ * Aborts the programs of clients that send no messages any more: a program that takes so much of the machine that its
+ * own client does not run must not go on for ever.
  *
- * Looks are counted, a second apart, and not time: that leaps where a virtual machine stood still. Need: nothing.
+ * It counts checks, a second apart, instead of time, which leaps after a virtual machine stood still. Need: nothing.
  */
 #include <linux/module.h>
 #include <linux/workqueue.h>
@@ -27,7 +27,7 @@ static bool is_silent(struct ilk_client *client)
 	return ++client->silent >= deadman;
 }
 
-/* Its probes stay, and do nothing, until it is closed. */
+/* Abort a client's program. Its probes stay, and do nothing, until the file is closed. */
 static void abort_program(struct ilk_client *client)
 {
 	struct ilk_program *p = client->program;
@@ -56,13 +56,13 @@ static void look(struct work_struct *work)
 	mutex_unlock(&ilk_mutex);
 }
 
-/* From now on, as long as there are programs. */
+/* Start the checks, which go on as long as there are programs. */
 void ilk_d_watch(void)
 {
 	queue_delayed_work(system_highpri_wq, &looking, HZ);
 }
 
-/* No client is left. */
+/* Stop the checks. No client is left. */
 void ilk_d_unwatch(void)
 {
 	cancel_delayed_work_sync(&looking);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The deeds of clauses: signals to the task that runs, raise() and stop(), and time, chill().
+ * The destructive actions of clauses: raise() and stop() send signals to the running task, chill() delays it.
  *
- * A clause runs with interrupts off, and may run with whatever lock held: the signal is sent by an interrupt that the
- * processor sends itself, as soon as interrupts are on. Init gets none, for the kernel ends with it; nor do threads of the
- * kernel, whoever has ended, and the client itself, which would not go on to end the program.
+ * A clause runs with interrupts off, and any lock may be held: an irq_work sends the signal as soon as interrupts are
+ * on. No signal is sent to init, whose end would be the kernel's, to kernel threads, to tasks that have ended, and to
+ * the client itself, which could not end the program any more.
  */
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
@@ -61,11 +61,11 @@ bool ilk_d_signal(struct ilk_deeds *deeds, u64 number)
 	return true;
 }
 
-#define CHILL_MOST 500000000ull /* ns, of */
-#define CHILL_IN 1000000000ull /* each such time, on a processor: of all programs together */
+#define CHILL_MOST 500000000ull /* ns of chill() that are allowed in */
+#define CHILL_IN 1000000000ull /* so many ns on a processor, for all programs together */
 
 struct chilled {
-	u64 since; /* by the counter of time stamps */
+	u64 since; /* TSC */
 	u64 spent; /* ns */
 };
 
@@ -76,7 +76,9 @@ static u64 ticks(u64 ns)
 	return ns * tsc_khz / 1000000;
 }
 
-/* Whether it may be as long as that: counts it, if so. An NMI that comes in between may count for nothing. */
+/*
+ * Whether this processor may spin for `ns` more; if so, they are counted. The count of an NMI in between may be lost.
+ */
 static bool may_chill(u64 ns)
 {
 	struct chilled *here = this_cpu_ptr(&chilled);
@@ -91,7 +93,7 @@ static bool may_chill(u64 ns)
 	return true;
 }
 
-/* It spins, as in DTrace: interrupts are off. */
+/* Spin for `ns`, as DTrace does: interrupts are off. */
 bool ilk_d_chill(u64 ns)
 {
 	u64 start = host_clock();

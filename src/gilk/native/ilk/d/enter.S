@@ -7,7 +7,7 @@
 
 	.text
 
-/* Above the return address a struct gilk_call, below, struct gilk_regs. Keeps everything. */
+/* Above the return address lies struct gilk_call; struct gilk_regs is built below it. Keeps all registers. */
 SYM_FUNC_START(ilk_fire)
 	push_registers
 	mov	%rsp, %rdi
@@ -17,7 +17,7 @@ SYM_FUNC_START(ilk_fire)
 	RET
 SYM_FUNC_END(ilk_fire)
 
-/* The probe of all tracepoints. rdi: its point; then the arguments, of whatever types. Keeps everything. */
+/* The probe of all tracepoints. rdi: its point; then follow the tracepoint's arguments. Keeps all registers. */
 SYM_FUNC_START(ilk_point)
 	push_registers
 	mov	%rsp, %rdi
@@ -27,7 +27,10 @@ SYM_FUNC_START(ilk_point)
 	RET
 SYM_FUNC_END(ilk_point)
 
-/* rdi: checked code, rsi: its frame. It keeps rbx and rsp, and no other register that C does not keep is touched. */
+/*
+ * Enter checked code. rdi: the code, rsi: its frame. The code keeps rbx and rsp, and changes no register that C
+ * preserves.
+ */
 SYM_FUNC_START(ilk_d_enter)
 	push	%rbx
 	mov	%rsi, %rbx
@@ -37,7 +40,7 @@ SYM_FUNC_START(ilk_d_enter)
 	RET
 SYM_FUNC_END(ilk_d_enter)
 
-/* Where checked code jumps to at its end. */
+/* Checked code jumps here at its end. */
 SYM_FUNC_START(ilk_d_leave)
 	RET
 SYM_FUNC_END(ilk_d_leave)

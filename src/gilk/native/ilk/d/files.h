@@ -2,10 +2,9 @@
 /*
  * Paths of files, as /proc/PID/fd has them, from dentries and mounts that others may change meanwhile.
  *
- * No lock is taken. All of it is read by safe loads, and none of it twice for the same purpose: of a file that is being
- * renamed a path has old names, new ones, or some of both. What is found of a mount is believed only if it fits its
- * place: then what is longer or deeper than there is room for, or not to be found out, lacks its beginning, and begins
- * with "...".
+ * No lock is taken. Everything is read by safe loads, and nothing twice for the same purpose: the path of a file that
+ * is being renamed has old names, new ones, or both. A struct mount is trusted only if its members fit each other. A
+ * path that is longer or deeper than there is room for, or whose beginning cannot be found, begins with "...".
  */
 #ifndef ILK_D_FILES_H
 #define ILK_D_FILES_H
@@ -22,7 +21,7 @@ enum { ILK_D_ALL, ILK_D_LAST = 16, ILK_D_DIRECTORY = 32 };
 
 struct place {
 	u64 dentry;
-	u64 mount; /* 0: none is known */
+	u64 mount; /* 0: unknown */
 };
 
 struct piece {
@@ -30,7 +29,7 @@ struct piece {
 	u64 length;
 };
 
-/* A walk to the root: the last component first. `cut`: it did not get there. */
+/* A walk from the last component to the root. `cut`: it has not reached the root. */
 struct walk {
 	struct gd_context *ctx;
 	struct place at, root;
@@ -52,7 +51,7 @@ static u64 load_word(struct gd_context *ctx, u64 address)
 	return gd_load(ctx, &found, address, sizeof(found)) ? found : 0;
 }
 
-/* The parent and the name, by one load. */
+/* Read the parent and the name of a dentry by one load. */
 static bool look_at(struct gd_context *ctx, u64 dentry, struct named *found)
 {
 	u8 seen[ILK_D_DENTRY_SIZE];
@@ -67,10 +66,10 @@ static bool look_at(struct gd_context *ctx, u64 dentry, struct named *found)
 	return true;
 }
 
-/* Where the mount is mounted. False: it is so nowhere, or what is found there does not fit. */
+/* Go up to the mount point. False: the mount is mounted nowhere, or the struct mount does not fit. */
 static bool go_up(struct walk *w)
 {
-	u64 above[2], seen[ILK_D_MOUNT_SIZE / 8]; /* the mount that it is on, and where; and of that mount */
+	u64 above[2], seen[ILK_D_MOUNT_SIZE / 8]; /* the parent mount and the mount point; the parent's own members */
 	u64 mount;
 
 	if (!gd_load(w->ctx, above, w->at.mount - ILK_D_MOUNT_ABOVE, sizeof(above)))
@@ -115,7 +114,7 @@ static void walk_up(struct walk *w)
 	}
 }
 
-/* Text that is written: `size` bytes, the last of which is the string's end. */
+/* The text that is written: `size` bytes, the last of which is the NUL. */
 struct text {
 	struct gd_context *ctx;
 	char *to;
@@ -153,7 +152,7 @@ static void write_number(struct text *t, u64 number)
 	write_text(t, digits + at);
 }
 
-/* How many of the pieces, from the last component on, there is room for. */
+/* How many components, from the last one on, fit into the room. */
 static u32 fitting(const struct walk *w, u32 from, u64 room)
 {
 	u32 n;
@@ -184,7 +183,7 @@ static void write_path(struct text *t, struct walk *w, u32 from, const char *beh
 	write_text(t, behind);
 }
 
-/* The name of a kind of namespace, which has a zero in or behind so many bytes. */
+/* Write the name of a kind of namespace: a short string that ends with a zero. */
 static void write_kind(struct text *t, u64 dentry)
 {
 	u64 from = load_word(t->ctx, load_word(t->ctx, dentry + ILK_D_DENTRY_DATA));
@@ -200,7 +199,7 @@ static void write_inode(struct text *t, u64 dentry)
 	write_text(t, "]");
 }
 
-/* What has no path: pipes, sockets and the like, by the file system that makes them. */
+/* Write the name of a file without a path (a pipe, a socket), by the file system that it is in. */
 static void write_special(struct text *t, u64 dentry, u64 part)
 {
 	u64 magic = load_word(t->ctx, load_word(t->ctx, dentry + ILK_D_DENTRY_SUPER) + ILK_D_SUPER_MAGIC);
@@ -225,7 +224,7 @@ static void write_special(struct text *t, u64 dentry, u64 part)
 	write_text(t, anonymous ? "" : GONE);
 }
 
-/* Whether it has a name of its own making, unless it is where something is mounted. */
+/* Whether the file system makes up the file's name; not so for a mount point. */
 static bool is_special(struct gd_context *ctx, const struct place *at, u64 top)
 {
 	u64 operations = at->dentry == top ? 0 : load_word(ctx, at->dentry + ILK_D_DENTRY_OPERATIONS);
@@ -233,7 +232,7 @@ static bool is_special(struct gd_context *ctx, const struct place *at, u64 top)
 	return operations && load_word(ctx, operations + ILK_D_OPERATIONS_NAME);
 }
 
-/* Nothing leads to it any more. */
+/* Whether the file has been removed. */
 static bool is_gone(struct gd_context *ctx, u64 dentry)
 {
 	struct named found;
@@ -260,7 +259,7 @@ static void write_file(struct text *t, struct walk *w, u64 part)
 	}
 }
 
-/* The root of the first process, which is where those of others are seen from. */
+/* Load the root directory of process 1, from which all paths are told. */
 static void load_first_root(struct walk *w)
 {
 	u64 first = load_word(w->ctx, ilk_d_first());
@@ -269,7 +268,7 @@ static void load_first_root(struct walk *w)
 	w->root.mount = load_word(w->ctx, first + ILK_D_FIRST_ROOT + ILK_D_PATH_MOUNT);
 }
 
-/* Begin where `address` says, of what `kind` tells. False: there is no path to it. */
+/* Begin the walk at the object of type `kind` at `address`. False: it has no path. */
 static bool begin_at(struct walk *w, u64 kind, u64 address)
 {
 	ilk_d_directory(false, &w->root.dentry, &w->root.mount);
@@ -312,8 +311,8 @@ HELPER(path_text)
 }
 
 /*
- * The arguments of the process that runs, where `mm` is its memory, with blanks in between: what is there of them. Of
- * any other, and where the pages are not in memory, nothing.
+ * The arguments of the running process, if `mm` is its memory, separated by blanks, as far as their pages are in
+ * memory. The empty string for any other process.
  */
 HELPER(arguments)
 {

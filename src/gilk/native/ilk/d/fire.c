@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Groups run here: at a site, by a clock, or as a client asks. */
+/* Runs groups: at a site, by a clock, or at a client's request. */
 #include <linux/percpu.h>
 #include <linux/preempt.h>
 #include <linux/sched.h>
@@ -19,7 +19,7 @@ struct here {
 
 static DEFINE_PER_CPU(struct here, here);
 
-/* Runs of all CPUs, which stay until the driver goes. */
+/* Allocate the runs of all CPUs, which stay until the driver is unloaded. */
 int ilk_d_runs_create(void)
 {
 	int cpu, level;
@@ -45,7 +45,7 @@ void ilk_d_exit(void)
 			vfree(per_cpu(here, cpu).run[level]);
 }
 
-/* Whether little is left of the task's stack. Those of interrupts are as large, and begin empty. */
+/* Whether little is left of the task's stack. Interrupt stacks are as large, and begin empty. */
 static bool is_shallow(void)
 {
 	unsigned long left = (unsigned long)__builtin_frame_address(0) - (unsigned long)task_stack_page(current);
@@ -69,7 +69,10 @@ static void begin(struct ilk_run *run, const struct ilk_firing *firing)
 {
 	u32 kind = kind_of_context();
 
-	/* Member by member: to zero it all first would cost more than all else. Its arguments are those of the frame. */
+	/*
+	 * Set member by member: zeroing the whole struct would cost more than all the rest. The arguments lie in the
+	 * frame.
+	 */
 	run->event.time = 0;
 	run->event.thread = identity(kind);
 	run->event.probe = firing->probe;
@@ -85,7 +88,7 @@ static void begin(struct ilk_run *run, const struct ilk_firing *firing)
 	ilk_d_prepare(run);
 }
 
-/* Interrupts are off. An address that is to be made present before the group runs again, if it may; 0 if it has run. */
+/* Run a group. Returns 0, or the address that must be made present before the group runs again. Interrupts are off. */
 u64 ilk_d_run(const struct ilk_firing *firing)
 {
 	struct ilk_program *p = firing->program;

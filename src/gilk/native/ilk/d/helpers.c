@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What checked code may call (lang/to_kernel/helpers.py): D's runtime, with places in the frame for addresses.
+ * The helpers that checked code may call (lang/to_kernel/helpers.py): D's runtime, with offsets in the frame in place
+ * of addresses.
  *
- * Every number is the code's and may be any: places and sizes are looked at here, each time. One that cannot be is an
- * illegal operation of the clause. Interrupts are off.
+ * The code may pass any number: each call checks its offsets and sizes, and a bad one is an illegal operation of the
+ * clause. Interrupts are off.
  */
 #include "task.h"
 #define GD_PROBES 128 /* costs of helpers count on it */
-#define ILK_D_DEEPEST 63 /* frames that stackdepth counts: the same */
-#define ILK_D_DEEPEST_USER 255 /* frames that ustackdepth counts: the same */
+#define ILK_D_DEEPEST 63 /* frames that stackdepth counts; costs of helpers count on it */
+#define ILK_D_DEEPEST_USER 255 /* frames that ustackdepth counts; costs of helpers count on it */
 #define ILK_D_USERS (1ull << 47) /* addresses of processes */
-#define ILK_D_PRESENT 65536 /* bytes that copyin() takes at the most: the same */
-#define GD_SPEC_AT_ONCE ILK_D_AT_ONCE /* the same */
+#define ILK_D_PRESENT 65536 /* bytes that copyin() takes at the most; costs of helpers count on it */
+#define GD_SPEC_AT_ONCE ILK_D_AT_ONCE /* costs of helpers count on it */
 
 #include "../../abi/ilk_d_abi.h"
 #include "../../abi/ilk_d_forms.h"
@@ -25,15 +26,15 @@
 #include "stacks.h"
 #include "texts.h"
 
-/* Before any helper is called: code that no clause begins has a context of its own program, too. */
+/* Prepare the context before any helper is called: a group may call helpers before its first clause begins. */
 void ilk_d_prepare(struct ilk_run *run)
 {
 	gd_begin(&run->context, run->clauses->memory, &run->clauses->layout, &run->event);
 }
 
 /*
- * A load that has failed, of memory that a process may have: where the group can be run again, it does nothing more, and says
- * nothing of it. What it does that lasts sets `done`.
+ * Note the address of a failed load of user memory, if the group can be run again: then it does nothing more, and
+ * reports no fault. Helpers with lasting effects set `done`, after which a group is not run again.
  */
 static bool loaded_all(struct ilk_run *run, bool loaded)
 {
@@ -46,7 +47,7 @@ static bool loaded_all(struct ilk_run *run, bool loaded)
 
 #include "scratch.h"
 
-/* A clause's life. */
+/* The life of a clause. */
 
 HELPER(begin)
 {
@@ -57,7 +58,7 @@ HELPER(begin)
 	return !run->missing && (run->always || gd_active(&run->context));
 }
 
-/* Its scratch memory is the run's: there is nothing to give back. */
+/* End a clause. Its scratch memory belongs to the run, so none is released. */
 static void end_clause(struct ilk_run *run)
 {
 	run->context.scratch = 0;
@@ -90,7 +91,7 @@ HELPER(fault)
 	return 0;
 }
 
-/* What every program has by name. */
+/* Built-in variables. */
 
 HELPER(timestamp)
 {
@@ -195,7 +196,7 @@ HELPER(store_global)
 	return 1;
 }
 
-/* Texts. */
+/* Strings. */
 
 HELPER(constant)
 {
@@ -226,7 +227,7 @@ HELPER(compare)
 	return 0;
 }
 
-/* Memory that may not be there. */
+/* Memory that may not be mapped. */
 
 HELPER(load)
 {
@@ -236,7 +237,7 @@ HELPER(load)
 	return to && may_be_read(run, b, c) && loaded_all(run, gd_load(&run->context, to, b, c));
 }
 
-/* One in scratch memory ends with that at the latest. */
+/* Copy a string. A string in scratch memory ends at the end of that memory at the latest. */
 static bool copied_string(struct ilk_run *run, char *to, u64 from, u64 size)
 {
 	u64 room;
@@ -265,7 +266,7 @@ HELPER(copyin_string)
 	return 1;
 }
 
-/* Whether all of it is there; a fault if not. What is looked at in steps is not kept. */
+/* Whether all pages of the range are mapped; a fault if not. The bytes that are read are not kept. */
 HELPER(present)
 {
 	struct ilk_run *run = run_of(frame);
@@ -282,7 +283,7 @@ HELPER(present)
 	return !b || loaded_all(run, gd_load(&run->context, &seen, a + b - 1, 1));
 }
 
-/* So many bytes as a string. */
+/* Copy `c` bytes as a string. */
 HELPER(copyin_text)
 {
 	struct ilk_run *run = run_of(frame);
@@ -297,7 +298,7 @@ HELPER(copyin_text)
 	return 1;
 }
 
-/* The rest. */
+/* Others. */
 
 HELPER(zero)
 {

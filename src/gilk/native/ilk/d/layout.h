@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Whether a layout of a program's memory (gilk_d.h) can be: all parts within it, in order, each of them whole, so that
- * the runtime, which takes places from there, stays within the memory whatever lies in that.
+ * Checks the layout of a program's memory (gilk_d.h): all parts must lie in it, in order and each of them whole. Then
+ * the runtime, which takes offsets from the layout, stays within the memory whatever its content is.
  *
  * Need: as check.h.
  */
@@ -15,7 +15,9 @@ static inline bool ilk_d_is_power(u64 n)
 	return n && !(n & (n - 1));
 }
 
-/* A part of `count` things of `stride` bytes from `at` on: within `size`, behind *end, which it takes up. */
+/*
+ * Whether a part of `count` items of `stride` bytes at `at` lies behind *end and within `size`; *end becomes its end.
+ */
 static inline bool ilk_d_part(u64 at, u64 count, u64 stride, u64 size, u64 *end)
 {
 	if (at % 8 || at < *end || at > size || (stride && count > (size - at) / stride))

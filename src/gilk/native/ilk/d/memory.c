@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The memory of a program, for its client: copies of it, and changes of the words that are a consumer's (gilk_d.h). */
+/* Gives a client copies of its program's memory, and lets it change the words that belong to consumers (gilk_d.h). */
 #include <linux/ktime.h>
 #include <linux/percpu.h>
 #include <linux/pid.h>
@@ -16,7 +16,7 @@ static bool is_within(const struct ilk_program *p, u64 offset, u64 size)
 	return offset <= p->clauses.layout.size && size <= p->clauses.layout.size - offset;
 }
 
-/* The room that is left of a message behind its ranges, or less than 0. */
+/* How many bytes a message has behind its ranges; less than 0 if it is too short for them. */
 static s64 room_behind(const struct ilk_d_read *m, u32 size)
 {
 	u64 ranges = m->count * (u64)sizeof(m->range[0]);
@@ -75,7 +75,7 @@ static bool is_between(const struct ilk_d_word *word, u64 start, u64 size)
 	return word->offset >= start && word->offset - start < size && word->width <= size - (word->offset - start);
 }
 
-/* Of one of the buffers: its reader's. */
+/* Whether the word is the limit of a buffer, which its reader moves. */
 static bool is_limit(const struct gd_layout *l, const struct ilk_d_word *word)
 {
 	u64 at = word->offset - l->buffer_first;
@@ -144,7 +144,9 @@ int ilk_d_status(struct ilk_client *client, struct ilk_d_status *m)
 	return 0;
 }
 
-/* The records of one speculation: how many. Each moves by itself, so that interrupts are off for as long as one takes. */
+/*
+ * Move the records of a speculation one by one, so that interrupts are off for one record at a time. Returns how many.
+ */
 static u64 settle(const struct ilk_clauses *clauses, u64 id)
 {
 	unsigned long flags;
@@ -174,7 +176,7 @@ int ilk_d_settle(struct ilk_client *client, struct ilk_d_settle *m)
 	return 0;
 }
 
-/* Whether the task lives that an identity is of (ilk_d_identity()); those of interrupts always do. */
+/* Whether the task with an identity (ilk_d_identity()) lives; the identities of interrupts always do. */
 static bool lives(u64 thread)
 {
 	struct task_struct *task;

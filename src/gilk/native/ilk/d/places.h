@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* How helpers are declared, and how they look at the places that checked code gives them. */
+/* How helpers are declared, and how they check the offsets that checked code passes. */
 #ifndef ILK_D_PLACES_H
 #define ILK_D_PLACES_H
 
@@ -13,7 +13,7 @@ static struct ilk_run *run_of(void *frame)
 	return (struct ilk_run *)((u8 *)frame - offsetof(struct ilk_run, frame));
 }
 
-/* Null: the clause has a fault. */
+/* The address of `size` bytes at an offset in the frame; null: they do not lie in it, and the clause has a fault. */
 static void *at(struct ilk_run *run, u64 place, u64 size)
 {
 	u64 frame = run->clauses->sizes.frame;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Groups that run at tracepoints: of the kernel, or of a module, which is held as long as a program is at one of its own.
+ * Runs groups at tracepoints of the kernel or of a module, which is kept loaded while a program is at one of its
+ * tracepoints.
  *
- * A point is freed when whoever may be in its probe has left it. Need: ilk_mutex.
+ * A point is freed when every task that may be in its probe has left it. Need: ilk_mutex.
  */
 #include <linux/bio.h>
 #include <linux/blk-mq.h>
@@ -18,7 +19,7 @@
 
 #define POINTS_MAX 4096u /* of a program */
 #define REQUESTS_END "block_rq_complete"
-#define IN_REGISTERS 5u /* arguments behind the probe's own */
+#define IN_REGISTERS 5u /* arguments of the tracepoint that are passed in registers */
 
 struct point {
 	struct list_head list;
@@ -47,7 +48,7 @@ static void look(struct tracepoint *tracepoint, void *given)
 }
 
 #ifdef CONFIG_MODULES
-/* Told of every module that has tracepoints and is there, when it is registered. */
+/* The notifier is called for every loaded module with tracepoints when it is registered. */
 static int look_in_module(struct notifier_block *self, unsigned long event, void *given)
 {
 	struct search *search = container_of(self, struct search, notifier);
@@ -147,7 +148,7 @@ int ilk_d_point(struct ilk_client *client, struct ilk_d_point *m)
 	return error;
 }
 
-/* None of the program's runs any more when this returns. */
+/* Remove all points of the program. None of them runs any more when this returns. */
 void ilk_d_points_stop(struct ilk_program *p)
 {
 	struct point *point, *next;
@@ -164,7 +165,7 @@ void ilk_d_points_stop(struct ilk_program *p)
 	}
 }
 
-/* Where it came by behind the first five: above the return address. */
+/* Load the arguments from the sixth on, which lie on the stack above the return address. */
 static void load_deep(struct ilk_firing *firing, const u64 *stack, bool deep)
 {
 	if (!deep || host_peek(0, &firing->arg[IN_REGISTERS], (u64)(unsigned long)(stack + 1),
@@ -175,8 +176,8 @@ static void load_deep(struct ilk_firing *firing, const u64 *stack, bool deep)
 }
 
 /*
- * The bios of a request that end as so many bytes of it do, before the block layer ends them: each whole one. A request may
- * have one of no bytes; if that had data these have ended before, and what ends now is the flush behind them.
+ * Run the group for each bio that ends completely when so many bytes of a request end, before the block layer ends it.
+ * A request may have a bio of no bytes; if it had data before, these have ended, and now the flush behind them ends.
  */
 static void run_bios(struct ilk_firing *firing)
 {
@@ -196,7 +197,7 @@ static void run_bios(struct ilk_firing *firing)
 	}
 }
 
-/* From the thunk ilk_point. `stack`: the return address, and what lies above it. */
+/* Called by the thunk ilk_point. `stack` points at the return address. */
 void ilk_d_point_hit(struct gilk_regs *regs, const u64 *stack)
 {
 	const struct point *point = (const struct point *)regs->rdi;

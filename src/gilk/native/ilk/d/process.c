@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The task in user space, as a clause asks for it: its registers and stack there, and which image it runs.
+ * Facts about the running task in user space, for clauses: its registers, its stack, and the image that it runs.
  *
- * An image is noted the first time that a clause tells of it, and when it has mapped more code since: then the
- * note holds the memory map, which the client is told of, and lets go. So code has names even if the process has ended
- * meanwhile. Notes are made with interrupts off, perhaps in an NMI: each has a state by which one CPU at a time has it.
+ * The driver notes an image when a clause first asks for it, and again when it has mapped more code since. A note holds
+ * a reference to the memory map until the client has read it, so code has names even if the process has ended
+ * meanwhile. Notes are made with interrupts off, perhaps in an NMI; a note's state makes one CPU at a time its owner.
  *
  *	FREE, TOLD -> FILLING -> HELD	a hit
  *	HELD -> FILLING -> TOLD		the client, with ilk_mutex
@@ -23,15 +23,15 @@
 #include "../../host/kernel.h"
 
 #define NOTES 1024u /* a power of two */
-#define TRIES 16u /* notes where an image may be */
+#define TRIES 16u /* notes that are tried for an image */
 
 enum note_state { FREE, FILLING, HELD, TOLD };
 
 struct note {
 	int state;
-	u64 image; /* no other process of this boot has had it */
-	unsigned long code; /* pages of code that it has mapped by then */
-	struct mm_struct *mm; /* HELD: it is in use */
+	u64 image; /* unique among all processes since boot */
+	unsigned long code; /* pages of code that it has mapped when it is noted */
+	struct mm_struct *mm; /* HELD: a reference is held */
 };
 
 struct ilk_images {
@@ -44,7 +44,7 @@ struct ilk_images *ilk_d_images_create(void)
 	return vzalloc(sizeof(struct ilk_images));
 }
 
-/* Hold no map any more; the client will not be told of them. */
+/* Release all memory maps, without telling the client. */
 void ilk_d_images_let_go(struct ilk_images *images)
 {
 	u32 i;
@@ -62,7 +62,7 @@ void ilk_d_images_let_go(struct ilk_images *images)
 	}
 }
 
-/* Nothing runs that may note any more. */
+/* Free the notes. No code runs any more that could make one. */
 void ilk_d_images_free(struct ilk_images *images)
 {
 	ilk_d_images_let_go(images);
@@ -76,7 +76,7 @@ static bool is_noted(const struct note *note, u64 image, unsigned long code)
 	return (state == HELD || state == TOLD) && READ_ONCE(note->image) == image && READ_ONCE(note->code) == code;
 }
 
-/* True: it holds the map, or there is none to hold any more. */
+/* Fill in a note. True: it holds the memory map, or the task has none any more. */
 static bool fill(struct note *note, int from, struct mm_struct *mm, unsigned long code)
 {
 	if (READ_ONCE(note->state) != from || cmpxchg(&note->state, from, FILLING) != from)
@@ -92,7 +92,7 @@ static bool fill(struct note *note, int from, struct mm_struct *mm, unsigned lon
 	return true;
 }
 
-/* One that is held already will be told with what it has mapped by then. */
+/* Whether the image is noted already; the client will be told about it with all that it has mapped by then. */
 static bool is_held(struct note *note, u64 image, unsigned long code)
 {
 	if (smp_load_acquire(&note->state) != HELD || READ_ONCE(note->image) != image)
@@ -121,7 +121,7 @@ static void make_note(struct ilk_images *images, u32 first, struct mm_struct *mm
 	atomic_inc(&images->lost);
 }
 
-/* The registers in user space; null: the task has none. */
+/* The task's registers in user space; null: it has none. */
 static const struct pt_regs *user_registers(void)
 {
 	const struct pt_regs *regs = task_pt_regs(current);
@@ -158,7 +158,7 @@ static u32 put(u64 *to, u32 at, u64 address)
 	return at + 1;
 }
 
-/* Each frame has the caller's frame pointer, and above that where it returns to. Stacks grow down. */
+/* Follow frame pointers: a frame has the caller's frame pointer, and above it the return address. Stacks grow down. */
 u32 ilk_d_user_stack(u64 *to, u32 most, u64 edge)
 {
 	const struct pt_regs *regs = user_registers();
@@ -199,7 +199,7 @@ bool ilk_d_user_register(u32 place, u64 *to)
 	return true;
 }
 
-/* What the client is told. */
+/* Store the path of a file as the client is told it. */
 
 static void name_of(struct ilk_d_mapping *to, struct file *file)
 {
@@ -217,7 +217,7 @@ static bool is_told(const struct mm_struct *mm, const struct vm_area_struct *are
 	       (area->vm_file || area->vm_start == (unsigned long)mm->context.vdso);
 }
 
-/* Its lock is held. */
+/* Store the mappings of a memory map, whose lock is held. */
 static void tell(struct mm_struct *mm, struct ilk_d_mapped *m)
 {
 	struct vm_area_struct *area;
@@ -236,7 +236,10 @@ static void tell(struct mm_struct *mm, struct ilk_d_mapped *m)
 	}
 }
 
-/* Where the map is locked it is told of next time: to wait for it, with ilk_mutex, could be for ever. */
+/*
+ * Tell the client about a note. If the map is locked, it is told next time: waiting with ilk_mutex held might never
+ * end.
+ */
 static bool tell_of(struct note *note, struct ilk_d_mapped *m)
 {
 	struct mm_struct *mm = note->mm;

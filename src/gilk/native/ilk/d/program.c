@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A client's program: made of a message when all that it says can be, and freed when nothing runs it any more. */
+/* Programs of clients: created from a message after its checks, and freed when no code runs them any more. */
 #include <linux/mm.h>
 #include <linux/percpu.h>
 #include <linux/rcupdate.h>
@@ -59,7 +59,7 @@ static bool are_rows(const struct ilk_program *p)
 	return true;
 }
 
-/* Names are places of texts, and the last of these ends with the constants. */
+/* Whether all names are offsets of strings in the constants, which end with a NUL. */
 static bool are_names(const struct ilk_program *p)
 {
 	u32 i;
@@ -83,7 +83,7 @@ static void free_program(struct ilk_program *p)
 	kfree(p);
 }
 
-/* As gilk_d.h has it begin. */
+/* Initialize the memory as gilk_d.h describes it. */
 static void initialise(struct ilk_program *p)
 {
 	const struct gd_layout *l = &p->clauses.layout;
@@ -140,7 +140,7 @@ int ilk_d_program_create(struct ilk_client *client, struct ilk_d_program *messag
 	return error;
 }
 
-/* Attachments are gone; whoever has come by one before has interrupts off. */
+/* Free the program after a grace period: its attachments are removed, and code that has seen one has interrupts off. */
 void ilk_d_program_free(struct ilk_client *client)
 {
 	struct ilk_program *p = client->program;

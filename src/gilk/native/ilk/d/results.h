@@ -8,7 +8,7 @@
 #include "places.h"
 #include "run.h"
 
-/* Aggregations: key, and then value, are looked at before. */
+/* Aggregations. */
 
 static void add(struct gd_context *ctx, const struct ilk_clauses *p, const struct ilk_d_aggregation *row, u32 number,
 		const void *key, s64 value, s64 weight)
@@ -54,7 +54,7 @@ HELPER(aggregate)
 	return 0;
 }
 
-/* Records: reserved first, so that what is recorded is not computed where there is no room for it. */
+/* Records. The room is reserved first, so that nothing is computed where there is no room for it. */
 
 HELPER(reserve)
 {

@@ -2,7 +2,8 @@
 /*
  * The clauses of a program, and one run of them, as the helpers of checked code know them.
  *
- * Need: the types of the including file: u8, u32, u64, s64, bool. No kernel header: tests run helpers.c in user space too.
+ * Need: the types of the including file: u8, u32, u64, s64, bool. No kernel header: tests run helpers.c in user space
+ * too.
  */
 #ifndef ILK_D_RUN_H
 #define ILK_D_RUN_H
@@ -10,23 +11,23 @@
 #include "../../abi/ilk_d_abi.h"
 #include "../../runtime/d/context.h"
 
-#define ILK_D_SCRATCH 4096 /* bytes that a clause may take, and move at once: costs of helpers count on it */
-#define ILK_D_TO_WRITE (1ull << 63) /* in the address of what is missing, which is a process's */
+#define ILK_D_SCRATCH 4096 /* bytes that a clause may allocate, and move at once; costs of helpers count on it */
+#define ILK_D_TO_WRITE (1ull << 63) /* set in a missing user address that is to be written to */
 
 struct ilk_images;
 
-/* The deeds of a program in processes. `client`: the process that has loaded it. `stopped` as in struct ilk_d_status. */
+/* Destructive actions of a program. `client`: the process that has loaded it. `stopped`: see struct ilk_d_status. */
 struct ilk_deeds {
 	u32 client;
 	u32 stopped;
 	u32 process[ILK_D_STOPPED];
 };
 
-/* All of it is the driver's own, and has been looked at. */
+/* The clauses of a program. All of it lies in the driver's memory, and has been checked. */
 struct ilk_clauses {
 	u8 *memory;
 	struct gd_layout layout;
-	struct ilk_d_program sizes; /* as the client gave them: how many of what follows */
+	struct ilk_d_program sizes; /* the client's message, with the sizes of the tables that follow */
 	const struct ilk_d_aggregation *rows;
 	const u64 *edges;
 	const u32 *entry;
@@ -36,7 +37,7 @@ struct ilk_clauses {
 	struct ilk_deeds *deeds;
 };
 
-/* Where the tables of a message of ILK_D_PROGRAM are, which follow its fixed part. */
+/* Set the addresses of the tables that follow the fixed part of a message ILK_D_PROGRAM. */
 static inline void ilk_d_place_tables(struct ilk_clauses *c, const void *tables)
 {
 	c->rows = tables;
@@ -46,23 +47,25 @@ static inline void ilk_d_place_tables(struct ilk_clauses *c, const void *tables)
 	c->constants = (const char *)(c->names + c->sizes.names);
 }
 
-/* One run of a group. The code knows its frame alone, which lies at the end: helpers find the rest before that. */
+/*
+ * One run of a group. Checked code has the address of `frame`, which lies at the end; helpers find the rest before it.
+ */
 struct ilk_run {
 	struct gd_context context;
 	struct gd_event event;
 	const struct ilk_clauses *clauses;
-	bool always; /* also while the program is inactive */
-	bool waits; /* a page of the process may be made present, and the group run again: unless it has done something */
-	bool done; /* something that lasts */
-	u64 missing; /* an address of the process that is not there, ILK_D_TO_WRITE if to be written; 0: none */
+	bool always; /* run also while the program is inactive */
+	bool waits; /* a page may be made present, and the group run again, unless it is `done` */
+	bool done; /* it has had a lasting effect */
+	u64 missing; /* a user address that is not mapped, with ILK_D_TO_WRITE if it is to be written; 0: none */
 	bool reserved; /* a record is open, of `room` bytes */
 	u32 room;
 	u8 scratch[ILK_D_SCRATCH] __attribute__((aligned(8)));
-	u8 between[ILK_D_SCRATCH]; /* on its way to a process */
+	u8 between[ILK_D_SCRATCH]; /* bytes on their way to a process */
 	u64 frame[ILK_D_FRAME_MAX / 8];
 };
 
-/* A frame with an event in it; no clause has begun. `level`: what the event says besides (ilk_d_abi.h). */
+/* Begin a run: the frame gets the event, and no clause has begun. `level`: further facts of the event (ilk_d_abi.h). */
 static inline void ilk_d_begin(struct ilk_run *run, const struct ilk_clauses *clauses, const u64 *arg, bool always,
 			       u32 level)
 {

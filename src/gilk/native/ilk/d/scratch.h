@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Helpers about memory that a clause takes for itself, alloca(), and about writing the process's.
+ * Helpers for scratch memory (alloca(), bcopy()), and for writes to the process's memory.
  *
- * Scratch memory is the run's, and addresses in it are the kernel's own. A clause writes to what it has itself taken, and to
- * nothing else of the kernel; it reads what it has taken, whatever else lies behind that.
+ * Scratch memory belongs to the run, and has kernel addresses. A clause writes only to scratch memory that it has
+ * allocated itself, and to no other memory of the kernel; of scratch memory it reads no more than it has allocated.
  */
 #ifndef ILK_D_SCRATCH_H
 #define ILK_D_SCRATCH_H
@@ -11,7 +11,7 @@
 #include "../../runtime/d/deeds.h"
 #include "places.h"
 
-/* How much the clause may look at from there on, of its scratch memory. False: the address is not in any. */
+/* Whether the address lies in scratch memory; *room is how many bytes from there on the clause has allocated. */
 static bool is_scratch(const struct ilk_run *run, u64 address, u64 *room)
 {
 	u64 from = address - (u64)run->scratch, used = run->context.scratch ? run->context.scratch_used : 0;
@@ -20,7 +20,7 @@ static bool is_scratch(const struct ilk_run *run, u64 address, u64 *room)
 	return from < sizeof(run->scratch);
 }
 
-/* False: the address is of scratch memory, which does not reach so far; the clause has a fault. */
+/* Whether the range may be read. False: it exceeds the clause's scratch memory, and the clause has a fault. */
 static bool may_be_read(struct ilk_run *run, u64 address, u64 size)
 {
 	u64 room;
@@ -30,7 +30,7 @@ static bool may_be_read(struct ilk_run *run, u64 address, u64 size)
 	return gd_fail(&run->context, room ? GD_FAULT_SIZE : GD_FAULT_ADDRESS, room ? size : address);
 }
 
-/* At most as much as the program has asked for, and as there is. */
+/* The most bytes that a clause may allocate: scratchsize, or less if the run has less. */
 static u64 most_scratch(const struct ilk_run *run)
 {
 	u64 asked = run->clauses->layout.scratch_size;
@@ -38,7 +38,7 @@ static u64 most_scratch(const struct ilk_run *run)
 	return asked < sizeof(run->scratch) ? asked : sizeof(run->scratch);
 }
 
-/* It is cleared: another program may have had it before. */
+/* Allocate scratch memory, cleared, since another program may have used it before. */
 HELPER(alloca)
 {
 	struct ilk_run *run = run_of(frame);
@@ -82,7 +82,7 @@ HELPER(bcopy)
 	       loaded_all(run, gd_load(&run->context, (void *)a, b, c));
 }
 
-/* Of a string in the frame: what is asked for behind its end is zero. */
+/* bcopy() of a string in the frame: bytes behind its end are zero. */
 HELPER(bcopy_text)
 {
 	struct ilk_run *run = run_of(frame);
@@ -100,7 +100,7 @@ HELPER(bcopy_text)
 	return 1;
 }
 
-/* As loaded_all(), of a store: it needs a page that may be written. */
+/* The same as loaded_all() for a store, which needs a page that can be written to. */
 static bool stored_all(struct ilk_run *run, u64 address, const void *from, u64 size)
 {
 	bool stored = ilk_d_may_write(run->clauses->deeds) ? gd_store(&run->context, address, from, size) :
@@ -113,7 +113,7 @@ static bool stored_all(struct ilk_run *run, u64 address, const void *from, u64 s
 	return stored;
 }
 
-/* Memory of the kernel's is read for it, but none is written. */
+/* copyout() reads kernel memory, and writes to user memory only. */
 HELPER(copyout)
 {
 	struct ilk_run *run = run_of(frame);
@@ -124,7 +124,7 @@ HELPER(copyout)
 	       stored_all(run, b, run->between, c);
 }
 
-/* With its zero, if that is within as many bytes as are asked for. */
+/* copyoutstr(): the NUL is stored, too, if it is within the bytes that are asked for. */
 HELPER(copyout_text)
 {
 	struct ilk_run *run = run_of(frame);
@@ -139,7 +139,7 @@ HELPER(copyout_text)
 	return stored_all(run, c, from, size);
 }
 
-/* The processor does nothing else for so long, in ns. */
+/* Spin for so many ns. */
 HELPER(chill)
 {
 	struct ilk_run *run = run_of(frame);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Sites that several programs use, whoever they belong to; and text as it was before anybody's splices. */
+/* Sites that programs of several clients use, and the original text under all splices. */
 #include <linux/list.h>
 #include <linux/rcupdate.h>
 #include <linux/string.h>
@@ -7,7 +7,7 @@
 
 #include "d.h"
 
-/* How often programs of others are attached to the client's sites. */
+/* How many attachments programs of other clients have at the client's sites. */
 u32 ilk_d_shared(const struct ilk_client *client)
 {
 	const struct ilk_attached *each;
@@ -48,7 +48,7 @@ int ilk_d_force(struct ilk_client *client, struct ilk_d_force *m, u32 size)
 	return 0;
 }
 
-/* Before the client's units are undone: nobody else may come by them. False: somebody has. */
+/* Take the client's sites out of force before its units are undone. False: another client is attached to one. */
 bool ilk_d_unforce(const struct ilk_client *client)
 {
 	u32 i;

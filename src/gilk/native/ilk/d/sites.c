@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Where probes fire: sites by number, which patches name, and the programs that are attached to each.
+ * The sites at which probes fire. A patch has the site's number; programs are attached to sites.
  *
- * A site's list changes at its end, under ilk_mutex; whoever goes along it has interrupts off.
+ * A site's list of attachments is changed under ilk_mutex; code that walks it at a hit has interrupts off.
  */
 #include <linux/err.h>
 #include <linux/ptrace.h>
@@ -18,7 +18,7 @@
 
 struct ilk_d_site ilk_d_sites[ILK_D_SITES_MAX];
 
-/* The first of so many that follow one another; 0: there are none. */
+/* The number of the first of `count` consecutive free sites; 0: there are none. */
 static u32 find_free(u32 count)
 {
 	u32 i, run = 0;
@@ -46,7 +46,9 @@ int ilk_d_sites_create(struct ilk_client *client, struct ilk_d_sites *m)
 	return 0;
 }
 
-/* Its own, or one of somebody else's that fires where the client thinks. */
+/*
+ * Whether the client may attach to the site: its own, or another's that is of the kind and at the address it expects.
+ */
 static bool may_attach(const struct ilk_client *client, const struct ilk_d_attach *m)
 {
 	const struct ilk_d_site *site = &ilk_d_sites[m->site];
@@ -111,7 +113,7 @@ int ilk_d_attach(struct ilk_client *client, struct ilk_d_attach *m, u32 size)
 	return 0;
 }
 
-/* Those of a program out of a site's list. */
+/* Remove a program's attachments from a site's list. */
 static struct ilk_attached *take(struct ilk_d_site *site, const struct ilk_program *program, struct ilk_attached *taken)
 {
 	struct ilk_attached __rcu **at = &site->first;
@@ -123,7 +125,7 @@ static struct ilk_attached *take(struct ilk_d_site *site, const struct ilk_progr
 			continue;
 		}
 		rcu_assign_pointer(*at, rcu_dereference_protected(each->next, true));
-		each->gone = taken; /* whoever is at it still goes on by `next` */
+		each->gone = taken; /* code that is at this element still follows `next` */
 		taken = each;
 	}
 	return taken;
@@ -140,7 +142,7 @@ static struct ilk_attached *take_all(const struct ilk_program *program)
 	return taken;
 }
 
-/* The client's program runs at no site any more when this returns; its sites stay. */
+/* Detach the client's program from all sites. It runs at none of them any more when this returns; the sites stay. */
 void ilk_d_detach_all(struct ilk_client *client)
 {
 	struct ilk_attached *taken = take_all(client->program), *next;
@@ -154,7 +156,7 @@ void ilk_d_detach_all(struct ilk_client *client)
 	}
 }
 
-/* No patch names them any more. */
+/* Free the client's sites. No patch has their numbers any more. */
 void ilk_d_sites_free(struct ilk_client *client)
 {
 	u32 i;
@@ -194,8 +196,8 @@ static void load_call(struct ilk_firing *firing, const struct pt_regs *call, boo
 }
 
 /*
- * The registers of the task's system call lie at `rdi` in both functions, which is where a task always has them: what
- * lies elsewhere is not looked at. False: nothing is to run.
+ * Choose the group for a system call. Both functions get the registers of the call in `rdi`, which must be the task's
+ * own pt_regs; another address is not read. False: no group is to run.
  */
 static bool choose_call(struct ilk_firing *firing, const struct ilk_attached *attached, const struct gilk_regs *regs)
 {
@@ -246,7 +248,7 @@ static void fire(const struct ilk_attached *attached, const struct gilk_regs *re
 	ilk_d_run(&firing);
 }
 
-/* From the thunk ilk_fire. */
+/* Called by the thunk ilk_fire. */
 void ilk_d_hit(struct gilk_regs *regs, const struct gilk_call *call)
 {
 	struct ilk_attached *each;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Kernel stacks where a clause runs: walked by the kernel's own unwinder, from the registers at the place. */
+/* Walks the kernel stack with the kernel's own unwinder, from the registers at the probe. */
 #include <linux/ptrace.h>
 #include <linux/sched.h>
 #include <asm/irq_regs.h>
@@ -8,7 +8,7 @@
 #include "d.h"
 #include "task.h"
 
-/* All that an unwinder may ask for. The place is in kernel code, and shows its original address. */
+/* Build the pt_regs that the unwinder reads, with the original address of the probe. */
 static void show(struct pt_regs *to, const struct gilk_regs *from)
 {
 	*to = (struct pt_regs){
@@ -25,7 +25,7 @@ static void put(u64 *to, u32 at, u64 address)
 		to[at] = address;
 }
 
-/* The unwinder begins behind the registers: with the function's caller. */
+/* Walk the stack. The unwinder begins with the function's caller. */
 static u32 walk(struct pt_regs *regs, u64 *to, u32 most)
 {
 	struct unwind_state state;

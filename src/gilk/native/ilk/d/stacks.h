@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Helpers about stacks: the kernel's, and user space's of the task that runs, whatever came to it; of that also registers.
+ * Helpers for stacks: the kernel's, and that of the running task in user space, also in interrupts; and its registers
+ * there.
  */
 #ifndef ILK_D_STACKS_H
 #define ILK_D_STACKS_H
@@ -38,7 +39,7 @@ HELPER(stackdepth)
 	return ilk_d_stack(run_of(frame)->event.regs, 0, ILK_D_DEEPEST);
 }
 
-/* User space: of the task that runs, whatever came to it. */
+/* User space of the running task, also in interrupts. */
 
 HELPER(image)
 {

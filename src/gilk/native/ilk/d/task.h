@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The facts about the task that runs which clauses ask for. Interrupts are off; tests have a file of their own for this. */
+/* Facts about the running task, for clauses. Interrupts are off. Tests replace this file by their own. */
 #ifndef ILK_D_TASK_H
 #define ILK_D_TASK_H
 
@@ -17,33 +17,34 @@
 #include "../compat.h"
 
 /*
- * The addresses on the kernel's stack, the innermost first, at most `most`, into `to` unless that is null: how many. From
- * `regs` on, of struct gilk_regs; null: from what was interrupted, if that was the kernel. In stack.c.
+ * Store at most `most` return addresses of the kernel stack in `to`, unless that is null, the innermost first. Returns
+ * how many there are. The walk begins at `regs` (struct gilk_regs); null: at the interrupted place, if that is in the
+ * kernel. In stack.c.
  */
 u32 ilk_d_stack(const void *regs, u64 *to, u32 most);
 
 /*
- * The same on the stack that the task has in user space, the innermost being where it left that: by frame pointers. 0 of a
- * task without one. `edge`: there, the return address is all that the function has on the stack. In process.c, as are the
- * others.
+ * The same for the task's stack in user space, by frame pointers; the innermost address is the place where it entered
+ * the kernel. 0 for a task without user space. `edge`: the innermost function's frame is its return address only. In
+ * process.c, as are the next two.
  */
 u32 ilk_d_user_stack(u64 *to, u32 most, u64 edge);
 
-/* A register that the task had in user space: the place in struct gilk_regs. False: there is none. */
+/* Load a register of the task in user space; `place` is its index in struct gilk_regs. False: there is none. */
 bool ilk_d_user_register(u32 place, u64 *to);
 
-/* The process of the task, and which of its images (ilk_d_abi.h); the client will be told what that image has mapped. */
+/* The task's process and image as one number (ilk_d_abi.h). The client will be told what the image has mapped. */
 struct ilk_images;
 u64 ilk_d_image(struct ilk_images *images);
 
-/* Send the task that runs a signal, as soon as the clause is over. False: it can be sent none, or none of that number. */
+/* Send a signal to the running task as soon as the clause is over. False: the task or the number allows none. */
 struct ilk_deeds;
 bool ilk_d_signal(struct ilk_deeds *deeds, u64 number);
 
-/* Whether the process of the task may be written to: not the client, which fires BEGIN and END itself. */
+/* Whether the task's process may be written to: any but the client, which fires BEGIN and END itself. */
 bool ilk_d_may_write(const struct ilk_deeds *deeds);
 
-/* Spin for so many ns; false: that is more than this processor has left for it. In deeds.c. */
+/* Spin for `ns`. False: this processor has not so much of its limit left. In deeds.c. */
 bool ilk_d_chill(u64 ns);
 
 #define ILK_D_NAME sizeof(current->comm)
@@ -55,7 +56,7 @@ static inline const char *ilk_d_task_name(void)
 	return current->comm;
 }
 
-/* The parent lives as long as the task does, or is exchanged for one that does: RCU frees it. */
+/* A fact by its number. The parent task is freed by RCU, so it can be read with interrupts off. */
 static inline u64 ilk_d_task_number(u64 which)
 {
 	const struct cred *cred = current->cred;
@@ -74,14 +75,14 @@ static inline u64 ilk_d_task_number(u64 which)
 	case ILK_D_THREAD:
 		return (u64)(unsigned long)current;
 	}
-	return __my_cpu_offset; /* where variables of this CPU are, less where all CPUs have them */
+	return __my_cpu_offset; /* the offset of this CPU's per-CPU variables */
 }
 
-#define ILK_D_ANCESTORS 512 /* that are looked at: costs of helpers count on it */
+#define ILK_D_ANCESTORS 512 /* ancestors that are tried; costs of helpers count on it */
 
 /*
- * Whether the task is of the process, or one of its ancestors is. Each lives, or is freed by RCU: a task that ends gives its
- * children another parent before it goes.
+ * Whether the task or one of its ancestors is `process`. Ancestors are freed by RCU: a task that ends gives its
+ * children another parent first.
  */
 static inline bool ilk_d_is_progeny(u64 process)
 {
@@ -96,7 +97,7 @@ static inline bool ilk_d_is_progeny(u64 process)
 	return false;
 }
 
-/* Where files.h finds things: in a dentry from what to what its parent and its name lie, and the rest. */
+/* Offsets in kernel structs for files.h. */
 #define ILK_D_DENTRY_PARENT offsetof(struct dentry, d_parent)
 #define ILK_D_DENTRY_NAME offsetof(struct dentry, d_name.name)
 #define ILK_D_DENTRY_LENGTH offsetof(struct dentry, d_name.len)
@@ -125,13 +126,13 @@ enum {
 	ILK_D_NAMESPACES = NSFS_MAGIC
 };
 
-/* Where the first process has the address of its struct fs_struct. */
+/* The address of the pointer to the struct fs_struct of process 1. */
 static inline u64 ilk_d_first(void)
 {
 	return (u64)(unsigned long)&READ_ONCE(init_pid_ns.child_reaper)->fs;
 }
 
-/* The task's own directory, or its root: 0 of a task without one, which ends. Another thread may change both meanwhile. */
+/* The task's working directory, or its root; 0 if the task has none because it ends. Another thread may change both. */
 static inline void ilk_d_directory(bool own, u64 *dentry, u64 *mount)
 {
 	const struct fs_struct *fs = READ_ONCE(current->fs);
@@ -141,7 +142,9 @@ static inline void ilk_d_directory(bool own, u64 *dentry, u64 *mount)
 	*mount = fs ? (u64)(unsigned long)READ_ONCE(path->mnt) : 0;
 }
 
-/* Where the process that runs has its arguments, if that is its memory. It may change where meanwhile, and what is there. */
+/*
+ * The place of the running process's arguments, if `mm` is its memory. The process may change both place and content.
+ */
 static inline bool ilk_d_arguments(u64 mm, u64 *start, u64 *end)
 {
 	const struct mm_struct *own = current->mm;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Helpers about strings: D's subroutines, over strings that lie in the frame.
+ * Helpers for strings: D's subroutines, on strings that lie in the frame.
  *
- * Each string has strsize bytes there, so that whatever lies in it the runtime, which goes to its end or so far, stays
- * in the frame. What they make has zeroes behind its end.
+ * Each string has strsize bytes there, and the runtime stops at its end or after so many bytes, so it stays in the
+ * frame whatever the string contains. Results are filled up with zeroes.
  */
 #ifndef ILK_D_TEXTS_H
 #define ILK_D_TEXTS_H
 
 #include "places.h"
 
-/* Null: the clause has a fault. */
+/* The string at an offset in the frame; null: it does not lie there, and the clause has a fault. */
 static char *text_at(struct ilk_run *run, u64 place, u64 size)
 {
 	if (size != run->clauses->layout.strsize) {
@@ -98,7 +98,7 @@ HELPER(strtoll)
 	return !run->context.fault;
 }
 
-/* The rest of a string from a character on, the first or the last of its kind. 0: there is none. */
+/* strchr() and strrchr(): the rest of a string from a character on. Returns 0 if the character does not occur. */
 HELPER(find)
 {
 	struct ilk_run *run = run_of(frame);
@@ -110,16 +110,15 @@ HELPER(find)
 	found = a ? gd_strrchr(&run->context, text, (int)d) : gd_strchr(&run->context, text, (int)d);
 	if (!found)
 		return 0;
-	/* it is the end of a string, which may be cut off */
+	/* the string may be cut off */
 	gd_append(&run->context, to, 0, found, e - (u64)(found - text));
 	gd_strpad(to, e);
 	return 1;
 }
 
 /*
- * Searches whose time grows with the length of both strings, not with their product: behind `part`, in the frame, there is
- * room for what is known of it (Knuth, Morris, Pratt). For each of its beginnings: how long the longest is that this one
- * also ends with.
+ * The search takes time in proportion to the sum of both lengths (Knuth, Morris, Pratt). Its table lies behind `part`
+ * in the frame: for each prefix of `part`, the length of the longest shorter prefix that is also a suffix of it.
  */
 static void learn(const char *part, u64 length, unsigned short *shorter)
 {
@@ -135,7 +134,7 @@ static void learn(const char *part, u64 length, unsigned short *shorter)
 	}
 }
 
-/* Where `part` is in the characters from `from` to `end`: the first or the last place, -1: nowhere. */
+/* The first or last place of `part` in the characters from `from` to `end`; -1: there is none. */
 static s64 place_of(const char *text, s64 from, s64 end, const char *part, s64 length, const unsigned short *shorter,
 		    bool last)
 {
@@ -152,7 +151,7 @@ static s64 place_of(const char *text, s64 from, s64 end, const char *part, s64 l
 	return found;
 }
 
-/* As gd_index() and gd_rindex() have it. */
+/* index() or rindex(), with the results of gd_index() and gd_rindex(). */
 static s64 index_of(struct ilk_run *run, const char *text, const char *part, s64 start, bool last)
 {
 	u64 strsize = run->clauses->layout.strsize;
@@ -169,7 +168,7 @@ static s64 index_of(struct ilk_run *run, const char *text, const char *part, s64
 	return place_of(text, start < 0 ? 0 : start, all, part, length, shorter, false);
 }
 
-/* A string, and behind it room for two bytes for each of its own, at an even place. */
+/* A string at an even offset, with room behind it for two bytes for each of its own. */
 static const char *part_at(struct ilk_run *run, u64 place, u64 size)
 {
 	const char *part = text_at(run, place, size);
@@ -208,7 +207,7 @@ static bool is_among(const struct characters *set, char c)
 	return set->word[(u8)c >> 6] >> ((u8)c & 63) & 1;
 }
 
-/* How many of the characters there are in the set, or are not, before the first that is otherwise. */
+/* The length of the longest prefix whose characters are all in the set, or all not in it. */
 static u64 span(const char *text, u64 all, const struct characters *set, bool in)
 {
 	u64 n = 0;
@@ -220,7 +219,7 @@ static u64 span(const char *text, u64 all, const struct characters *set, bool in
 	return n;
 }
 
-/* `keep` has the rest of the text for the next one; a text that is kept there goes on. 0: no token is left. */
+/* strtok(): `keep` holds the rest of the text for the next call. Returns 0 if no token is left. */
 HELPER(strtok)
 {
 	struct ilk_run *run = run_of(frame);
@@ -272,7 +271,7 @@ HELPER(after)
 	return made(run, to);
 }
 
-/* Addresses, which are read where they are: of the Internet, and of network cards. */
+/* inet_ntop() and link_ntop(): the address is read from memory. */
 HELPER(address_text)
 {
 	struct ilk_run *run = run_of(frame);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Whether a message of ILK_D_UPROBE is one that can be carried out, as far as it tells itself.
+ * Checks a message ILK_D_UPROBE, as far as that is possible without looking at files and processes.
  *
  * Need: the types of the including file: u32, u64, bool. No function is called: tests include it in user space, too.
  */

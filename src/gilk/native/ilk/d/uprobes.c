@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Groups that run where processes come by an instruction of a file: the kernel's uprobes.
+ * Runs groups where processes execute an instruction of a file: the kernel's uprobes.
  *
- * A place is the instruction's in a file that the client has open, whatever it was called. The kernel looks at an
- * instruction where it first has it in somebody's memory, and tells of one that it refuses only then: so the place is
- * mapped into the client itself while it is registered. In others it is there while they are meant.
+ * A place is an offset in a file that the client has open. The kernel checks an instruction when it first inserts the
+ * uprobe into a process, and only then reports that it refuses it. So the client maps the place into itself while the
+ * uprobe is registered. Other processes get the uprobe if they are meant.
  *
- * The kernel raises a place's counter where it puts the uprobe into somebody's memory, as soon as the counter is mapped there,
- * and lowers it where it takes the uprobe out.
+ * The kernel increments the counter (semaphore) of a place in a process when it inserts the uprobe there, as soon as
+ * the counter is mapped, and decrements it when it removes the uprobe.
  *
- * To register, to let go, and to read a file may take as long as whoever holds a process's memory, or serves the file, likes:
- * ilk_mutex is not held meanwhile. The client is there, as its file is: in release() nothing else of it runs.
+ * Registering, unregistering and reading a file may wait for others, who hold a process's mmap lock or serve the file,
+ * for any time. So ilk_mutex is not held meanwhile. The client stays, since its file is open; in release() no other
+ * code of it runs.
  *
  * Need: ilk_mutex where a message is answered; release() without it, for ilk_d_uprobes_stop().
  */
@@ -32,15 +33,15 @@
 #include "uprobe.h"
 #include "../../host/kernel.h"
 
-#define PAGES 64 /* that are made present for one run of a group */
+#define PAGES 64 /* pages that are made present for one run of a group */
 
 struct place {
 	struct list_head list;
 	struct uprobe_consumer consumer;
 	struct file *file;
-	struct inode *inode; /* held: of the file that processes map, beneath an overlay where there is one */
+	struct inode *inode; /* a reference is held; the inode that processes map, below an overlay if there is one */
 	struct ilk_program *program;
-	struct mm_struct *trying; /* the client's, while it is registered */
+	struct mm_struct *trying; /* the client's memory, while the uprobe is being registered */
 	u64 offset;
 	u64 start;
 	u64 semaphore;
@@ -52,7 +53,7 @@ struct place {
 	struct pid *process[]; /* held */
 };
 
-/* Whether the process of the task that runs is meant. */
+/* Whether the program is meant to run in the running task's process. */
 static bool is_meant(const struct place *place)
 {
 	u32 i;
@@ -63,7 +64,7 @@ static bool is_meant(const struct place *place)
 	return !place->count || ilk_omits(ILK_OMIT_WHOSE);
 }
 
-/* Its first thread may have ended before others. */
+/* Whether a process has this memory. Its first thread may have ended before others. */
 static bool has_memory(struct pid *process, const struct mm_struct *mm)
 {
 	struct task_struct *first = pid_task(process, PIDTYPE_TGID), *each;
@@ -123,9 +124,9 @@ static u64 run(struct ilk_firing *firing, const struct place *place, const struc
 }
 
 /*
- * Whether a page of the task's was made present, with the one behind it if that can be, to be written where it says so:
- * without waiting for a disk, or for anybody who serves pages. The kernel's lock of this uprobe is held, which must not be
- * for as long as others like.
+ * Make a page of the task present, and the next one if possible; writable if the address says so. This does not wait
+ * for a disk or a server of pages, since the kernel holds the uprobe's lock meanwhile. Returns whether the page is
+ * present.
  */
 static bool make_present(u64 address)
 {
@@ -139,7 +140,7 @@ static bool make_present(u64 address)
 	return got > 0;
 }
 
-/* The task is about to go back to user space, at the instruction: its registers there are those. */
+/* A process has executed the instruction. The task is about to return to user space, with these registers. */
 static int hit(struct uprobe_consumer *consumer, struct pt_regs *regs)
 {
 	const struct place *place = container_of(consumer, struct place, consumer);
@@ -147,7 +148,7 @@ static int hit(struct uprobe_consumer *consumer, struct pt_regs *regs)
 	u64 missing, before = 0;
 	u32 tries;
 
-	if (!is_meant(place)) /* the child of one that is, which may share its memory */
+	if (!is_meant(place)) /* a child of such a process, which may share its memory */
 		return is_in(place, current->mm) ? 0 : UPROBE_HANDLER_REMOVE;
 	firing.program = place->program;
 	firing.group = place->group;
@@ -178,7 +179,7 @@ static void free_place(struct place *place)
 	kfree(place);
 }
 
-/* A process that there is not any more is left out, unless none is left. */
+/* Take references to the processes. Processes that have ended are left out, unless all have. */
 static int hold(struct place *place, const struct ilk_d_uprobe *m)
 {
 	u32 i;
@@ -223,7 +224,7 @@ static struct place *make(struct ilk_program *program, const struct ilk_d_uprobe
 	return place;
 }
 
-/* A file that has pages, and there what the client has seen. */
+/* Check that the file has a page cache, and that it contains the bytes that the client has seen. */
 static int compare(struct file *file, struct inode *inode, const struct ilk_d_uprobe *m)
 {
 	u8 found[ILK_D_INSTRUCTION];
@@ -240,7 +241,7 @@ static int compare(struct file *file, struct inode *inode, const struct ilk_d_up
 	return 0;
 }
 
-/* While the client itself has it mapped: errors are told there. */
+/* Register the uprobe while the client itself maps the place, so that the kernel reports errors. */
 static int enter(struct place *place)
 {
 	unsigned long at = vm_mmap(place->file, 0, PAGE_SIZE, PROT_READ | PROT_EXEC, MAP_PRIVATE, place->offset & PAGE_MASK);
@@ -252,7 +253,7 @@ static int enter(struct place *place)
 	error = uprobe_register_refctr(place->inode, place->offset, place->semaphore, &place->consumer);
 	WRITE_ONCE(place->trying, NULL);
 	vm_munmap(at, PAGE_SIZE);
-	return error == -ENOTSUPP ? -EOPNOTSUPP : error; /* which user space has no name for */
+	return error == -ENOTSUPP ? -EOPNOTSUPP : error; /* user space has no name for ENOTSUPP */
 }
 
 static struct place *add(struct ilk_program *program, const struct ilk_d_uprobe *m)
@@ -294,7 +295,7 @@ int ilk_d_uprobe(struct ilk_client *client, struct ilk_d_uprobe *m, u32 size)
 	return 0;
 }
 
-/* None of the program's runs any more when this returns: whoever is at one has left it when it is let go. */
+/* Unregister all uprobes of the program. None of them runs any more when this returns. */
 void ilk_d_uprobes_stop(struct ilk_client *client)
 {
 	struct ilk_program *p = client->program;
