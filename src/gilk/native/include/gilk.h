@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Everything that an instrument may use. `#include <gilk.h>`, then one of
+ * Everything that an instrument may use. Write `#include <gilk.h>`, and define one of
  *
  *     void name(unsigned int iid);
  *     void name(const struct gilk_regs *regs);
  *     void name(const struct gilk_regs *regs, unsigned int iid);
  *
- * The first form is the cheapest: only what is live is saved around it. An
- * instrument is compiled freestanding, for general registers only. It may name
- * functions and variables of the target and of its libraries; one that calls
- * such a function costs a save of the whole vector state at each hit, and is
- * not entered again by what it calls (those hits are counted as nested).
+ * The first form is the cheapest: only live registers are saved around it. An instrument is compiled freestanding, for
+ * general registers only. It may use functions and variables of the target and of its libraries. One that calls such a
+ * function costs a save of the whole vector state at each hit; if that function hits the instrument again, the hit is
+ * only counted, as nested.
  */
 #ifndef GILK_H
 #define GILK_H
@@ -25,7 +24,7 @@
 
 extern __attribute__((visibility("hidden"))) struct gilk_control *const gilk_control;
 
-/* A place of `size` bytes in the ring of `class` of a client, from the thread's block on; 0 when it is full. */
+/* Reserve `size` bytes in a client's ring of this class: the offset from the thread's block; 0 if the ring is full. */
 static inline gilk_u64 gilk_reserve_in(const struct gilk_control *control, int class, gilk_u64 size)
 {
 	const struct gilk_ring_class *ring = &control->ring[class];
@@ -53,7 +52,7 @@ static inline void gilk_commit(gilk_u64 at, gilk_u32 iid)
 	gilk_block_store32(at + 8, iid);
 }
 
-/* One integer, with the time it was logged. */
+/* Record an integer and the time. */
 static inline void ilk_log_integer_sample(gilk_u64 value, gilk_u32 iid)
 {
 	gilk_u64 at = gilk_reserve(1, sizeof(struct gilk_record_integer));
@@ -64,7 +63,7 @@ static inline void ilk_log_integer_sample(gilk_u64 value, gilk_u32 iid)
 	gilk_commit(at, iid);
 }
 
-/* Two integers. */
+/* Record two integers and the time. */
 static inline void ilk_log_pair_sample(gilk_u64 value, gilk_u64 extra, gilk_u32 iid)
 {
 	gilk_u64 at = gilk_reserve(1, sizeof(struct gilk_record_integer));
@@ -76,7 +75,7 @@ static inline void ilk_log_pair_sample(gilk_u64 value, gilk_u64 extra, gilk_u32 
 	gilk_commit(at, iid);
 }
 
-/* Up to 232 bytes of text; it stops at the terminating zero. The pointer must be readable. */
+/* Record a text up to its NUL, at most 232 bytes of it. The pointer must be readable. */
 static inline void ilk_log_string_sample(const char *text, gilk_u32 iid)
 {
 	gilk_u64 at = gilk_reserve(3, sizeof(struct gilk_record_regs));
@@ -104,7 +103,7 @@ static inline void gilk_log_registers_in(const struct gilk_control *control, con
 	gilk_commit(at, iid);
 }
 
-/* All registers. */
+/* Record all registers. */
 static inline void ilk_log_registers_sample(const struct gilk_regs *regs, gilk_u32 iid)
 {
 	gilk_log_registers_in(gilk_control, regs, iid);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the C of woven aspects is made with (lang/aspect/code). It runs in programs, as advice does.
+ * Functions and types that the C code of woven aspects uses (lang/aspect/code). It runs in processes, as advice.
  *
  * The state of a file's aspects lies in memory that the weaver shares with all processes that the file is woven into:
- * struct gilk_woven, then the instances of sequences, then tables, then indexes of regions (gilk_region.h). The weaver
- * lays it out (engines/aspect/state.py) and reads it. Neither the weaver nor a process believes anything in it, since any of the processes may have written there:
- * each process has numbers that lead somewhere in memory that it shares with the weaver alone (struct gilk_woven_private),
- * and numbers from the common state are bounded by those. The threads change it, and nobody waits for anybody: whoever
- * finds a word busy for too long goes on without, and counts that.
+ * struct gilk_woven, the instances of sequences, tables, and indexes of regions (gilk_region.h). The weaver lays it out
+ * (engines/aspect/state.py) and reads it. Neither the weaver nor a process trusts its content, since any of the
+ * processes may have written there: offsets and limits lie in memory that each process shares with the weaver alone
+ * (struct gilk_woven_private), and numbers from the common state are checked against those. Threads change the state
+ * without locks: a thread that finds a word busy for too long goes on without it, and counts that.
  *
- * An instance's word has its stage above GILK_STAGE_AT (0: free), a version above GILK_VERSION_AT that grows with each
- * change, and GILK_BUSY while its record is written, which takes some stores and runs no code of users; it has the
- * thread that writes then where its version was, so that the weaver can free it when that thread has died. A record is
- * copied, and the word looked at again: conditions and advice see the copy.
+ * An instance has a word with its stage above GILK_STAGE_AT (0: free), a version above GILK_VERSION_AT that grows with
+ * each change, and GILK_BUSY while its record is written, which takes some stores and runs no code of users. While it
+ * is busy, the word has the writing thread in the place of the version, so that the weaver can free the instance if
+ * that thread has died. A reader copies the record, and then checks that the word has not changed: conditions and
+ * advice see the copy.
  */
 #ifndef GILK_ASPECT_H
 #define GILK_ASPECT_H
@@ -22,13 +23,13 @@
 
 #define GILK_ASPECTS 64
 #define GILK_ELEMENTS 32
-#define GILK_RECORD 568	  /* bytes for what an instance keeps */
+#define GILK_RECORD 568	  /* bytes of an instance's record */
 /*
- * In the kernel interrupts are off, and a process may write whatever it likes there all the time. So a hit can afford a
- * number of looks at the state, all of its aspects together, and does without more; whatever that costs it is counted.
+ * In the kernel interrupts are off, and a process may write to the state at any time. So a hit may examine a limited
+ * number of places in the state, for all of its aspects together; instances that it skips because of that are counted.
  */
 #ifdef __KERNEL__
-#define GILK_LOOKS 100 /* at a word that is busy */
+#define GILK_LOOKS 100 /* how often a busy word is read again */
 static inline int gilk_afford(void);
 #else
 #define GILK_LOOKS 100000
@@ -38,38 +39,38 @@ static inline int gilk_afford(void);
 struct gilk_aspect_counts {
 	gilk_u64 matches[GILK_ELEMENTS];
 	gilk_u64 begun, ended, until, late, replaced, lost;
-	gilk_u64 crowded; /* matches whose advice found no room */
-	gilk_u64 missed;  /* instances that were busy for too long to be looked at */
-	gilk_u64 gone;	  /* instances that nobody could continue any more */
+	gilk_u64 crowded; /* matches whose advice had no room to run */
+	gilk_u64 missed;  /* instances that were skipped because they were busy for too long */
+	gilk_u64 gone;	  /* instances that ended because nobody could continue them */
 };
 
 struct gilk_aspect_part {
-	gilk_u64 high; /* no instance from here on was ever used */
+	gilk_u64 high; /* instances from this number on were never used */
 	gilk_u64 open;
 	gilk_u64 serial;
-	gilk_u64 hint;	 /* where a free one may be */
-	gilk_u64 marked; /* by the weaver, as those that nobody can continue any more, since the beginning */
+	gilk_u64 hint;	 /* the number of an instance that may be free */
+	gilk_u64 marked; /* instances that the weaver has marked so far, because nobody can continue them */
 	gilk_u64 unused[3];
 	struct gilk_aspect_counts counts;
 };
 
-struct gilk_woven { /* parts are those of aspects, by number */
+struct gilk_woven { /* followed by a part for each aspect, by number */
 	gilk_u64 on; /* a bit for each aspect: one store switches all of them in all processes */
-	gilk_u64 below, above; /* no memory that instances watch lies below ~below, or from above on: patches look there */
-	gilk_u64 stays; /* the weaver's: not 0 where advice is to stay when the weaver is killed */
-	gilk_u64 told, told_size; /* the weaver's: where it says what this is, for those who find it later */
+	gilk_u64 below, above; /* watched memory lies between ~below and above; patches check that */
+	gilk_u64 stays; /* set by the weaver: not 0 if advice stays when the weaver is killed */
+	gilk_u64 told, told_size; /* set by the weaver: its description of the weaving, for whoever finds it later */
 	gilk_u64 unused[2];
 	struct gilk_aspect_part part[GILK_ASPECTS];
 };
 
 struct gilk_limits {
-	gilk_u64 limit;	 /* instances that there is room for */
-	gilk_u64 first;	 /* where they lie, from the start of the common state */
-	gilk_u64 within; /* ticks; 0: without */
-	gilk_u64 index;	 /* of regions, from the start of the common state; below it, in 8 bits, log2 of its buckets */
+	gilk_u64 limit;	 /* how many instances there is room for */
+	gilk_u64 first;	 /* offset of the instances in the common state */
+	gilk_u64 within; /* ticks; 0: unlimited */
+	gilk_u64 index;	 /* offset of the index of regions in the common state, above 8 bits: log2 of its buckets */
 };
 
-struct gilk_woven_private { /* sets of ranges of code lie behind it */
+struct gilk_woven_private { /* followed by sets of ranges of code */
 	gilk_u64 scale; /* nanoseconds of a tick of the time stamp counter, times 2^32 */
 	gilk_u64 unused[7];
 	struct gilk_limits limits[GILK_ASPECTS];
@@ -80,7 +81,7 @@ struct gilk_instance {
 	gilk_u64 serial;
 	gilk_u64 since; /* ticks */
 	gilk_u32 pid, tid;
-	gilk_u64 gone; /* the serial number of one that nobody can continue any more: the weaver has seen that */
+	gilk_u64 gone; /* a serial number: the weaver has found that nobody can continue that instance */
 	char record[GILK_RECORD];
 };
 
@@ -97,7 +98,7 @@ extern __attribute__((visibility("default"))) const struct gilk_woven_private gi
 #define GILK_BUSY 1UL
 #define GILK_STAGE_AT 1
 #define GILK_VERSION_AT 16
-#define GILK_DEAD 0x7fffUL /* the stage of one whose writer has died amid it */
+#define GILK_DEAD 0x7fffUL /* the stage of an instance whose writer has died while writing */
 #define gilk_stage(word) ((word) >> GILK_STAGE_AT & 0x7fff)
 
 static inline gilk_u64 gilk_staged(gilk_u64 word, gilk_u64 stage)
@@ -105,7 +106,7 @@ static inline gilk_u64 gilk_staged(gilk_u64 word, gilk_u64 stage)
 	return ((word >> GILK_VERSION_AT) + 1) << GILK_VERSION_AT | stage << GILK_STAGE_AT;
 }
 
-/* pid and tid as the weaver sees them; nanoseconds, the same clock in all threads. */
+/* pid() and tid() are the weaver's numbers; times are nanoseconds of one clock for all threads. */
 #ifdef __KERNEL__
 static inline int gilk_pid(void)
 {
@@ -117,7 +118,7 @@ static inline int gilk_tid(void)
 	return current->pid;
 }
 #else
-#define gilk_readable() 1 /* whatever conditions have read */
+#define gilk_readable() 1 /* conditions in processes read plain memory */
 
 static inline int gilk_pid(void)
 {
@@ -137,7 +138,7 @@ static inline long gilk_now(void)
 
 typedef gilk_u64 gilk_any_word __attribute__((may_alias, aligned(1)));
 
-/* Without a call of memcpy, which a compiler makes of such loops: a word at once, then what is left. */
+/* Copy words, and then the remaining bytes, without the call of memcpy() that compilers make of such loops. */
 static inline void gilk_copy(void *to, const void *from, unsigned long size)
 {
 	unsigned long n = 0;
@@ -148,7 +149,7 @@ static inline void gilk_copy(void *to, const void *from, unsigned long size)
 		((volatile char *)to)[n] = ((const char *)from)[n];
 }
 
-/* A string into an array, as far as there is room; zeros behind it. */
+/* Copy a string into an array, as far as it fits, and fill the rest with zeros. */
 static inline void gilk_copy_text(char *to, const char *from, unsigned long size)
 {
 	unsigned long n;
@@ -173,8 +174,8 @@ static inline int gilk_differ(const void *one, const void *other, unsigned long 
 	return 0;
 }
 
-/* Whether two values of one type are not equal, as C compares numbers; all others are equal if their bytes are. */
-#ifdef __KERNEL__ /* which has no floating-point numbers */
+/* Whether two values of one type differ: numbers as C compares them, other types by their bytes. */
+#ifdef __KERNEL__ /* the kernel has no floating-point numbers */
 #define gilk_unequal(one, other) gilk_differ(&(one), &(other), sizeof(one))
 #else
 static inline int gilk_differ_float(const void *one, const void *other, unsigned long size)
@@ -206,7 +207,7 @@ static inline struct gilk_instance *gilk_instance(const struct gilk_aspect_part 
 	return (struct gilk_instance *)((char *)&gilk_shared + gilk_limits(part)->first) + number;
 }
 
-/* How many instances have to be looked at: those from there on were never used. */
+/* How many instances have to be examined; the others were never used. */
 static inline gilk_u64 gilk_high(const struct gilk_aspect_part *part)
 {
 	gilk_u64 high = __atomic_load_n(&part->high, __ATOMIC_ACQUIRE), limit = gilk_limits(part)->limit;
@@ -214,7 +215,7 @@ static inline gilk_u64 gilk_high(const struct gilk_aspect_part *part)
 	return high < limit ? high : limit;
 }
 
-/* A copy of an open one; its word as it was then, 0 if there is none. */
+/* Copy an open instance. Returns its word at that time; 0 if it is not open. */
 static inline gilk_u64 gilk_look(struct gilk_aspect_part *part, struct gilk_instance *one, struct gilk_instance *copy,
 				 unsigned long size)
 {
@@ -243,7 +244,7 @@ static inline gilk_u64 gilk_look(struct gilk_aspect_part *part, struct gilk_inst
 	return 0;
 }
 
-/* It is ours to write, if nobody has changed it since. */
+/* Make an instance busy, so that only this thread writes to it, unless its word has changed. */
 static inline int gilk_take(struct gilk_instance *one, gilk_u64 word)
 {
 	gilk_u64 tid = (gilk_u32)gilk_tid();
@@ -251,7 +252,7 @@ static inline int gilk_take(struct gilk_instance *one, gilk_u64 word)
 	return gilk_swap(&one->word, word, tid << GILK_VERSION_AT | (word & 0xfffe) | GILK_BUSY);
 }
 
-/* To another stage at once, with the record as it is: nobody finds it busy. */
+/* Set another stage in one step, without changing the record: nobody finds the instance busy. */
 static inline int gilk_pass(struct gilk_instance *one, gilk_u64 word, gilk_u64 stage)
 {
 	return gilk_swap(&one->word, word, gilk_staged(word, stage));
@@ -262,14 +263,16 @@ static inline void gilk_put(struct gilk_instance *one, gilk_u64 word, gilk_u64 s
 	__atomic_store_n(&one->word, gilk_staged(word, stage), __ATOMIC_RELEASE);
 }
 
-/* The one that has ended is the next to be used: those in use stay close together, as all of them are looked at. */
+/*
+ * Free an instance. It is used next, so that instances in use stay close together, as searches go through all of them.
+ */
 static inline void gilk_set_free(struct gilk_aspect_part *part, const struct gilk_instance *one)
 {
 	__atomic_fetch_sub(&part->open, 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&part->hint, (gilk_u64)(one - gilk_instance(part, 0)), __ATOMIC_RELAXED);
 }
 
-/* End it, and count that; 0 if somebody else has changed it since. */
+/* End an instance, and count that. Returns 0 if somebody else has changed it since. */
 static inline int gilk_end(struct gilk_aspect_part *part, struct gilk_instance *one, gilk_u64 word, gilk_u64 *how)
 {
 	if (!gilk_swap(&one->word, word, gilk_staged(word, 0)))
@@ -279,7 +282,7 @@ static inline int gilk_end(struct gilk_aspect_part *part, struct gilk_instance *
 	return 1;
 }
 
-/* End the one that has this serial number, also if others go on with it meanwhile: one that began later replaces it. */
+/* End the instance with this serial number, also if others are moving it: an instance that began later replaces it. */
 static inline void gilk_give_way(struct gilk_aspect_part *part, struct gilk_instance *one, gilk_u64 serial)
 {
 	struct gilk_instance seen;
@@ -294,7 +297,7 @@ static inline void gilk_give_way(struct gilk_aspect_part *part, struct gilk_inst
 	gilk_add(&part->counts.missed, 1);
 }
 
-/* Whether it is older than the aspect permits; it has ended then. */
+/* Whether the instance is older than the aspect permits; if so, end it. */
 static inline int gilk_is_late(struct gilk_aspect_part *part, struct gilk_instance *one, gilk_u64 word,
 			       const struct gilk_instance *copy)
 {
@@ -306,7 +309,7 @@ static inline int gilk_is_late(struct gilk_aspect_part *part, struct gilk_instan
 	return 1;
 }
 
-/* Whether nobody can continue it any more; it has ended then. */
+/* Whether nobody can continue the instance any more; if so, end it. */
 static inline int gilk_is_gone(struct gilk_aspect_part *part, struct gilk_instance *one, gilk_u64 word,
 			       const struct gilk_instance *copy)
 {
@@ -316,7 +319,7 @@ static inline int gilk_is_gone(struct gilk_aspect_part *part, struct gilk_instan
 	return 1;
 }
 
-/* A free one, busy from now on, or 0: there are as many as there may be. */
+/* Find a free instance, and make it busy; 0: all are in use. */
 static inline struct gilk_instance *gilk_begin(struct gilk_aspect_part *part, gilk_u64 *word)
 {
 	gilk_u64 limit = gilk_limits(part)->limit, at = __atomic_load_n(&part->hint, __ATOMIC_RELAXED), n, high;
@@ -327,7 +330,7 @@ static inline struct gilk_instance *gilk_begin(struct gilk_aspect_part *part, gi
 		if (open >= limit || !gilk_afford())
 			return 0;
 	} while (!__atomic_compare_exchange_n(&part->open, &open, open + 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-	for (n = 0; n < 2 * limit && gilk_afford(); n++, at++) { /* others may free one that was passed by */
+	for (n = 0; n < 2 * limit && gilk_afford(); n++, at++) { /* others may free passed ones */
 		at = at < limit ? at : 0;
 		one = gilk_instance(part, at);
 		*word = __atomic_load_n(&one->word, __ATOMIC_RELAXED);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The calls that a call lies in (gilk_aspect.h includes this). A function that control flows name has a frame, which its
- * activation leads to (runtime/advice.h) while the function itself runs. The engine drops activations of calls that were
- * left otherwise before any advice runs, so all that are there are of calls under way: advice owns none of them.
+ * The calls that a call lies in (gilk_aspect.h includes this). A function that control flows name has a frame, which
+ * its activation leads to (runtime/advice.h) while the function itself runs. The engine drops activations of calls that
+ * were left otherwise before any advice runs, so all that are there are of calls under way: advice owns none of them.
  */
 #ifndef GILK_CALLS_H
 #define GILK_CALLS_H
@@ -42,7 +42,10 @@ static inline const struct gilk_activation_head *gilk_call_around(const struct g
 	return one;
 }
 
-/* Whether an address is in the set of ranges that begins `set` bytes behind gilk_private: a count, then starts and ends. */
+/*
+ * Whether an address is in the set of ranges that begins `set` bytes behind gilk_private: a count, then starts and
+ * ends.
+ */
 static inline int gilk_is_among(gilk_u64 set, gilk_u64 address)
 {
 	const gilk_u64 *word = (const gilk_u64 *)((const char *)&gilk_private + set);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * An index of an aspect's instances: by keys, which are numbers or pointers that they have bound, and by regions, the
- * memory that they watch by its address. It finds those that an event may be about.
+ * An index of an aspect's instances by keys, the numbers or pointers that they have bound, and by regions, the memory
+ * that they watch. It finds the instances that an event may concern.
  *
- * A region is cut into granules of 8, 64, 512, ... bytes, of the least size by which it has GILK_GRANULES at the most. A
- * hash of each granule, or of a key, leads to a bucket, which names the instance by its number and its serial number.
- * What is found there is compared with the instance itself, and then with the access: so nothing has to be taken out when
- * an instance ends. A new one takes the place of what has ended.
+ * A region is divided into granules of 8, 64, 512, ... bytes: the smallest size by which it has at most GILK_GRANULES
+ * of them. A hash of each granule, or of a key, selects a bucket, which has the instance's number and serial number.
+ * The search compares an entry with the instance itself, and then with the access, so entries need not be removed when
+ * an instance ends; a new entry replaces one of an ended instance.
  *
- * A thread that makes an instance, or moves it, notes its keys and regions while the instance is busy. So another thread
- * that knows of the address by what the program has done since finds them. Where the buckets of a hash have no room, all
- * open instances are looked at for that hash from then on.
+ * A thread that begins or moves an instance adds its keys and regions while the instance is busy. So another thread
+ * that has got the address from the program since then finds them. If the buckets of a hash are full, searches for that
+ * hash examine all open instances from then on.
  */
 #ifndef GILK_REGION_H
 #define GILK_REGION_H
@@ -21,17 +21,17 @@
 #define GILK_PROBES 8
 #define GILK_GRANULES 8
 #define GILK_CANDIDATES 64
-#define GILK_MOST_GRANULES 64 /* of an access */
-#define GILK_KEYS 64 /* levels from there on are keys */
+#define GILK_MOST_GRANULES 64 /* granules of an access */
+#define GILK_KEYS 64 /* levels from this one on are keys */
 #define GILK_NUMBERS 0xffffffUL
 
 struct gilk_bucket {
-	gilk_u64 way[GILK_WAYS]; /* a number plus 1, and above 24 bits a serial number */
-	gilk_u64 spilled;	 /* there was no room once: others are in the next bucket */
+	gilk_u64 way[GILK_WAYS]; /* an instance's number plus 1, and above 24 bits its serial number */
+	gilk_u64 spilled;	 /* the bucket was full once: further entries are in the next one */
 };
 
 struct gilk_regions {
-	gilk_u64 levels; /* a bit for each size of granules that there ever were */
+	gilk_u64 levels; /* a bit for each size of granules that was ever used */
 	gilk_u64 unused[7];
 	struct gilk_bucket bucket[];
 };
@@ -55,7 +55,7 @@ static inline gilk_u64 gilk_region_slot(const struct gilk_aspect_part *part, con
 	return one->serial << 24 | ((gilk_u64)(one - gilk_instance(part, 0)) + 1);
 }
 
-/* Whether what it names has ended. */
+/* Whether the slot's instance has ended. */
 static inline int gilk_slot_is_free(const struct gilk_aspect_part *part, gilk_u64 slot)
 {
 	gilk_u64 number = (slot & GILK_NUMBERS) - 1, word;
@@ -65,7 +65,7 @@ static inline int gilk_slot_is_free(const struct gilk_aspect_part *part, gilk_u6
 		return 1;
 	one = gilk_instance(part, number);
 	word = __atomic_load_n(&one->word, __ATOMIC_ACQUIRE);
-	if (gilk_region_slot(part, one) != slot) /* also where its successor is just being made */
+	if (gilk_region_slot(part, one) != slot) /* also while its successor is being written */
 		return 1;
 	return !(word & GILK_BUSY) && !gilk_stage(word);
 }
@@ -98,17 +98,17 @@ static inline void gilk_note_hashed(const struct gilk_aspect_part *part, gilk_u6
 
 	for (probe = 0; probe < GILK_PROBES; probe++)
 		if (gilk_put_into(part, gilk_bucket(part, value, level, probe), slot))
-			return; /* else all are spilled: see gilk_hashed */
+			return; /* otherwise all buckets are spilled, see gilk_hashed() */
 }
 
-/* An instance that is ours to write has this value for a key. */
+/* Add a key's value to the index, for an instance that this thread has made busy. */
 static inline void gilk_note_key(const struct gilk_aspect_part *part, const struct gilk_instance *one, gilk_u64 key,
 				 gilk_u64 value)
 {
 	gilk_note_hashed(part, value, GILK_KEYS + key, gilk_region_slot(part, one));
 }
 
-/* An instance that is ours to write watches so many bytes from `start` on. */
+/* Add a watched region to the index, for an instance that this thread has made busy. */
 static inline void gilk_note_region(const struct gilk_aspect_part *part, const struct gilk_instance *one, gilk_u64 start,
 				    long length)
 {
@@ -129,15 +129,15 @@ static inline void gilk_note_region(const struct gilk_aspect_part *part, const s
 		gilk_note_hashed(part, granule, level, slot);
 }
 
-/* A bit of 64 for a number: where it is not set, none of the numbers found is this one. */
+/* One of 64 bits for a number. If it is not set in `seen`, the number has not been found yet. */
 static inline gilk_u64 gilk_mark(unsigned number)
 {
 	return 1UL << (number & 63);
 }
 
 /*
- * Put the numbers that a bucket names behind those that were found, whose marks are in `seen`; how many there are then,
- * or GILK_CANDIDATES + 1.
+ * Append the numbers in a bucket to those that were found, whose marks are in `seen`. Returns how many there are then,
+ * or GILK_CANDIDATES + 1 if there are too many.
  */
 static inline unsigned gilk_named(const struct gilk_bucket *bucket, unsigned *found, unsigned count, gilk_u64 *seen)
 {
@@ -160,7 +160,7 @@ static inline unsigned gilk_named(const struct gilk_bucket *bucket, unsigned *fo
 	return count;
 }
 
-/* What a hash leads to, likewise. */
+/* Append all numbers that a hash leads to, in the same way. */
 static inline unsigned gilk_hashed(const struct gilk_aspect_part *part, gilk_u64 value, gilk_u64 level, unsigned *found,
 				   unsigned count)
 {
@@ -179,7 +179,7 @@ static inline unsigned gilk_hashed(const struct gilk_aspect_part *part, gilk_u64
 	return GILK_CANDIDATES + 1;
 }
 
-/* The numbers of instances that may have this value for a key, put behind those that were found. */
+/* Append the numbers of all instances that may have this value for a key. */
 static inline unsigned gilk_keyed(const struct gilk_aspect_part *part, gilk_u64 key, gilk_u64 value, unsigned *found,
 				  unsigned count)
 {
@@ -187,8 +187,9 @@ static inline unsigned gilk_keyed(const struct gilk_aspect_part *part, gilk_u64 
 }
 
 /*
- * The numbers of instances that may watch what is accessed, each once; how many. GILK_CANDIDATES + 1: look at all.
- * Those that are found may have ended, watch something else, or be beyond the limit.
+ * Store the numbers of all instances that may watch the accessed memory, each once. Returns how many there are;
+ * GILK_CANDIDATES + 1: all instances have to be examined. An instance that is found may have ended, may watch other
+ * memory, or may be beyond the limit.
  */
 static inline unsigned gilk_regions_near(const struct gilk_aspect_part *part, gilk_u64 address, gilk_u64 size,
 					 unsigned *found)
@@ -212,7 +213,9 @@ static inline unsigned gilk_regions_near(const struct gilk_aspect_part *part, gi
 	return count;
 }
 
-/* Whether an access of so many bytes, `offset` behind the start of memory of this length, reaches that. */
+/*
+ * Whether an access of `size` bytes, `offset` bytes behind the start of a region of `length` bytes, touches the region.
+ */
 static inline int gilk_reaches(long offset, gilk_u64 size, long length)
 {
 	return length > 0 && offset > -(long)size && offset < length;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Reports of advice, as records that the weaver takes from the thread's ring (gilk_aspect.h includes this). */
+/* Reports of advice: records in the thread's ring, which the weaver reads (gilk_aspect.h includes this file). */
 #ifndef GILK_REPORT_H
 #define GILK_REPORT_H
 
 /*
- * Reports go into the thread's ring for texts: the address of the format, a word that says whose it is, then the
- * arguments as the format has them: integers, pointers and doubles in eight bytes, a string as its length in two bytes
- * and as much of it as there is room for. The weaver prints them.
+ * A report is a record in the thread's ring for texts: the address of the format, a word that tells which aspect it is
+ * from, and the arguments in the order of the format: integers, pointers and doubles in eight bytes, a string as its
+ * length in two bytes and as many characters as fit. The weaver prints it.
  */
 #define GILK_REPORT 232
-#define GILK_CUT 0x8000 /* in the length of a string: there was more of it */
+#define GILK_CUT 0x8000 /* set in the length of a string that was cut off */
 
 struct gilk_report {
 	unsigned used;
@@ -22,7 +22,7 @@ static inline void gilk_report_bytes(struct gilk_report *report, const void *fro
 		gilk_copy(report->bytes + report->used, from, size);
 		report->used += (unsigned)size;
 	} else {
-		report->used = GILK_REPORT + 1; /* what follows is left out, too */
+		report->used = GILK_REPORT + 1; /* all further arguments are left out, too */
 	}
 }
 
@@ -54,8 +54,10 @@ static inline void gilk_report_commit(struct gilk_report *report)
 	gilk_commit(at, 1);
 }
 
-/* One conversion of a format: its letter, 'l' for long besides; where it ends. Widths and precisions given as * are
- * integers of their own. */
+/*
+ * Parse one conversion of a format. Returns its end; the other results are its letter, whether it is long, and how many
+ * widths and precisions are given as `*`, each of which is an argument of its own.
+ */
 static inline const char *gilk_conversion(const char *at, int *is_long, int *stars, int *precision)
 {
 	*is_long = *stars = 0;
@@ -74,14 +76,17 @@ static inline const char *gilk_conversion(const char *at, int *is_long, int *sta
 	}
 }
 
-/* Where no report of the file has floating-point numbers, none costs vector registers that would have to be kept. */
+/* If no report of the file has floating-point numbers, no vector registers have to be saved. */
 #ifdef GILK_NO_DOUBLES
 #define GILK_REPORTS noinline, unused, format(printf, 2, 3), target("general-regs-only")
 #else
 #define GILK_REPORTS noinline, unused, format(printf, 2, 3)
 #endif
 
-/* A change of groups that the weaver is asked for: whose it is says which, and which group. */
+/*
+ * A request to the weaver to change a group; the word that tells the aspect has the kind of change and the group
+ * instead.
+ */
 #define GILK_JOINS 1
 #define GILK_LEAVES 2
 

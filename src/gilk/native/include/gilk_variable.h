@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Accesses of memory, as the C of woven aspects has them (lang/aspect/code/accessing.py). A patch has laid a place on
- * the stack in the way of an instruction (abi/gilk_access.h): what it reads comes from there, what it writes goes there.
+ * Accesses of memory, for the C code of woven aspects (lang/aspect/code/accessing.py). A patch has replaced the memory
+ * operand of an instruction by a place on the stack (abi/gilk_access.h): the instruction reads from there and writes
+ * there.
  *
- * An access may reach a part of the variable, or beyond it. A value of the variable's own size is all of it, with the
- * bytes that the instruction reads or writes in their place; of another it is what the access has of the variable, as
- * far as there is room. Of memory that is known by its address alone, a value is what the access has, up to eight bytes.
+ * An access may touch a part of the variable, or reach beyond it. If the value that advice sees has the variable's
+ * size, it is the whole variable, with the accessed bytes in their place. Otherwise it is the accessed part of the
+ * variable, as far as it fits. For memory that is known by its address only, the value is the accessed bytes, up to
+ * eight.
  */
 #ifndef GILK_VARIABLE_H
 #define GILK_VARIABLE_H
@@ -15,12 +17,12 @@
 
 struct gilk_variable {
 	gilk_u64 start, size;
-	int whole; /* a value is all of it */
+	int whole; /* the value is the whole variable */
 };
 
 #define GILK_NEWEST 216 /* struct gilk_block: advising.newest */
 
-/* The place of the access whose advice the thread is in: host/access.S leaves it there. */
+/* The site of the access whose advice this thread runs; host/access.S has stored it. */
 static inline const struct gilk_access_site *gilk_own_site(void)
 {
 	return (const struct gilk_access_site *)gilk_block_load(GILK_RUNNING);
@@ -33,7 +35,7 @@ static inline gilk_u64 gilk_own_pc(void)
 	return (gilk_u64)(&site->pc + 1) + (gilk_u64)(long)site->pc;
 }
 
-/* The innermost call under way that has a frame, or 0. */
+/* The innermost call that has a frame, or 0. */
 static inline const struct gilk_activation_head *gilk_newest_call(void)
 {
 	const struct gilk_activation_head *one = (const struct gilk_activation_head *)gilk_block_load(GILK_NEWEST);
@@ -43,7 +45,7 @@ static inline const struct gilk_activation_head *gilk_newest_call(void)
 	return one;
 }
 
-/* So many bytes, at once if one instruction can do that. */
+/* Copy `size` bytes, by one instruction if that is possible. */
 static inline void gilk_move(void *to, const void *from, gilk_u64 size)
 {
 	switch (size) {
@@ -63,7 +65,7 @@ static inline void gilk_move(void *to, const void *from, gilk_u64 size)
 	gilk_copy(to, from, size);
 }
 
-/* Bytes that the instruction accesses. */
+/* How many bytes the instruction accesses. */
 static inline gilk_u64 gilk_access_size(const struct gilk_access *access, const struct gilk_access_site *site)
 {
 	return site->size ? site->size : access->size;
@@ -90,7 +92,10 @@ static inline long gilk_access_offset(const struct gilk_access *access, const st
 	return (long)(access->address - variable->start);
 }
 
-/* The bytes of the variable that the access has: from `*first` of the access and `*at` of the value on, how many. */
+/*
+ * The part of the variable that the access touches: from `*first` in the access and `*at` in the value on. Returns its
+ * size.
+ */
 static inline gilk_u64 gilk_access_part(const struct gilk_access *access, const struct gilk_access_site *site,
 					const struct gilk_variable *variable, gilk_u64 room, gilk_u64 *first, gilk_u64 *at)
 {
@@ -102,7 +107,7 @@ static inline gilk_u64 gilk_access_part(const struct gilk_access *access, const 
 	return count < room - *at ? count : room - *at;
 }
 
-/* The value with `bytes` for those that are accessed. `room`: bytes of the value. */
+/* Build the value, with `bytes` in place of the accessed bytes. `room`: bytes of the value. */
 static inline void gilk_access_value(const struct gilk_access *access, const struct gilk_access_site *site,
 				     const struct gilk_variable *variable, const gilk_u8 *bytes, void *value, gilk_u64 room)
 {
@@ -121,7 +126,7 @@ static inline void gilk_access_value(const struct gilk_access *access, const str
 	gilk_copy((gilk_u8 *)value + at, bytes + first, count);
 }
 
-/* The bytes of the access that are the variable's are those of the value. */
+/* Store the value into the bytes of the access that belong to the variable. */
 static inline void gilk_access_put(struct gilk_access *access, const struct gilk_access_site *site,
 				   const struct gilk_variable *variable, const void *value, gilk_u64 room)
 {
@@ -130,7 +135,7 @@ static inline void gilk_access_put(struct gilk_access *access, const struct gilk
 	gilk_copy(access->bytes + first, (const gilk_u8 *)value + at, count);
 }
 
-/* The first bytes of an access as a number, zeros above them; those of a string instruction are not known. */
+/* The first bytes of an access as a number, zero-extended. The bytes of a string instruction are not known. */
 static inline gilk_u64 gilk_access_raw(const struct gilk_access_site *site, const gilk_u8 *bytes)
 {
 	gilk_u64 value = 0;
@@ -144,7 +149,7 @@ static inline void gilk_access_put_raw(struct gilk_access *access, const struct 
 	gilk_move(access->bytes, &value, site->size < sizeof value ? site->size : sizeof value);
 }
 
-/* The patch goes on behind the instruction, which has not run: in front of struct gilk_access lies where to. */
+/* Skip the instruction: the patch continues behind it. The word before struct gilk_access has the address. */
 static inline void gilk_access_skip(struct gilk_access *access, const struct gilk_access_site *site)
 {
 	((volatile gilk_u64 *)access)[-1] = (gilk_u64)(&site->skipped + 1) + (gilk_u64)(long)site->skipped;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the C of aspects in the kernel is made with (lang/aspect/kernel). It runs at entries and returns of functions,
- * wherever those are: in a task, a softirq or an interrupt. Interrupts are off meanwhile; in an NMI nothing is done.
+ * Functions and types that the C code of aspects in the kernel uses (lang/aspect/kernel). It runs at entries and
+ * returns of kernel functions in a task, a softirq or an interrupt, with interrupts off. In an NMI it does nothing.
  *
- * The C of users is confined: it reads memory by gilk_fetch() and gilk_start(), which load what can be loaded, and
- * note where something cannot: then the element does not match. It writes words of instances and own variables alone,
+ * Users' C is confined: it reads memory by gilk_fetch() and gilk_start() only, which use safe loads and note an address
+ * that cannot be read: then the element does not match. It writes to words of instances and to its own variables only,
  * and has no loops.
  *
- * The state of the file's aspects (../gilk_aspect.h) lies in memory of the module, or in memory that processes share,
- * who may write anything there: numbers in it are bounded, and waits for words that are busy are short.
+ * The state of the file's aspects (../gilk_aspect.h) lies in memory of the module, or in memory that is shared with
+ * processes, which may write anything there: numbers from it are checked, and waits for busy words are short.
  *
- * A unit has functions for entries and for returns, whose number says which function of the kernel it is. At an entry
- * that waits for a return an activation is kept, by where the return address lies and by that number.
+ * A unit has functions for entries and for returns; their argument is the number of the kernel function. An entry whose
+ * return is awaited leaves an activation, which is found by the address of the return address and that number.
  */
 #ifndef GILK_WOVEN_H
 #define GILK_WOVEN_H
@@ -27,23 +27,23 @@
 #include "../gilk_aspect.h"
 
 #define GILK_ARGUMENTS 96
-#define GILK_AREA 12288 /* bytes for what has matched at one moment */
+#define GILK_AREA 12288 /* bytes for the matches of one event */
 #define GILK_TEXTS 4
-#define GILK_TEXT 160 /* bytes of a text in a report, and of one that is compared */
+#define GILK_TEXT 160 /* bytes of a text in a report, and of a text that is compared */
 #define GILK_TOLD 232
-#define GILK_BUDGET 16384 /* looks at the state: a millisecond or two at the worst */
+#define GILK_BUDGET 16384 /* how many places of the state a hit may examine: one or two milliseconds at worst */
 
-struct gilk_here { /* a processor's own */
+struct gilk_here { /* one for each processor */
 	gilk_u32 busy, unread, function, left;
 	char texts[GILK_TEXTS][GILK_TEXT];
 	char told[GILK_TOLD];
 	char area[GILK_AREA] __attribute__((aligned(16)));
 };
 
-struct gilk_module_counts { /* the client reads them: engines/aspect/woven_kernel.py */
+struct gilk_module_counts { /* read by the client (engines/aspect/woven_kernel.py) */
 	gilk_u64 inside;  /* hits within hits, and in NMIs */
 	gilk_u64 unread;  /* matches given up because memory could not be read */
-	gilk_u64 crowded; /* calls whose return is not seen, for want of room */
+	gilk_u64 crowded; /* calls whose return is missed for lack of room */
 	gilk_u64 open;	  /* activations */
 };
 
@@ -65,7 +65,7 @@ static inline int gilk_afford(void)
 	return 1;
 }
 
-/* Interrupts are off until gilk_leave(), if it is not 0. */
+/* Begin a hit. If the result is not 0, interrupts are off until gilk_leave(). */
 static inline int gilk_enter(unsigned long *flags, gilk_u32 function)
 {
 	struct gilk_here *here;
@@ -94,7 +94,7 @@ static inline void gilk_leave(unsigned long flags)
 	raw_local_irq_restore(flags);
 }
 
-/* Loads of the user's C. What cannot be read is 0. */
+/* Load memory for users' C. Memory that cannot be read is 0. */
 
 static __always_inline void *gilk_loaded(void *to, const volatile void *from, unsigned long size)
 {
@@ -105,7 +105,7 @@ static __always_inline void *gilk_loaded(void *to, const volatile void *from, un
 	return to;
 }
 
-/* The value of a number or pointer in memory. */
+/* Load a number or pointer from memory. */
 #define gilk_fetch(place)                                                  \
 	({                                                                 \
 		__auto_type gilk_place = &(place);                         \
@@ -115,7 +115,7 @@ static __always_inline void *gilk_loaded(void *to, const volatile void *from, un
 		gilk_value;                                                \
 	})
 
-/* A copy of what is in memory: of an array, whose start it then is, or of a pointer. */
+/* Copy an array from memory, and give the address of the copy; or load a pointer. */
 #define gilk_start(place) \
 	(*(__typeof__(&(place)))gilk_loaded((char[sizeof(place) <= 512 ? sizeof(place) : -1]){ 0 }, &(place), sizeof(place)))
 
@@ -130,7 +130,7 @@ static inline int gilk_note_held(int holds)
 	return 0;
 }
 
-/* Whether a condition holds: not if something in it, or in what was bound before it, could not be read. */
+/* Whether a condition holds: it does not if it, or a binding before it, has read memory that cannot be read. */
 #define gilk_holds(condition) gilk_note_held(!!(condition))
 #define gilk_readable() gilk_note_held(1)
 
@@ -158,7 +158,7 @@ static inline gilk_u64 gilk_on_stack(gilk_u64 rsp, gilk_u64 number)
 	return value;
 }
 
-/* A character; 0 behind what can be read, which is noted where nothing can. */
+/* A character of a text; 0 behind its readable part. If not even the first can be read, this is noted. */
 static inline char gilk_character(const char *text, unsigned long n)
 {
 	char one;
@@ -179,7 +179,7 @@ static inline void gilk_copy_checked(char *to, const char *from, unsigned long s
 		to[n] = 0;
 }
 
-/* The text of a report, of which it is the `number`th. */
+/* Copy the text that is argument `number` of a report. */
 static inline const char *gilk_text(int number, const char *from)
 {
 	char *to = gilk_here()->texts[number];
@@ -215,7 +215,7 @@ static inline unsigned long gilk_strlen(const char *text)
 	return n;
 }
 
-/* A report: whose it is, process and thread as hexadecimal digits, then the text. */
+/* Write a report: the aspect, the process and the thread in hexadecimal digits, and then the text. */
 #define gilk_tell(whose, ...)                                                                                 \
 	({                                                                                                    \
 		char *gilk_told = gilk_here()->told;                                                          \
@@ -224,7 +224,7 @@ static inline unsigned long gilk_strlen(const char *text)
 		gilk_log_string(gilk_set, 1, gilk_told);                                                      \
 	})
 
-/* Activations: calls whose returns are waited for. */
+/* Activations: calls whose returns are awaited. */
 
 #define GILK_ACTIVATIONS 8192
 #define GILK_TRIES 32
@@ -232,7 +232,7 @@ static inline unsigned long gilk_strlen(const char *text)
 struct gilk_kept_call {
 	gilk_u64 key; /* 0: free */
 	const struct task_struct *task;
-	gilk_u64 started; /* when the task was: another may have its memory */
+	gilk_u64 started; /* start time of the task, since another task may have its memory later */
 	gilk_u64 on;
 	char came[GILK_ARGUMENTS];
 };
@@ -270,7 +270,7 @@ static inline int gilk_any_activation(void)
 static inline void gilk_activate(gilk_u64 rsp, gilk_u32 function, gilk_u64 on, const void *came, unsigned long size)
 {
 	gilk_u64 key = gilk_call_key(rsp, function);
-	struct gilk_kept_call *one = gilk_call_of(key); /* one that was left otherwise */
+	struct gilk_kept_call *one = gilk_call_of(key); /* a call that was left without its return */
 	unsigned n;
 
 	for (n = 0; !one && n < GILK_TRIES; n++)
@@ -288,7 +288,7 @@ static inline void gilk_activate(gilk_u64 rsp, gilk_u32 function, gilk_u64 on, c
 	memcpy(one->came, came, size);
 }
 
-/* The aspects that were on at the entry; 0 if that was not seen. */
+/* End an activation. Returns the aspects that were on at the entry; 0 if the entry was not seen. */
 static inline gilk_u64 gilk_deactivate(gilk_u64 rsp, gilk_u32 function, void *came, unsigned long size)
 {
 	struct gilk_kept_call *one = gilk_call_of(gilk_call_key(rsp, function));
@@ -303,10 +303,10 @@ static inline gilk_u64 gilk_deactivate(gilk_u64 rsp, gilk_u32 function, void *ca
 	return on;
 }
 
-/* Has the patch that the hit comes from return to the caller with `value`; the function does not run. */
+/* Make the patch return to the function's caller with `value`, instead of running the function. */
 static inline void gilk_return(const struct gilk_regs *regs, gilk_u64 value)
 {
-	struct gilk_call *call = (struct gilk_call *)((gilk_u64 *)(regs + 1) + 1); /* behind the thunk's return address */
+	struct gilk_call *call = (struct gilk_call *)((gilk_u64 *)(regs + 1) + 1); /* above the thunk's return address */
 
 	((struct gilk_regs *)regs)->rax = value;
 	call->iid = 0;

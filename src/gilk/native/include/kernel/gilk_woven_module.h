@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The headers of the unit that has the state of aspects in the kernel. */
+/* Kernel headers for the unit with the state of aspects. */
 #include <linux/module.h>
 #include <linux/moduleparam.h>
 #include <linux/vmalloc.h>

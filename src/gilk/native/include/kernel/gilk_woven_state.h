@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The state of aspects in the kernel, in one unit of their module: it allocates when it is loaded, and frees when it
- * goes, which the client has happen when nothing leads there any more. Parameters tell the client where things lie.
- * Writing `on` switches all aspects at once, where the state is the module's own. With `shared` it lies there instead,
- * in memory of the driver's that processes have as well (ILK_SHARE): whoever has made that switches it there.
+ * The state of aspects in the kernel, in one unit of their module. The module allocates it when it is loaded, and frees
+ * it when it is unloaded, after the client has removed all splices that lead there. Module parameters tell the client
+ * its addresses. If the state is the module's own, writing the parameter `on` switches all aspects at once. With
+ * `shared` it lies in memory of the driver that processes share (ILK_SHARE), and is switched there by whoever has
+ * created that.
  */
 gilk_u32 gilk_set;
 void (*gilk_log_pair)(gilk_u32 set, gilk_u32 iid, gilk_u64 value, gilk_u64 extra);
@@ -30,7 +31,7 @@ static int gilk_switch(const char *value, const struct kernel_param *which)
 	int wrong = kstrtoull(value, 0, &on);
 
 	(void)which;
-	if (shared) /* it may be gone by now */
+	if (shared) /* the driver may have freed it by now */
 		return -EPERM;
 	if (!wrong && gilk_shared_memory)
 		__atomic_store_n(&gilk_shared_memory->on, on, __ATOMIC_SEQ_CST);
@@ -40,7 +41,7 @@ static int gilk_switch(const char *value, const struct kernel_param *which)
 static const struct kernel_param_ops gilk_switches = { .set = gilk_switch };
 module_param_cb(on, &gilk_switches, NULL, 0200);
 
-/* Ticks of ns, at the rate that the kernel has measured. */
+/* Convert limits from ns to ticks, at the TSC rate that the kernel has measured. */
 static void gilk_set_limits(void)
 {
 	int n;
