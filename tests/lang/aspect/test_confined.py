@@ -170,7 +170,7 @@ MACROS = Path(__file__).parents[3] / "src/gilk/native/include/kernel/gilk_woven.
 def macros() -> str:
     """gilk_fetch() to gilk_remainder(), as the kernel has them."""
     text = MACROS.read_text()
-    begin = text.index("/* The value of a number or pointer in memory. */")
+    begin = text.index("#define gilk_fetch(")
     fetch = text[begin : text.index("static inline int gilk_note")]
     divide = text[text.index("#define gilk_divided") : text.index("static inline gilk_u64 gilk_on_stack")]
     return fetch + divide
