@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Whether advice has a variable of its own by the name of a value of the aspect."""
+"""The names in pieces of C: variables that advice declares, and values that conditions compare."""
 
 from __future__ import annotations
 
 import pytest
 
-from gilk.lang.aspect.cnames import declares
+from gilk.lang.aspect.cnames import declares, equalities
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,23 @@ def test_a_variable_of_its_own_is_one(text: str) -> None:
 )  # fmt: skip
 def test_a_use_is_none(text: str) -> None:
     assert not declares(text, "x")
+
+
+@pytest.mark.parametrize(
+    ("condition", "sides"),
+    [
+        ("a == b", [("a", "b")]),
+        ("a == b && c == f(d, e)", [("a", "b"), ("c", "f(d, e)")]),
+        ("(a == b)", [("a", "b")]),
+        ("((a == b && c == d))", [("a", "b"), ("c", "d")]),
+        ("(a == b) && ((c == d) && e > 0)", [("a", "b"), ("c", "d")]),
+        ("(a) == (b)", [("(a)", "(b)")]),
+        ('s == f(")") && (a == b)', [("s", 'f(")")'), ("a", "b")]),
+        ("(a == b || c == d)", []),
+        ("(a == b && c == d) || e", []),
+        ("!(a == b)", []),
+        ("a == b ? c : d", []),
+    ],
+)
+def test_equalities_that_must_hold_are_found_in_brackets_too(condition: str, sides: list[tuple[str, str]]) -> None:
+    assert list(equalities(condition)) == sides

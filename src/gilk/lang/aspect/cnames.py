@@ -129,7 +129,18 @@ def equalities(condition: str) -> Iterator[tuple[str, str]]:
 
 
 def _conjuncts(condition: str) -> Iterator[str]:
-    """Parts between ``&&`` outside of brackets; brackets around all of one are taken off."""
+    """The operands of ``&&``, those of operands in brackets too."""
+    whole = _unbracketed(condition)
+    parts = list(_operands(whole))
+    if len(parts) == 1:
+        yield whole
+    else:
+        for part in parts:
+            yield from _conjuncts(part)
+
+
+def _operands(condition: str) -> Iterator[str]:
+    """The parts between each ``&&`` that is in no brackets."""
     depth, last = 0, 0
     for one in _CONJUNCTION.finditer(condition):
         depth += bool(one["open"]) - bool(one["close"])
@@ -139,5 +150,23 @@ def _conjuncts(condition: str) -> Iterator[str]:
     yield condition[last:].strip()
 
 
+def _unbracketed(text: str) -> str:
+    """The text without brackets around all of it."""
+    text = text.strip()
+    while text.startswith("(") and _closing(text) == len(text) - 1:
+        text = text[1:-1].strip()
+    return text
+
+
+def _closing(text: str) -> int:
+    """The place of the bracket that closes the one at the beginning; -1 if none does."""
+    depth = 0
+    for one in _CONJUNCTION.finditer(text):
+        depth += bool(one["open"]) - bool(one["close"])
+        if one["close"] and not depth:
+            return one.start()
+    return -1
+
+
 def _balanced(text: str) -> bool:
-    return text.count("(") == text.count(")")
+    return not sum(bool(one["open"]) - bool(one["close"]) for one in _CONJUNCTION.finditer(text))
