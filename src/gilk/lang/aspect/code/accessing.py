@@ -239,7 +239,7 @@ gilk_restore_errno;
 
 def _reaches(met: MetAccess) -> str:
     if met.by_address:
-        return "gilk_call.came.size"  # the match of each instance tells whether the access reaches the memory that it watches
+        return "gilk_call.came.size"  # each instance's match tests whether its memory is reached
     return "gilk_access_reaches(gilk_access, gilk_site, &gilk_variable)"
 
 

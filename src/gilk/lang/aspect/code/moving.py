@@ -198,7 +198,7 @@ def _stages(aspect: NumberedAspect, numbers: Collection[int]) -> int:
 def _sequence(aspect: NumberedAspect, moment: Moment, elements: Collection[int], found: Found) -> str:
     n = aspect.number
     last = "return gilk_count;"
-    others = "if (gilk_instance_->tid != (gilk_u32)gilk_tid()) continue;\n"  # skips other threads' instances, which these threads may be writing just now
+    others = "if (gilk_instance_->tid != (gilk_u32)gilk_tid()) continue;\n"  # they may be writing them
     skip = others if aspect.automaton.sharing is Sharing.THREAD else ""
     near, number, bounded = found
     if 0 in elements:
