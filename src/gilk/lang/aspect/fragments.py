@@ -2,6 +2,8 @@
 """Trees of C fragments as far as D's grammar of expressions reaches; the result is None for other fragments.
 
 The statements that can be read are expressions, declarations with an initial value, if, return and blocks.
+
+A docstring that is a grammar rule names the production that the method parses.
 """
 
 from __future__ import annotations

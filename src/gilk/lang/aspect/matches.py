@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The reader of matches: the grammar of join points and qualifiers. parser.py builds the grammar of files on it."""
+"""The reader of matches: the grammar of join points and qualifiers. parser.py builds the grammar of files on it.
+
+A docstring that is a grammar rule names the production that the method parses.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The parser of a file of aspects, from its text to its tree."""
+"""The parser of a file of aspects, from its text to its tree.
+
+A docstring that is a grammar rule names the production that the method parses.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The reader of signatures in join points: the result, the image and the name of a function or variable, and
 parameters, as C declares them.
+
+A docstring that is a grammar rule names the production that the method parses.
 """
 
 from __future__ import annotations

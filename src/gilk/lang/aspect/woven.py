@@ -98,7 +98,7 @@ class WovenElement:
 class DryShadow:
     """A function at whose calls elements would match, or that has ``accesses`` instructions with accesses of a variable
     at which they would match. ``refused``: the reason why that is impossible, "" if none is known. ``left_out``: an
-    access or function that the aspect does without, and the reason; then the other fields say little.
+    access or function that the aspect does without, and the reason; ``elements`` is then empty.
     """
 
     pid: int

@@ -56,8 +56,8 @@ def module(source: Path, function: str) -> str:
 
 
 def kbuild(name: str) -> str:
-    """The Kbuild file of module ``name``. It has no calls of ftrace, so that an instrument does not run
-    into a tracer.
+    """The Kbuild file of module ``name``. It compiles without calls of ftrace, so that an instrument never enters
+    ftrace.
     """
     return _KBUILD.format(name=name)
 

@@ -54,13 +54,15 @@ class Cursor:
         return self.take()
 
     def name(self) -> Token:
-        """IDENT"""
+        """Take a name: the production IDENT. Raises Rejected."""
         if self.peek().kind is not TokenKind.NAME:
             raise self.unexpected("expected a name")
         return self.take()
 
     def member_name(self) -> Token:
-        """IDENT | KEYWORD: after a dot or an arrow nothing is reserved."""
+        """Take the name of a member: IDENT or KEYWORD, since no word is reserved after a dot or an arrow. Raises
+        Rejected.
+        """
         if self.peek().kind not in (TokenKind.NAME, TokenKind.KEYWORD):
             raise self.unexpected("expected the name of a member")
         return self.take()

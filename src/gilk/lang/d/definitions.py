@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The grammar of declarations, inlines, translators and providers, which stand outside of clauses."""
+"""The grammar of declarations, inlines, translators and providers, which stand outside of clauses.
+
+A docstring that is a grammar rule names the production that the method parses.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The grammar of expressions: C's, with ``^^`` between ``&&`` and ``||``, and with the slash that ends a predicate."""
+"""The grammar of expressions: C's, with ``^^`` between ``&&`` and ``||``, and with the slash that ends a predicate.
+
+A docstring that is a grammar rule names the production that the method parses.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The parser of D programs, from text to tree; this file has clauses and their statements."""
+"""The parser of D programs, from text to tree; this file has clauses and their statements.
+
+A docstring that is a grammar rule names the production that the method parses.
+"""
 
 from __future__ import annotations
 

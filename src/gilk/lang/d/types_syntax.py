@@ -2,6 +2,8 @@
 """The grammar of types: specifiers, structs and enums, declarators.
 
 The productions are C's, except that the brackets of arrays may contain types.
+
+A docstring that is a grammar rule names the production that the method parses.
 """
 
 from __future__ import annotations

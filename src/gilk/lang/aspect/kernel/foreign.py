@@ -17,7 +17,7 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """What processes may have written. ``names``: names of an instance. ``texts``: those among them that are arrays of
+    """The values that processes may have written. ``names``: names of an instance. ``texts``: those among them that are arrays of
     characters, which end within themselves. ``loading``: macros that read memory. ``text_keys``: for each table, which
     parts of its key are arrays.
     """

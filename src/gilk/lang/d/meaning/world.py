@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the compiler has to know about processes. It asks only when the program names something of a process."""
+"""The compiler's view of processes. It asks only when the program names something of a process."""
 
 from __future__ import annotations
 
