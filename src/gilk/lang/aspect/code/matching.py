@@ -29,9 +29,8 @@ from gilk.lang.syntax.source import Source, Span
 
 
 def match_function(met: MetElement, source: Source) -> str:
-    """``gilk_match_N_M_when(arguments, result, kept, words, bound,
-    position)`` returns whether the element matches, and fills ``bound`` with its names. ``position`` is that of the
-    instance, 0 if none has begun.
+    """``gilk_match_N_M_when(arguments, result, kept, words, bound, position)`` returns whether the element matches, and
+    fills ``bound`` with its names. ``position`` is that of the instance, 0 if none has begun.
     """
     aspect, n = met.aspect, met.aspect.number
     ways = "".join(_way(met, one, source) for one in met.alternatives)

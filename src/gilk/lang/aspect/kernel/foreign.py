@@ -17,9 +17,9 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """The values that processes may have written. ``names``: names of an instance. ``texts``: those among them that are arrays of
-    characters, which end within themselves. ``loading``: macros that read memory. ``text_keys``: for each table, which
-    parts of its key are arrays.
+    """The values that processes may have written. ``names``: names of an instance. ``texts``: those among them that are
+    arrays of characters, which end within themselves. ``loading``: macros that read memory. ``text_keys``: for each
+    table, which parts of its key are arrays.
     """
 
     names: frozenset[str] = frozenset()
