@@ -137,7 +137,7 @@ def _dynamic(searches: int) -> Formula:
 
 
 def _copied(limits: CostLimits, size: int, key: int) -> Cost:
-    """The cost of copying memory of the process; the kernel copies it where the thread's own access is not safe."""
+    """The cost of copying memory of the process; the kernel copies it unless it is gilk's own memory."""
     return Cost(60, 10, 16, calls=2) + copying(size)
 
 

@@ -96,14 +96,14 @@ class ClockCounter:
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
-    """The process ID of the thread that fires the probe; the process is asked again after a fork."""
+    """The process ID of the thread that fires the probe; it is right in a child after a fork, too."""
 
     type: Integer = INT
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadId:
-    """The thread ID of the thread that fires the probe; the thread is asked again after a fork."""
+    """The thread ID of the thread that fires the probe; it is right in a child after a fork, too."""
 
     type: Integer = INT
 

@@ -151,7 +151,7 @@ VOID = Void()
 STRING = String()
 DYNAMIC = Dynamic()
 
-#: Types by their words, sorted; named() sorts the words of a declaration, which may come in any order.
+#: Types by their words, sorted; basic() sorts the words of a declaration, which may come in any order.
 _BASIC: dict[tuple[str, ...], Integer | Float | Void | String] = {
     ("char",): CHAR,
     ("char", "signed"): Integer("signed char", 1, True, 0),
