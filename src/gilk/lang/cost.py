@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The most that code of lang/ir.py can cost: read off the tree, as facts are.
+"""An upper bound of the cost of code of lang/ir.py, computed from the tree like the facts.
 
-The longest way through a function, for a thread that nobody disturbs: what is tried again because another has written
-meanwhile is not counted. There are no loops in the representation; those of the runtime end with a string, a key, a
-table's reach or a stack, and lang/helper_costs.py has a formula for each. So there is always a bound.
+The bound is for the longest way through a function in a thread that nothing disturbs: attempts that are repeated
+because another thread has written meanwhile do not count. The representation has no loops. Loops of the runtime end
+with a string, a key, the reach of a table or a stack, and lang/helper_costs.py has a formula for each. So there is
+always a bound.
 
-An operation is about an instruction; a division counts as `DIVISION` of them. Code for the kernel is to be refused by
-it, before it runs; in a process nothing is.
+An operation is about one instruction; a division counts as `DIVISION` operations. The bound serves to refuse code for
+the kernel before it runs; code in a process is never refused.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from gilk.lang.types import Array, Special, String, Type, is_scalar, size_of
 from gilk.lang.walk import operands
 
 _NONE = Cost()
-_WORD = Cost(60, 8, 8, 8, calls=2)  # of the stack
-_ENTERED = Cost(60, 10, 30)  # a clause's context, whether the program is active, its end
+_WORD = Cost(60, 8, 8, 8, calls=2)  # to read a word of the stack
+_ENTERED = Cost(60, 10, 30)  # to set up a clause's context, check that the program is active, and end the clause
 _COMPUTED = Cost(3)
 _LOADED, _STORED = Cost(4, 2), Cost(4, 1, 1)
 
 
 def cost(node: ir.Node, limits: CostLimits | None = None) -> Cost:
-    """The bound for a node with all that it is made of; where there are two ways, each component of the dearer."""
+    """The bound for a node and all nodes below it; where there are two ways, the larger value of each component."""
     return _Costs(limits or CostLimits()).of(node)
 
 
@@ -94,13 +95,13 @@ class _Costs:
 
     def _call(self, node: ir.Call | ir.Act) -> Cost:
         if isinstance(node, ir.Call) and isinstance(node.type, Special):
-            return self._parts(node)  # it is only put into a record or a key: _put
+            return self._parts(node)  # _put counts the cost when it is put into a record or a key
         name, size = node.name if isinstance(node, ir.Call) else node.action, self._given(node)
         own = _sum(self._helper(each, size) for each in OPERATIONS[name].functions)
         return self._parts(node) + _COMPUTED + _COMPUTED + own
 
     def _given(self, node: ir.Call | ir.Act) -> int:
-        """How many bytes it is told to handle; as many as there can be, if that is not known."""
+        """The number of bytes that the operation handles; all scratch memory if that is not known."""
         sizes = [each.value for each in node.arguments if isinstance(each, ir.Constant) and each.value >= 0]
         whole = len(sizes) == len(node.arguments)
         return min(max(sizes, default=0), self._limits.scratch) if whole else self._limits.scratch
@@ -145,7 +146,7 @@ class _Costs:
     # Statements.
 
     def _key(self, keys: tuple[ir.Expression, ...], layout: tuple[Datum, ...], size: int) -> Cost:
-        """To fill it in; without what its values cost."""
+        """The cost of filling in a key, without that of computing its values."""
         if not keys:
             return _NONE
         room = self._helper("gd_alloca") if size > LARGE_KEY else _NONE
@@ -177,7 +178,7 @@ class _Costs:
         return values + self._helper("gd_reserve", end) + _sum(map(self._put, node.data)) + ends
 
     def _function(self, node: ir.Function) -> Cost:
-        """It may end with a fault, of which a record tells."""
+        """The cost of a function. If it may fail, that includes a fault and the record that reports it."""
         does = facts(node).does
         fails = self._helper("gd_report") + self._helper("gd_fail") if does & Does.FAILS else _NONE
         signals = self._helper("gd_send_signals") if does & Does.SIGNALS else _NONE
@@ -185,7 +186,7 @@ class _Costs:
         return _ENTERED + local + self._parts(node) + fails + signals
 
 
-#: The cost of one node alone, by its class; its operands cost something besides.
+#: The cost of one node alone, by its class; the cost of its operands is added to it.
 _OWN: dict[type, Cost] = {
     ir.Constant: Cost(2),
     ir.Literal: Cost(2),

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The data that clauses leave behind: their layout in records and in the keys of aggregations, and the cells of
-aggregations.
+"""The data that clauses record: their layout in records and in the keys of aggregations, and the cells of aggregations.
 
-The contract between the compiler, which lays records out, the runtime, which fills them, and the consumer, which
-takes them apart and prints them.
+This is the contract between the compiler, which lays out records, the runtime, which fills them, and the consumer,
+which decodes and prints them.
 """
 
 from __future__ import annotations
@@ -19,19 +18,21 @@ class Kind(StrEnum):
     INT = "int"  # 1, 2, 4 or 8 bytes, little-endian
     STRING = "string"  # NUL-terminated within its size
     FLOAT = "float"  # 4 or 8 bytes
-    BYTES = "bytes"  # a struct, an array, tracemem()
-    USTACK = "ustack"  # u64 pid, then as many u64 addresses as there are, the rest 0
-    STACK = "stack"  # the same, of the kernel
-    USYM = "usym"  # u64 pid, u64 address: symbol, module and address of user code
+    BYTES = "bytes"  # a struct, an array, or the memory of tracemem()
+    USTACK = "ustack"  # u64 pid, then a u64 address for each frame, then zeros
+    STACK = "stack"  # the same for the kernel's stack
+    USYM = "usym"  # u64 pid, u64 address; printed as symbol, module or address of user code
     UMOD = "umod"
     UADDR = "uaddr"
-    SYM = "sym"  # u64 address: the kernel's
+    SYM = "sym"  # u64 address in the kernel
     MOD = "mod"
 
 
 @dataclass(frozen=True, slots=True)
 class Datum:
-    """``size`` bytes at ``offset`` of a record's data or of a key. ``pointer``: an INT that is an address."""
+    """A value of ``size`` bytes at ``offset`` in a record's data or in a key. ``pointer``: the value is an INT that is
+    an address.
+    """
 
     kind: Kind
     offset: int
@@ -56,8 +57,8 @@ class Function(StrEnum):
 class Aggregating:
     """An aggregating function with its parameters.
 
-    lquantize: ``low``, ``high``, ``step``. llquantize: ``factor``, from ``factor ** low`` to ``factor ** high``
-    inclusive, each order of magnitude in ``steps``.
+    lquantize has ``low``, ``high`` and ``step``. llquantize has ``factor`` and goes from ``factor ** low`` to
+    ``factor ** high`` inclusive, with ``steps`` buckets in each order of magnitude.
     """
 
     function: Function
@@ -69,12 +70,12 @@ class Aggregating:
 
     @property
     def cells(self) -> int:
-        """How many u64 the value takes. Distributions: one for each bucket.
+        """The number of u64 cells that a value of the aggregation takes; a distribution has one cell for each bucket.
 
-        avg: count, sum. stddev: count, sum, and the sum of squares in two (low, high). quantize: 127, the middle one
-        of zero. lquantize: one below, (high - low) / step rounded down, one above. llquantize: the middle one of
-        what is nearer to 0 than the first edge, upwards from there those of each edge, downwards the same of
-        negative values.
+        avg has two: count and sum. stddev has four: count, sum, and the low and high half of the sum of squares.
+        quantize has 127, and the middle one counts zeros. lquantize has one for values below ``low``, (high - low) /
+        step rounded down, and one for values above. llquantize has a middle cell for values nearer to 0 than the first
+        edge, above it one cell for each edge, and below it the same for negative values.
         """
         match self.function:
             case Function.COUNT | Function.SUM | Function.MIN | Function.MAX:
@@ -92,9 +93,9 @@ class Aggregating:
 
     @property
     def edges(self) -> tuple[int, ...]:
-        """llquantize: where its buckets begin on the positive side, the last one that of all that is larger.
+        """The lower bounds of llquantize's buckets on the positive side; the last bucket takes all larger values.
 
-        From ``factor ** m`` to ``factor ** (m + 1)`` they are ``factor ** (m + 1) / steps`` wide, and at least 1.
+        Buckets from ``factor ** m`` to ``factor ** (m + 1)`` are ``factor ** (m + 1) / steps`` wide, but at least 1.
         """
         found: list[int] = []
         for magnitude in range(self.low, self.high + 1):
@@ -106,9 +107,11 @@ class Aggregating:
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """``@name[keys] = function()``. ``number`` from 1 in order of first use; ``key_size`` in bytes.
+    """An aggregation ``@name[keys] = function()``. ``number`` counts from 1 in order of first use; ``key_size`` is in
+    bytes.
 
-    ``processor``: with the option aggpercpu, where the processor is that the probe fired on, before the keys.
+    ``processor``: with the option aggpercpu, the datum before the keys that holds the processor on which the probe
+    fired; otherwise None.
     """
 
     number: int
@@ -120,5 +123,5 @@ class Aggregation:
 
     @property
     def recorded(self) -> tuple[Datum, ...]:
-        """All that a key is made of."""
+        """All parts of a key: the processor, if it is part of the key, and then ``keys``."""
         return self.keys if self.processor is None else (self.processor, *self.keys)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which expressions do something besides having a value: only for them it matters when they are evaluated."""
+"""Find expressions that do something besides having a value; the moment of evaluation matters for these only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gilk.lang.walk import operands
 
 
 def has(value: ir.Node) -> bool:
-    """Whether evaluating it changes what others see."""
+    """Whether the evaluation of ``value`` changes something that other code can see."""
     match value:
         case ir.Assign() | ir.Step():
             return True

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Facts of code of lang/ir.py, about the machine that it needs and what it does with it.
+"""Facts about code of lang/ir.py: what it needs of the machine and what it does. They are computed from the tree,
+before any code is printed.
 
-They are read off the tree, before any code is printed of it.
-
-Whoever puts code somewhere asks here: which registers are to be saved, which arguments to be fetched, whether a filter
-of system calls stands in its way, whether it has any use for names of probes, for speculations, for signals.
+Modules that place code somewhere use them to decide which registers to save, which arguments to fetch, whether a
+seccomp filter stands in the way, and whether the code uses names of probes, speculations or signals.
 """
 
 from __future__ import annotations
@@ -22,8 +21,9 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """``arguments`` of the probe, by number from 0. ``registers`` by name, ``stack`` words by number from 0: of the
-    machine's state at a place; a function that looks at registers by number has Does.REGISTERS instead.
+    """Facts about code. ``arguments``: numbers of the probe's arguments that it uses, from 0. ``registers`` and
+    ``stack``: the registers by name, and the words of the stack by number from 0, that it reads of the machine's state
+    at the place. A function that looks at registers by number has Does.REGISTERS instead.
     """
 
     does: Does = Does.NOTHING
@@ -41,20 +41,21 @@ class Facts:
 
     @property
     def calls(self) -> bool:
-        """It makes system calls as the thread that it runs in."""
+        """Whether the code makes system calls as the thread in which it runs."""
         return bool(self.does & Does.CALLS)
 
 
 NOTHING = Facts()
-LARGE_KEY = 512  # bytes: a longer one is not kept on the stack of the thread
-#: Registers that system calls have their arguments in, in order.
+LARGE_KEY = 512  # bytes: a longer key is not kept on the thread's stack
+#: The registers that hold the arguments of system calls, in order.
 SYSCALL_ARGUMENTS = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
-#: The same of functions; further ones are behind the return address.
+#: The registers that hold the arguments of functions, in order; further arguments follow the return address on the
+#: stack.
 CALL_ARGUMENTS = ("rdi", "rsi", "rdx", "rcx", "r8", "r9")
 
 
 def facts(node: ir.Node) -> Facts:
-    """The facts about a node and all that it is made of, whichever way is taken."""
+    """The facts about a node and all nodes below it, on both ways of each branch."""
     if isinstance(node, ir.Assign | ir.Step):
         return _written(node)
     own: Callable[[Any], Facts] | None = _OWN.get(type(node))
@@ -62,7 +63,7 @@ def facts(node: ir.Node) -> Facts:
 
 
 def fetched(given: ir.Given, used: Facts) -> Facts:
-    """Facts of a place that gives code with the facts ``used`` all that it looks at."""
+    """The facts about the expressions in which a place provides what code with the facts ``used`` needs."""
     wanted = [given.arguments[number] for number in used.arguments if number < len(given.arguments)]
     wanted += [given.select, given.condition, *([given.error] if used.does & Does.ERROR else ())]
     return union(facts(each) for each in wanted if each is not None)
@@ -84,7 +85,9 @@ def _of(*functions: str) -> Facts:
 
 
 def _written(node: ir.Assign | ir.Step) -> Facts:
-    """A target that is only written is not read: of memory, that takes no system call."""
+    """The facts about an assignment. A target that is only written is not read, so memory takes no system call for
+    reading.
+    """
     parts = union(map(facts, operands(node.target)))
     if isinstance(node, ir.Assign):
         parts |= facts(node.value) | (_FAILING if node.operator in ("/", "%") else NOTHING)
@@ -101,14 +104,14 @@ def _written(node: ir.Assign | ir.Step) -> Facts:
 
 
 def _converted(node: ir.Convert) -> Facts:
-    """A string is copied, from the process unless it lies in a variable."""
+    """The facts about a conversion. A string is copied, from the process unless it lies in a variable."""
     if not isinstance(node.type, String):
         return NOTHING
     return _SCRATCH if isinstance(node.operand.type, Array) else _STRING
 
 
 def _keyed(node: ir.Keyed) -> Facts:
-    """A value that does not fit a register, and a long key, lie in scratch memory."""
+    """The facts about a looked-up variable: a value larger than a register and a long key need scratch memory."""
     return NOTHING if is_scalar(node.type) and node.key_size <= LARGE_KEY else _SCRATCH
 
 
@@ -130,7 +133,7 @@ def _call_argument(number: int) -> Facts:
 
 
 def stack_word(argument: int) -> int:
-    """Where in the stack an argument of a function is, from the sixth on; the return address is word 0."""
+    """The number of the stack word that holds ``argument``, which is 6 or more; word 0 is the return address."""
     return argument - len(CALL_ARGUMENTS) + 1
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The most that functions of lang/runtime.py can cost: a formula each.
+"""Upper bounds of the costs of the functions of lang/runtime.py: one formula for each.
 
-A formula is given the limits, the bytes that it handles (of a datum, of a record, of memory) and those of a key. In
-native/runtime/d a loop over a string ends with strsize, one over a table with its reach (GD_PROBES, GD_REACH).
+A formula takes the limits, the number of bytes that the function handles (of a datum, a record or memory) and the
+number of bytes of a key. In native/runtime/d a loop over a string ends with strsize, and a loop over a table with the
+table's reach (GD_PROBES, GD_REACH).
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ from gilk.lang.variables import BUILT_INS
 from gilk.values import dataclass
 
 DIVISION = 40
-_CHILL = 500_000_000  # operations: one a nanosecond of the longest chill() there is
+_CHILL = 500_000_000  # operations: one for each nanosecond of the longest chill() that is allowed
 _SIGNALS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """``operations`` with all others included; ``loads`` and ``stores`` of memory, ``copied`` bytes from one place to
-    another, ``calls`` of the system, whose own time is not in it.
+    """A cost. ``operations`` is the total number, ``loads`` and ``stores`` are accesses of memory among them.
+    ``copied`` is in bytes. ``calls`` is the number of system calls; the time that they take in the kernel does not
+    count.
     """
 
     operations: int = 0
@@ -44,7 +46,7 @@ class Cost:
         )
 
     def dearer(self, other: Cost) -> Cost:
-        """The larger of each component."""
+        """The larger value of each component."""
         return Cost(
             max(self.operations, other.operations),
             max(self.loads, other.loads),
@@ -56,9 +58,9 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class CostLimits:
-    """``strsize``, ``specsize``, ``nspec``: the options. ``scratch``: bytes that one firing may take, from one of
-    ``slots``. ``local``: bytes of `this` variables. ``probes``, ``reach``: slots of a table of aggregations, and of
-    variables, that are looked at.
+    """The limits of a program. ``strsize``, ``specsize`` and ``nspec`` are its options. ``scratch``: the bytes of
+    scratch memory that one firing may take, from one of ``slots``. ``local``: the bytes of its `this` variables.
+    ``probes`` and ``reach``: how many slots a search looks at in a table of aggregations and of variables.
     """
 
     strsize: int = 256
@@ -75,7 +77,7 @@ Formula = Callable[[CostLimits, int, int], Cost]
 
 
 def copying(size: int) -> Cost:
-    """Copy so many bytes: whole words, then what is left over."""
+    """The cost of copying ``size`` bytes: whole words first, then the remaining bytes."""
     words = size // 8 + 7
     return Cost(10 + 6 * words, words, words, size)
 
@@ -85,14 +87,14 @@ def _fixed(operations: int, loads: int = 0, stores: int = 0, calls: int = 0) -> 
 
 
 def _string(each: int, loads: int = 1, stores: int = 0) -> Formula:
-    """So much for each character of a string."""
+    """A formula with ``each`` operations for each character of a string."""
     return lambda limits, size, key: Cost(
         60 + each * limits.strsize, 6 + loads * limits.strsize, 10 + stores * limits.strsize, stores * limits.strsize
     )
 
 
 def _nested(each: int) -> Formula:
-    """So much for each character of a string, at each of another."""
+    """A formula with ``each`` operations for each pair of characters of two strings."""
     return lambda limits, size, key: Cost(
         100 + each * limits.strsize * limits.strsize, 10 + 2 * limits.strsize * limits.strsize, 10 + limits.strsize,
         limits.strsize,
@@ -100,7 +102,7 @@ def _nested(each: int) -> Formula:
 
 
 def _compared(key: int) -> Cost:
-    """Compare a key with that in a slot."""
+    """The cost of comparing a key of ``key`` bytes with the key in a slot."""
     return Cost(30 + key, 8 + key // 4, 4)
 
 
@@ -109,7 +111,9 @@ def _hashed(key: int) -> Cost:
 
 
 def _aggregated(operations: int, cells: int = 1) -> Formula:
-    """A table is searched for the key, whose entry is made if it is not there; without a key there is no search."""
+    """A formula for adding to an aggregation: a search of the table for the key, and a new entry if the key is not
+    found. Without a key there is no search.
+    """
 
     def formula(limits: CostLimits, size: int, key: int) -> Cost:
         own = Cost(60 + operations, 12 + 2 * cells, 8 + 2 * cells)
@@ -120,7 +124,7 @@ def _aggregated(operations: int, cells: int = 1) -> Formula:
 
 
 def _stepped(limits: CostLimits, size: int, key: int) -> Cost:
-    """llquantize: its ``size`` edges are halved."""
+    """The cost of llquantize, which finds the bucket by a binary search in its ``size`` edges."""
     return _aggregated(40)(limits, 0, key) + Cost(10, 1) * size.bit_length()
 
 
@@ -133,12 +137,12 @@ def _dynamic(searches: int) -> Formula:
 
 
 def _copied(limits: CostLimits, size: int, key: int) -> Cost:
-    """From memory of the process, by the kernel where it is not our own."""
+    """The cost of copying memory of the process; the kernel copies it unless it is gilk's own memory."""
     return Cost(60, 10, 16, calls=2) + copying(size)
 
 
 def _copied_string(limits: CostLimits, size: int, key: int) -> Cost:
-    """Page by page."""
+    """The cost of copying a string from the process, page by page."""
     pages = size // 4096 + 2
     return Cost(60 + 6 * size, 10 + size, 10) + (Cost(60, 10, 16, calls=2) * pages) + copying(size)
 
@@ -148,17 +152,17 @@ def _put_string(limits: CostLimits, size: int, key: int) -> Cost:
 
 
 def _walked(limits: CostLimits, size: int, key: int) -> Cost:
-    """For each frame its rule is looked for in tables, and its part of the stack is copied."""
+    """The cost of unwinding: each frame takes a search in the unwind tables and a copy of its part of the stack."""
     return Cost(1500, 200, 200) + Cost(1000, 160, 40, 8192, 1) * (size // 8 + 1)
 
 
 def _reserved(limits: CostLimits, size: int, key: int) -> Cost:
-    """The oldest records of a ring make room, one of a granule at the least for each of 64 bytes."""
+    """The cost of reserving ``size`` bytes in a ring: the oldest records give way, at most one for each 64 bytes."""
     return Cost(300, 60, 50) + Cost(40, 8, 2) * (size // 64 + 2)
 
 
 def _kept(limits: CostLimits, size: int, key: int) -> Cost:
-    """All that was speculated becomes records."""
+    """The cost of committing a speculation, which turns all its data into records."""
     records = limits.specsize // 64 + 1
     return Cost(100, 20, 20) + Cost(300, 60, 60) * records + copying(limits.specsize)
 
@@ -175,7 +179,7 @@ HELPERS: dict[str, Formula] = {
     "gd_lquantize": _aggregated(40 + 2 * DIVISION),
     "gd_llquantize": _stepped,
     "gd_dynamic_load": _dynamic(1),
-    "gd_dynamic_store": _dynamic(4),  # to overwrite, to find a free slot, to be elected, or to be taken away
+    "gd_dynamic_store": _dynamic(4),  # up to four searches: to overwrite, to find a free slot, to win it, to withdraw
     **dict.fromkeys(("gd_load", "gd_copy", "gd_assign", "gd_store"), _copied),
     "gd_copyin_string": _copied_string,
     "gd_store_string": lambda limits, size, key: Cost(60 + 6 * size, size) + _copied(limits, size, 0),
@@ -218,6 +222,6 @@ HELPERS: dict[str, Formula] = {
     "gd_ask_signal": _fixed(16, 2, 2),
     "gd_send_signals": _fixed(40 + 40 * _SIGNALS, 8, 8, calls=2 + _SIGNALS),
     "gd_chill": _fixed(_CHILL, _CHILL, _CHILL),
-    # The cost of one that brings a header along is not measured; all that is known is that it has no loop.
+    # The costs of functions with a header of their own are not measured; it is only known that they have no loops.
     **{f"gd_{each.name}": _fixed(400, 100, 100, calls=4) for each in BUILT_INS.values() if each.header},
 }

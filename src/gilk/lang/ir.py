@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Computations at a probe: the form between languages, which make it, and printers, which make code of it.
+"""Computations at a probe: the form between languages, whose compilers make it, and printers, which make code of it.
 
-A tree of frozen values. A *function* runs at a probe: a guard, then statements in order. An *expression* has a type and
-a value of 64 bits at most, or is a string, or memory of a known size. There are no loops and no calls of functions of
-the program's own: the longest way through a function is known beforehand.
+The form is a tree of frozen values. A *function* runs at a probe: a guard, then statements in order. An *expression*
+has a type; its value has 64 bits at most, or is a string, or memory of a known size. There are no loops and no calls of
+functions of the program's own, so the longest way through a function is known in advance.
 
-Conversions are explicit: both operands of an operator have the type that it works in. Operands are evaluated from left
-to right. An operation that cannot be done ends the function: division by zero, an index beyond its bound, memory that
-is not there. The changes that it made until then stay, its records are discarded, and the fault is told.
+Conversions are explicit: both operands of an operator have the type in which it computes. Operands are evaluated from
+left to right. An operation that cannot be done ends the function: division by zero, an index beyond its bound, memory
+that is not there. The changes that the function has made stay, its records are discarded, and the fault is reported.
 
-Whatever a node needs of the machine, or does with it, lang/facts.py tells, never the code that is printed of it. A new
-operation is a row in lang/operations.py; a new node is a class here, with a row in lang/walk.py, one in lang/facts.py
-and one in each printer.
+lang/facts.py, and never the printed code, tells what a node needs of the machine or does with it. A new operation is a
+row in lang/operations.py; a new node is a class here, with a row in lang/walk.py, one in lang/facts.py and one in each
+printer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gilk.lang.machine import Machine
 from gilk.lang.types import INT, Integer, Pointer, String, Translated, Type
 from gilk.values import dataclass
 
-# Expressions of any function: values.
+# Expressions that any function may contain: values.
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,9 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A register of the thread at the probe, by its number in struct pt_regs; faults where there is none of it."""
+    """A register of the thread at the probe, by its number in struct pt_regs; it faults if there is no such
+    register.
+    """
 
     type: Type
     index: Expression
@@ -57,19 +59,21 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A row of lang/operations.py that has a value: what is asked of the event, of strings, of the process."""
+    """An operation of lang/operations.py that has a value, about the event, strings or the process."""
 
     type: Type
     name: str
     arguments: tuple[Expression, ...] = ()
 
 
-# Variables, and memory.
+# Variables and memory.
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A variable at a fixed place: ``offset`` in the memory of its ``scope``, "global", or "this" of one firing."""
+    """A variable at a fixed place: ``offset`` bytes into the memory of its ``scope``, which is "global", or "this" for
+    the variables of one firing.
+    """
 
     type: Type
     scope: str
@@ -78,9 +82,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Keyed:
-    """A variable of the thread (``by_thread``), or an element of an associative array; 0 until it is written.
+    """A thread-local variable (``by_thread``) or an element of an associative array; its value is 0 until it is
+    written.
 
-    ``layout``: where each of ``keys`` lies in the ``key_size`` bytes that it is found by.
+    ``layout``: where each of ``keys`` lies in the key of ``key_size`` bytes by which the variable is found.
     """
 
     type: Type
@@ -93,7 +98,9 @@ class Keyed:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Memory of the process at an address; ``bits`` and ``shift`` of a bit-field. Where there is none it faults."""
+    """Memory of the process at an address; ``bits`` and ``shift`` are those of a bit-field. It faults if the memory
+    cannot be read.
+    """
 
     type: Type
     address: Expression
@@ -103,8 +110,9 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a variable that is an array or a struct: ``offset`` bytes into it, and further by each of ``indices``:
-    an expression that must be below a count, times a size in bytes. ``bits`` and ``shift`` are those of a bit-field.
+    """A part of a variable that is an array or a struct. It begins ``offset`` bytes into the variable; each of
+    ``indices`` moves it further. An index is an expression, the count that it must be below, and the size in bytes by
+    which it is multiplied. ``bits`` and ``shift`` are those of a bit-field.
     """
 
     type: Type
@@ -117,7 +125,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where part of a variable at a fixed place lies."""
+    """The address of a variable at a fixed place, or of a part of one."""
 
     type: Pointer
     of: Place | Part
@@ -128,7 +136,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Unary:
-    """``-``, ``~`` and ``!``."""
+    """One of the operators ``-``, ``~`` and ``!``."""
 
     type: Type
     operator: str
@@ -139,7 +147,7 @@ class Unary:
 class Binary:
     """C's arithmetic, which wraps, and comparisons of integers or strings; ``&&``, ``||`` and ``^^``.
 
-    The right side of ``&&`` and ``||`` is evaluated only where the left one leaves the result open.
+    The right side of ``&&`` and ``||`` is evaluated only if the left side leaves the result open.
     """
 
     type: Type
@@ -150,7 +158,7 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class Conditional:
-    """One of ``yes`` and ``no`` is evaluated."""
+    """C's conditional operator: only one of ``yes`` and ``no`` is evaluated."""
 
     type: Type
     test: Expression
@@ -160,9 +168,10 @@ class Conditional:
 
 @dataclass(frozen=True, slots=True)
 class Convert:
-    """To another type: C's conversions of integers. To a string: characters are copied from the process.
+    """A conversion. To an integer type it is C's; to a string it copies the characters from the process.
 
-    ``late``: what an operator of that type gives, which computes in 64 bits; one around it takes it as it is.
+    ``late``: the operand is the result of an operator of that type, which computes in 64 bits; an operator around it
+    takes the 64 bits unconverted.
     """
 
     type: Type
@@ -172,7 +181,7 @@ class Convert:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """``operator`` is that of a compound assignment, "" for none; it works in the type of ``value``."""
+    """An assignment. ``operator`` is that of a compound assignment, or ""; it computes in the type of ``value``."""
 
     type: Type
     target: Target
@@ -182,7 +191,9 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """``++`` and ``--``, by ``by``; ``before``: its value is what it has become."""
+    """``++`` or ``--``: adds ``by``. ``before``: the value of the expression is the new value of ``target``, otherwise
+    the old one.
+    """
 
     type: Type
     target: Target
@@ -202,7 +213,7 @@ class Comma:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A name that a Let gives a value, by its number."""
+    """The value that a Let around it has given this number."""
 
     type: Type
     number: int
@@ -210,7 +221,9 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Let:
-    """``body``, in which each Bound of a number has the value next to it, which is computed once, before."""
+    """The value of ``body``. Each binding's value is computed once, before ``body``, and is used by each Bound with its
+    number.
+    """
 
     type: Type
     bindings: tuple[tuple[int, Expression], ...]
@@ -219,8 +232,8 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Xlate:
-    """``operand`` as the translator of that number sees it. Only its members have values, and they are expressions
-    of their own: no code is made of it but that of ``bindings``, which are those of a Let around it.
+    """``operand`` seen through the translator with that number. Only its members have values, and these are expressions
+    of their own. The only code made for the node is that of ``bindings``, which are bindings of a Let around it.
     """
 
     type: Translated
@@ -229,12 +242,12 @@ class Xlate:
     bindings: tuple[tuple[int, Expression], ...] = ()
 
 
-# Nodes that only the expressions of a place contain, beside those of lang/machine.py.
+# Nodes that only the expressions of a place contain, besides those of lang/machine.py.
 
 
 @dataclass(frozen=True, slots=True)
 class Peek:
-    """Memory at an address, as an integer of that type; 0 where there is none."""
+    """Memory at an address, as an integer of that type; 0 if the memory cannot be read."""
 
     type: Integer
     address: Expression
@@ -242,14 +255,14 @@ class Peek:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """The value that the kernel returns of a system call that changes nothing, with at most four arguments."""
+    """The result of a system call that changes nothing, as the kernel returns it; it has at most four arguments."""
 
     call: int
     arguments: tuple[Expression, ...]
     type: Integer = INT
 
 
-#: A Field is one in scratch memory, or else a fault.
+#: A Field as a target must lie in scratch memory; otherwise the assignment faults.
 Target: TypeAlias = Place | Keyed | Part | Field
 Expression: TypeAlias = (
     Constant | Literal | Argument | Register | Call | Place | Keyed | Field | Part | Address | Unary | Binary
@@ -266,7 +279,7 @@ class Evaluate:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """Add to the entry of those keys; ``value`` None: count. ``weight``: how often the value counts."""
+    """Add ``value`` to the entry for ``keys``; a ``value`` of None counts. ``weight``: how often the value counts."""
 
     aggregation: Aggregation
     keys: tuple[Expression, ...]
@@ -276,10 +289,10 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Something for the consumer: what it is to do, with what values of the record.
+    """A record for the consumer: the action that it is to carry out, and the values for that.
 
-    ``text``: a format, a file name. ``aggregations``: names of those that it is about. ``shown``: for print(), the type
-    of what is in memory. The action ``exit`` also ends the program at the probe.
+    ``text``: a format or a file name. ``aggregations``: the names of those that the action is about. ``shown``: for
+    print(), the type of the memory to print. The action ``exit`` also ends the program at the probe.
     """
 
     action: str
@@ -292,7 +305,7 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Something that is done there and then: a row of lang/operations.py without a value."""
+    """An action that is carried out at the probe: an operation of lang/operations.py without a value."""
 
     action: str
     arguments: tuple[Expression, ...]
@@ -310,7 +323,9 @@ Statement: TypeAlias = Evaluate | Aggregate | Data | Act | If
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """``number`` from 1, by which its faults are told. ``guard``: nothing is done where it is 0; None: always."""
+    """A function that runs at a probe. ``number`` counts from 1 and names the function in reports of faults. ``guard``:
+    the body runs only if this is not 0; None means that it always runs.
+    """
 
     number: int
     guard: Expression | None
@@ -324,11 +339,12 @@ Node: TypeAlias = Expression | Statement | Function
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A place gives this to the probe that fires there, in expressions that cannot fail: mostly lang/machine.py's.
+    """The values that a place gives to the probe that fires there. Its expressions cannot fail; most are of
+    lang/machine.py.
 
-    ``arguments``: by number from 0; None for one that cannot be had. ``select``: which of several probes fires, by its
-    value. ``condition``: none does where it is 0. Both None: always. ``error``: errno. ``edge``: a function begins or
-    ends there, and its return address is on top of the stack.
+    ``arguments``: by number from 0; None for one that cannot be had. ``select``: its value says which of several probes
+    fires. ``condition``: no probe fires if its value is 0. If both are None, the probe always fires. ``error``: errno.
+    ``edge``: a function begins or ends at the place, and its return address is on top of the stack.
     """
 
     arguments: tuple[Expression | None, ...] = ()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The state of the machine where a probe is: what providers make the arguments of its events of.
+"""Expressions for the state of the machine at a probe; providers build the arguments of their events from them.
 
-Leaves of lang/ir.py. They say what is wanted, not where a host has it: how arguments are fetched is the business of
-whoever prints code for that host. No function has these in it, but what fetches its arguments (ir.Given).
+They are leaves of lang/ir.py. They say which value is wanted, not where a host keeps it: the code printer of each host
+decides how to fetch it. They occur only in the expressions of a place (ir.Given), never in a function.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Reg:
-    """A register, all 64 bits of it, by its name: ``rdi``."""
+    """The 64 bits of the register called ``name``, such as ``rdi``."""
 
     name: str
     type: Integer = UINT64
@@ -23,7 +23,7 @@ class Reg:
 
 @dataclass(frozen=True, slots=True)
 class StackWord:
-    """A word of the stack; number 0 is the one that the stack pointer points to. 0 where there is no memory."""
+    """A word of the stack; number 0 is the word at the stack pointer. Its value is 0 if the memory cannot be read."""
 
     number: int
     type: Integer = UINT64
@@ -31,8 +31,8 @@ class StackWord:
 
 @dataclass(frozen=True, slots=True)
 class CallArg:
-    """An argument of the function that begins there, by number from 0: integers and addresses, as x86-64's ABI has
-    them. From 6 on they are in memory, which may not be there: then 0.
+    """An argument of the function that begins at the place, by number from 0: integers and addresses, as the x86-64 ABI
+    passes them. Arguments from 6 on are in memory; their value is 0 if that cannot be read.
     """
 
     number: int
@@ -41,21 +41,23 @@ class CallArg:
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """The result of the function that ends there, in 64 bits."""
+    """The 64-bit result of the function that ends at the place."""
 
     type: Integer = UINT64
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The address at which the function begins that the place lies in."""
+    """The address at which the function begins that contains the place."""
 
     type: Integer = UINT64
 
 
 @dataclass(frozen=True, slots=True)
 class SyscallNumber:
-    """The system call that is made there; ``left``: at its end, -1 where the thread was not seen at its beginning."""
+    """The number of the system call at the place. ``left``: the place is the end of the call; the value is then -1 if
+    the thread was not seen at the beginning of the call.
+    """
 
     left: bool
     type: Integer = INT
@@ -63,8 +65,9 @@ class SyscallNumber:
 
 @dataclass(frozen=True, slots=True)
 class SyscallArg:
-    """An argument of a system call, by number from 0. At the call's end it is the same, unless the caller has changed
-    it meanwhile."""
+    """An argument of a system call, by number from 0. It has the same value at the call's end, unless the caller has
+    changed it meanwhile.
+    """
 
     number: int
     type: Integer = UINT64
@@ -79,28 +82,28 @@ class SyscallResult:
 
 @dataclass(frozen=True, slots=True)
 class SyscallError:
-    """The errno that it returns; 0 where it has not failed."""
+    """The errno that the system call returns; 0 if it has not failed."""
 
     type: Integer = UINT
 
 
 @dataclass(frozen=True, slots=True)
 class ClockCounter:
-    """The counter that time stamps are taken from, read anew each time: on one processor it never goes back."""
+    """The counter from which time stamps are taken, read anew each time; on one processor it never goes back."""
 
     type: Integer = UINT64
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
-    """The process of the thread that fires the probe: asked again after a fork."""
+    """The process ID of the thread that fires the probe; it is right in a child after a fork, too."""
 
     type: Integer = INT
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadId:
-    """As ProcessId."""
+    """The thread ID of the thread that fires the probe; it is right in a child after a fork, too."""
 
     type: Integer = INT
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which strings may be NULL: only they have to be looked at before they are read, and only variables that one is
-assigned to have a mark for it.
+"""Find which strings may be NULL: code checks only these before it reads them, and only variables that one may be
+assigned to have a mark for NULL.
 
-A variable that is looked up is NULL where there is none. One at a fixed place is empty at first, as in DTrace.
+A variable that is looked up by key is NULL while it does not exist. A variable at a fixed place is empty at first, as
+in DTrace.
 """
 
 from __future__ import annotations
@@ -13,22 +14,22 @@ from gilk.lang import ir
 from gilk.lang.types import String
 from gilk.lang.walk import walk
 
-#: Subroutines that have no string to give when they find nothing.
+#: Subroutines that return NULL when they find nothing.
 FINDING = frozenset(("strtok", "strchr", "strrchr", "strstr"))
 
 
 class Nulls:
-    """Knowledge of all functions of a program."""
+    """The variables and bound names in a program's functions that may hold NULL."""
 
     def __init__(self, functions: Iterable[ir.Function] = ()) -> None:
         self._places: set[tuple[str, int]] = set()
         self._bound: set[int] = set()
         nodes = [node for function in functions for node in walk(function) if isinstance(node, ir.Assign | ir.Let)]
         while sum(map(self._learn, nodes)):
-            pass  # what is NULL may have been assigned further on
+            pass  # repeat: a later assignment may have made a source of an earlier one NULL
 
     def _learn(self, node: ir.Assign | ir.Let) -> bool:
-        """Whether that says anything new."""
+        """Mark the target of ``node`` if it may become NULL; whether that has added anything."""
         before = len(self._places) + len(self._bound)
         if isinstance(node, ir.Let):
             self._bound.update(number for number, value in node.bindings if self.may_be(value))
@@ -37,7 +38,7 @@ class Nulls:
         return len(self._places) + len(self._bound) > before
 
     def is_marked(self, place: ir.Place) -> bool:
-        """Whether the variable there, a string, has a mark where it is NULL."""
+        """Whether the string variable at ``place`` has a mark that says that it is NULL."""
         return (place.scope, place.offset) in self._places
 
     def may_be(self, value: ir.Expression) -> bool:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The operations that a Call or an Act of lang/ir.py can name: a row each, with the runtime's functions for it.
+"""The operations that a Call or an Act of lang/ir.py can name, with the functions of the runtime for each: one row for
+each.
 
-A row has a name, then functions of lang/runtime.py, and in capitals what the code does itself (class Does). A name with
-``!`` changes what others see: when it is evaluated matters. The tests fail when one has no row for its printer.
+A row has a name, then functions of lang/runtime.py, and in capitals the flags of class Does for what the operation's
+own code does. A ``!`` after the name says that the operation changes something that other code can see, so the moment
+of its evaluation matters. The tests fail when a printer lacks an operation.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """``functions``: of the runtime, that its code may call. ``does``: what it does, those included."""
+    """An operation of a Call or an Act. ``functions``: the functions of the runtime that its code may call. ``does``:
+    the effects of the operation, including those of ``functions``. ``changes``: other code can see its effect.
+    """
 
     name: str
     functions: tuple[str, ...]
@@ -81,7 +85,7 @@ _OTHERS = """
     ntohl
     ntohll
 """
-#: Values that are only recorded, or are keys.
+#: Operations whose values can only be recorded or be keys.
 _RECORDED = """
     ustack          gd_put_ustack gd_take_ustack
     usym            gd_put_symbol
@@ -93,7 +97,7 @@ _RECORDED = """
     mod             gd_put_symbol
     stack
 """
-#: Without a value.
+#: Operations without a value.
 _ACTS = """
     speculate!      gd_speculate
     commit!         gd_commit_speculation
@@ -123,7 +127,7 @@ def _of_built_in(row: BuiltIn) -> Operation:
     return _operation(" ".join((row.name, *row.functions, *row.does)))
 
 
-#: The variables of lang/variables.py have no arguments.
+#: Operations that have a value. The variables of lang/variables.py are operations without arguments.
 VALUES = {name: _of_built_in(row) for name, row in BUILT_INS.items()} | _operations(_STRINGS, _OTHERS, _RECORDED)
 ACTS = _operations(_ACTS)
 OPERATIONS = {**VALUES, **ACTS}

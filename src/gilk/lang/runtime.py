@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The functions of native/runtime/d that printed code calls, and what each does: a row each.
+"""The functions of native/runtime/d that printed code calls, and what each of them does: one row for each function.
 
-tests/lang/test_runtime.py follows the calls in that C, and compares. Whoever wants to know what code does, or what has
-to be saved around it, asks here, and never looks for names in a text.
+tests/lang/test_runtime.py follows the calls in that C code and compares them with the rows. A module that needs to know
+what printed code does, or which state must be saved around it, asks this table and never searches the text of the code
+for names.
 """
 
 from __future__ import annotations
@@ -17,24 +18,26 @@ class Does(Flag):
     """The needs and effects of a function on the machine, besides computing."""
 
     NOTHING = 0
-    READS = auto()  # memory of the process, which may not be there
-    WRITES = auto()  # the same
+    READS = auto()  # reads memory of the process, which may not be mapped
+    WRITES = auto()  # writes memory of the process, which may not be mapped
     REGISTERS = auto()  # looks at the registers that the thread has at the probe
-    WALKS = auto()  # its stack, by the tables for that
-    CALLS = auto()  # makes system calls as the thread: a filter of the process's own may kill it for them
+    WALKS = auto()  # unwinds the thread's stack, by its unwind tables
+    CALLS = auto()  # makes system calls as the thread: the process's own seccomp filter may kill it for them
     SIGNALS = auto()  # asks for signals to the thread, which are sent when all clauses have run
-    SCRATCH = auto()  # takes memory that the function gives back at its end
-    FAILS = auto()  # may end the function by a fault
-    NAMES = auto()  # wants the names of the probe
-    ERROR = auto()  # wants errno
-    BEGINS = auto()  # wants to know where the function begins that the place lies in
-    SPECULATES = auto()  # what is recorded behind it may be taken back
-    DESTROYS = auto()  # changes the process: only in a program that may
+    SCRATCH = auto()  # takes scratch memory, which the clause's function gives back at its end
+    FAILS = auto()  # may end the clause's function by a fault
+    NAMES = auto()  # needs the names of the probe
+    ERROR = auto()  # needs errno
+    BEGINS = auto()  # needs the address at which the function begins that contains the place
+    SPECULATES = auto()  # records that follow it may be discarded later
+    DESTROYS = auto()  # changes the process: allowed in destructive programs only
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeFunction:
-    """``cold``: declared GD_COLD, it keeps all registers but those of its ``result``."""
+    """A function of the runtime. ``cold``: it is declared GD_COLD and keeps all registers except those in
+    ``result``.
+    """
 
     name: str
     does: Does
@@ -142,7 +145,8 @@ _ROWS = """
     gd_send_signals         CALLS
     gd_chill                FAILS
 """
-#: Their results are in these registers. None of them is called by printed code, but by what that calls.
+#: Cold functions, with the registers that hold their results. Printed code does not call them; functions that it calls
+#: do.
 _COLD = {
     "gd_tell": (),
     "gd_settle_speculative": (),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Types of what a probe computes: C's for x86-64 (LP64), strings, and values that are only recorded.
+"""Types of the values that a probe computes: C's for x86-64 (LP64), strings, and values that are only recorded.
 
 Types are values; two are the same type when they are equal.
 """
@@ -15,7 +15,9 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Integer:
-    """``rank`` orders types of one size: long before long long, as C has it."""
+    """An integer type. ``size`` is in bytes; ``rank`` is C's conversion rank, which places long before long long
+    although both have one size.
+    """
 
     name: str
     size: int
@@ -36,7 +38,7 @@ class Void:
 
 @dataclass(frozen=True, slots=True)
 class String:
-    """A value of at most ``strsize`` bytes, with its NUL."""
+    """The type of a string, which takes at most ``strsize`` bytes with its NUL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,9 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """``bits``: of a bit-field, which begins ``shift`` bits above the lowest of the integer at ``offset``."""
+    """A member of a struct or union, at ``offset`` bytes. ``bits`` is the width of a bit-field, 0 for other members;
+    the bit-field begins ``shift`` bits above the lowest bit of the integer at ``offset``.
+    """
 
     name: str
     type: Type
@@ -63,9 +67,11 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A struct or union. ``complete`` is False of one that was only named. Its members are not compared.
+    """A struct or union. ``complete`` is False for a type that is named but not defined. Comparisons ignore its
+    members.
 
-    ``origin``: where one is known from that the program has not declared. Two of the same name are not the same there.
+    ``origin``: where the type is known from, if the program has not declared it. Types of one name and different
+    origins differ.
     """
 
     kind: str
@@ -77,11 +83,13 @@ class Record:
     complete: bool = field(compare=False, default=True)
 
     def member(self, name: str) -> Member | None:
-        """Also of members without a name, whose offsets are added."""
+        """The member called ``name``, or None. Members of unnamed members are found too, at the sum of the offsets."""
         return self._member(name, set())
 
     def _member(self, name: str, without: set[int]) -> Member | None:
-        """``without``: ids of those that have none; of nested ones, two in each, there may be more than one can ask."""
+        """Do the work of member(). ``without`` has the ids of the unnamed records that were searched; without it the
+        search of nested unnamed records could take exponential time.
+        """
         without.add(id(self))
         for one in self.members:
             if one.name == name:
@@ -101,8 +109,9 @@ class Enumeration:
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """The result of a translator: a struct or union whose members are expressions, or a pointer to one. It lies
-    nowhere."""
+    """The result of a translator: a struct or union whose members are expressions, or a pointer to one. It has no place
+    in memory.
+    """
 
     record: Record
     pointer: bool
@@ -110,11 +119,11 @@ class Translated:
 
 @dataclass(frozen=True, slots=True)
 class Dynamic:
-    """The type of an aggregation, and of its assignments: it has no value where it stands."""
+    """The type of an aggregation and of an assignment to one; such an expression has no value."""
 
 
 class Special(StrEnum):
-    """A type whose values can be traced, printed or be a key, and nothing else."""
+    """A type whose values can only be traced, printed or used in keys."""
 
     USTACK = "ustack"
     STACK = "stack"
@@ -142,7 +151,7 @@ VOID = Void()
 STRING = String()
 DYNAMIC = Dynamic()
 
-#: Types by their words, which may come in any order; the parser has sorted them: see named().
+#: Types by their words, sorted; basic() sorts the words of a declaration, which may come in any order.
 _BASIC: dict[tuple[str, ...], Integer | Float | Void | String] = {
     ("char",): CHAR,
     ("char", "signed"): Integer("signed char", 1, True, 0),
@@ -168,7 +177,7 @@ _LIKE_UINT = "uid_t gid_t mode_t uint_t uint u_int major_t minor_t ipaddr_t"
 
 
 def basic(words: tuple[str, ...]) -> Integer | Float | Void | String | None:
-    """The type that C's words stand for, in whatever order and however redundantly; None if they make no sense."""
+    """The type that C's words stand for, in any order and with redundant words; None if they are no type."""
     left = sorted(word for word in words if word not in ("const", "volatile", "restrict"))
     if left.count("int") == 1 and len(left) > 1:
         left.remove("int")
@@ -195,12 +204,12 @@ def _aliases() -> dict[str, Type]:
     return found
 
 
-#: Types that have a name without being declared.
+#: Types whose names are known without a declaration.
 ALIASES = _aliases()
 
 
 def size_of(type_: Type, strsize: int) -> int:
-    """In bytes; 0 of what has none."""
+    """The size of a type in bytes; 0 for a type without a size."""
     match type_:
         case Integer() | Float() | Record():
             return type_.size
@@ -239,7 +248,7 @@ def is_scalar(type_: Type) -> bool:
 
 
 def promoted(type_: Type) -> Integer:
-    """C's integer promotions."""
+    """The type that ``type_`` has after C's integer promotions."""
     if isinstance(type_, Integer) and type_.rank > INT.rank:
         return type_
     if isinstance(type_, Integer) and type_.size == 4 and not type_.signed:
@@ -248,7 +257,7 @@ def promoted(type_: Type) -> Integer:
 
 
 def wide(type_: Type) -> Integer:
-    """The type of 64 bits that values of that one are computed in."""
+    """The 64-bit type in which values of ``type_`` are computed."""
     signed_ = not isinstance(type_, Integer) or type_.signed
     if isinstance(type_, Integer) and type_.size == LONG.size:
         return type_
@@ -256,13 +265,13 @@ def wide(type_: Type) -> Integer:
 
 
 def ranked(left: Type, right: Type) -> Integer:
-    """The type of what an operator gives in D: that of the operand with the higher rank, nothing being promoted."""
+    """The type of an operator's result in D: that of the operand with the higher rank, without promotion."""
     a, b = (each if isinstance(each, Integer) else INT for each in (left, right))
     return a if (a.size, not a.signed, a.rank) >= (b.size, not b.signed, b.rank) else b
 
 
 def common(left: Type, right: Type) -> Integer:
-    """C's usual arithmetic conversions, of integers."""
+    """The common type of two integer types by C's usual arithmetic conversions."""
     a, b = promoted(left), promoted(right)
     if a.size != b.size:
         return a if a.size > b.size else b
@@ -275,18 +284,18 @@ def common(left: Type, right: Type) -> Integer:
 
 
 def wrapped(value: int, type_: Integer) -> int:
-    """As it is kept in that type."""
+    """``value`` wrapped to the range of ``type_``."""
     return signed(value, type_.size) if type_.signed else value & (1 << 8 * type_.size) - 1
 
 
 def signed(value: int, size: int = 8) -> int:
-    """The low ``size`` bytes as a signed integer."""
+    """The low ``size`` bytes of ``value`` as a signed integer."""
     value &= (1 << 8 * size) - 1
     return value - (value >> (8 * size - 1) << 8 * size)
 
 
 def text(type_: Type) -> str:
-    """As messages name it."""
+    """The name of a type in messages."""
     match type_:
         case Integer() | Float():
             return type_.name

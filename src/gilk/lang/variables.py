@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Values that every program has by name: of the event, of the thread, of the process. A row each.
+"""Values that every program has by name, about the event, the thread and the process: one row for each.
 
-A row has a name, a type, then functions of lang/runtime.py that its code calls, and in capitals what the code does
-itself (runtime.Does). One that is new needs but this row and a file ``native/runtime/d/NAME.h``, which the row names:
-with a function ``gd_NAME(struct gd_context *)`` that has its value, which needs no row of its own.
+A row has a name, a type, then functions of lang/runtime.py that its code calls, and in capitals the flags of
+runtime.Does for what the code itself does. A new variable needs only a row here and a file ``native/runtime/d/NAME.h``
+that the row names; the file defines a function ``gd_NAME(struct gd_context *)`` that returns the value and needs no row
+of its own.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ _TYPES: dict[str, Type] = {
 
 @dataclass(frozen=True, slots=True)
 class BuiltIn:
-    """``does``: names of runtime.Does. ``header``: in native/runtime/d, of one whose function lies in no other."""
+    """A built-in variable. ``does``: names of runtime.Does. ``header``: the file in native/runtime/d that defines its
+    function, or "" if the function is in one of the runtime's other files.
+    """
 
     name: str
     type: Type

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Going through lang/ir.py: what nodes are made of."""
+"""Walks through trees of lang/ir.py: the parts of a node, and all nodes below it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from gilk.lang import ir
 
 
 def operands(node: ir.Node) -> tuple[ir.Expression | ir.Statement, ...]:
-    """The parts of a node, in the order in which they are evaluated; both ways of a branch."""
+    """The parts of a node, in the order of evaluation; of a branch, both ways."""
     parts: Callable[[Any], tuple[ir.Expression | ir.Statement, ...]] | None = _OPERANDS.get(type(node))
     return () if parts is None else parts(node)
 
 
 def walk(node: ir.Node) -> Iterator[ir.Node]:
-    """``node``, and all that it is made of."""
+    """Yield ``node`` and then all nodes below it."""
     yield node
     for each in operands(node):
         yield from walk(each)
 
 
 def with_parts(target: ir.Target, by: Callable[[ir.Expression], ir.Expression]) -> ir.Target:
-    """``target`` with its keys and indices replaced, in the order in which they are evaluated."""
+    """``target`` with ``by`` applied to each of its keys, indices and addresses, in the order of evaluation."""
     match target:
         case ir.Keyed():
             return replace(target, keys=tuple(map(by, target.keys)))
@@ -42,7 +42,7 @@ def _given(*values: ir.Expression | None) -> tuple[ir.Expression, ...]:
     return tuple(value for value in values if value is not None)
 
 
-#: Leaves have no row.
+#: The function that returns a node's parts, by the node's class; a class without a row is a leaf.
 _OPERANDS: dict[type, Callable[[Any], tuple[ir.Expression | ir.Statement, ...]]] = {
     ir.Register: lambda node: (node.index,),
     ir.Call: lambda node: node.arguments,

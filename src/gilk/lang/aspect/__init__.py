@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Aspects: when something is to happen in processes and the kernel, and what; pure, from text to automata."""
+"""Aspects, which say when advice runs in processes and the kernel: from their text to automata and C. The package does
+no input or output.
+"""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Advice as the model runs it: statements of C one after another, each effect yielded to whoever runs it."""
+"""Advice as the model runs it: it executes statements of C and yields each effect to its caller."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from gilk.lang.d import ast
 from gilk.lang.types import Type
 from gilk.values import dataclass
 
-#: Yields effects, is sent their values, and returns what advice returns; None where it returns nothing.
+#: A generator that yields effects, is sent their values, and returns the value of the advice, or None if it returns
+#: none.
 Advised: TypeAlias = Generator[Effect, Cell, Cell | None]
 
 
@@ -25,7 +26,7 @@ class _Return(Exception):
 
 
 def run(body: Fragment, scope: LocalScope) -> Advised:
-    """Raises NotTold. ``deny`` returns -1, as it does in C."""
+    """Run advice. ``deny`` ends it with -1, as in C. Raises NotTold."""
     try:
         yield from _statement(body, scope)
     except _Return as end:
@@ -54,7 +55,9 @@ def _statement(node: Fragment, scope: LocalScope) -> Generator[Effect, Cell, Non
 
 
 def _do(value: ast.Expr, scope: LocalScope) -> Generator[Effect, Cell, None]:
-    """An expression whose value nobody needs: a call of the program's own need not be told."""
+    """Evaluate an expression whose value is not needed, so that events need not give the value of a call of the
+    program.
+    """
     if isinstance(value, ast.Call) and value.name not in EFFECTS:
         yield from effect(value, scope)
         return
@@ -62,7 +65,7 @@ def _do(value: ast.Expr, scope: LocalScope) -> Generator[Effect, Cell, None]:
 
 
 def _computed(value: ast.Expr, scope: LocalScope) -> Generator[Effect, Cell, Cell]:
-    """An expression; where it denies, advice ends."""
+    """Evaluate an expression; ``deny`` in it ends the advice."""
     evaluation = evaluate(value, scope)
     answer: Cell | None = None
     while True:
@@ -83,7 +86,7 @@ class _Local:
 
 
 class LocalScope:
-    """Names of advice: its own variables, then those that the match bound, and words of the instance."""
+    """The names of advice: its own variables, then the names that the match bound, and words of the instance."""
 
     def __init__(self, outer: NameScope) -> None:
         self._outer = outer
@@ -92,7 +95,7 @@ class LocalScope:
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """Between braces: its names go with it."""
+        """The block between braces; its names end with it."""
         self._locals.append({})
         yield
         self._locals.pop()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The tree of a file of aspects: what is written, before anything of it has a meaning.
+"""The tree of a file of aspects as written; the passes of meaning/ find out what it means.
 
 Types and declarators are nodes of lang/d/ast.py. C is kept as text, with its place. Nodes are compared by identity.
 """
@@ -20,7 +20,7 @@ class AspectNode:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ident(AspectNode):
-    """A name; ``_`` where nothing is to be bound."""
+    """A name; ``_`` means that nothing is bound."""
 
     text: str
 
@@ -37,7 +37,7 @@ class CText(AspectNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Declared(AspectNode):
-    """A declaration in C: of a parameter, a binding, a word. ``name`` is None of a parameter that has none."""
+    """A declaration in C, of a parameter, a binding or a word. ``name`` is None for a parameter without a name."""
 
     type: TypeName
     name: Ident | None
@@ -46,8 +46,8 @@ class Declared(AspectNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodePattern(AspectNode):
-    """Functions or an image: ``image`` is None where no colon is. ``quoted``: a symbol or C++ name between backquotes,
-    which is in ``name`` without them. ``glob``: it has one of ``* ? [``.
+    """A pattern for functions or an image. ``image`` is None if there is no colon. ``quoted``: ``name`` was written
+    between backquotes, as a symbol or a C++ name; it is without them here. ``glob``: the pattern has one of ``* ? [``.
     """
 
     image: str | None
@@ -61,7 +61,9 @@ class CodePattern(AspectNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallPattern(AspectNode):
-    """``parameters`` is None of ``(..)``: any. ``noreturn``: the declaration begins with _Noreturn."""
+    """A pattern for calls. ``parameters`` is None for ``(..)``, which is any parameters. ``noreturn``: the declaration
+    begins with _Noreturn.
+    """
 
     result: TypeName
     function: CodePattern
@@ -81,7 +83,9 @@ class GlobalPattern(AspectNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AliasPattern(AspectNode):
-    """Without a ``length``: as much as the name points to."""
+    """A pattern for accesses of the memory to which ``name`` points. Without a ``length`` it is as long as the type to
+    which the name points.
+    """
 
     write: bool
     name: Ident
@@ -90,7 +94,7 @@ class AliasPattern(AspectNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlowPattern(AspectNode):
-    """``outer`` are outermost first."""
+    """A pattern for a control flow. The functions ``outer`` are outermost first."""
 
     strict: bool
     outer: tuple[CallPattern, ...]
@@ -99,7 +103,7 @@ class FlowPattern(AspectNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PointcutUse(AspectNode):
-    """The match of a named pointcut; its names are those of ``arguments`` here."""
+    """A use of a named pointcut; ``arguments`` are the names at this place for the names of the pointcut."""
 
     name: Ident
     arguments: tuple[Ident, ...]
@@ -107,7 +111,7 @@ class PointcutUse(AspectNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EitherPattern(AspectNode):
-    """``(a || b)``; there is at least one."""
+    """``(a || b)``; there is at least one match."""
 
     matches: tuple[Match, ...]
 
@@ -120,7 +124,7 @@ Term: TypeAlias = CallPattern | GlobalPattern | AliasPattern | FlowPattern | Poi
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GivesQualifier(AspectNode):
-    """``what`` is return, value, old, size or offset."""
+    """A qualifier that binds a value of the event; ``what`` is return, value, old, size or offset."""
 
     what: str
     name: Ident
@@ -133,7 +137,7 @@ class ArgsQualifier(AspectNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BindQualifier(AspectNode):
-    """Without a ``type`` the name has that of the expression."""
+    """A qualifier that binds an expression. Without a ``type`` the name has the type of the expression."""
 
     name: Ident
     type: TypeName | None
@@ -147,14 +151,14 @@ class IfQualifier(AspectNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FromQualifier(AspectNode):
-    """Calls by one of these functions only."""
+    """A qualifier that accepts only calls by one of these functions."""
 
     callers: tuple[CodePattern, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InQualifier(AspectNode):
-    """Accesses by code of these images and functions only."""
+    """A qualifier that accepts only accesses by code of these images and functions."""
 
     where: tuple[CodePattern, ...]
 
@@ -173,8 +177,8 @@ class Match(AspectNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AdviceItem(AspectNode):
-    """``when`` is before, inplace or after: before where only ``then`` is written. ``block``: it is in braces, which
-    are part of the body; otherwise one call, without its semicolon.
+    """Advice. ``when`` is before, inplace or after; it is before if only ``then`` is written. ``block``: the body is a
+    block with its braces; otherwise it is one call, without its semicolon.
     """
 
     when: str
@@ -189,7 +193,7 @@ class PlaceItem(AspectNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ElementItem(AspectNode):
-    """``star``: the place of the ``*``, None if there is none."""
+    """An element. ``star``: the place of its ``*``, None if there is none."""
 
     place: PlaceItem | None
     match: Match
@@ -217,7 +221,7 @@ class SequenceItem(AspectNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlagOption(AspectNode):
-    """``name`` is perthread, perprocess, partial, verify or walk."""
+    """An option without a value; ``name`` is perthread, perprocess, partial, verify or walk."""
 
     name: str
 
@@ -252,7 +256,7 @@ class AspectItem(AspectNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CPart(AspectNode):
-    """``%{ %}``, or with ``kernel`` ``%K{ %}``."""
+    """C between ``%{ %}``, or between ``%K{ %}`` if ``kernel``."""
 
     kernel: bool
     code: CText
@@ -265,7 +269,7 @@ class TypesItem(AspectNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupItem(AspectNode):
-    """``of``: the groups that it consists of; () of one whose processes are named when it is woven."""
+    """A group. ``of``: the groups of which it consists; () for a group whose processes are named when it is woven."""
 
     name: Ident
     of: tuple[Ident, ...] = ()
@@ -290,7 +294,7 @@ FileItem: TypeAlias = CPart | TypesItem | GroupItem | TableItem | PointcutItem |
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AspectFile:
-    """All items are in the order of the text."""
+    """A file of aspects; its items are in the order of the text."""
 
     source: Source
     items: tuple[FileItem, ...]

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""An aspect as an automaton: its elements, which of them are active when, what each tests, binds and runs.
+"""An aspect as an automaton: its elements, when each is active, and what each tests, binds and runs.
 
 A single aspect is a sequence of one element. A position is the number of the element that an instance waits for, from 1
-on; at 0 none has begun. A repeated element is active together with the one behind it, so several may be active at once.
+on; at position 0 no instance has begun. A repeated element is active together with the element after it, so several may
+be active at once.
 """
 
 from __future__ import annotations
@@ -13,21 +14,23 @@ from typing import TypeAlias
 
 from gilk.values import dataclass
 
-#: Instances that may be open at once where the aspect does not say.
+#: The number of instances that may be open at once if the aspect does not say.
 INSTANCES = 4096
-#: The group that is the kernel.
+#: The name of the group that is the kernel.
 KERNEL = "K"
 
 
 class Moment(StrEnum):
-    """When an element can match: at the entry of a call or ahead of an access, or at the return or behind it."""
+    """The moment of an event at which an element can match. BEFORE is the entry of a call or the instant ahead of an
+    access; AFTER is the return of a call or the instant behind an access.
+    """
 
     BEFORE = "before"
     AFTER = "after"
 
 
 class Advising(StrEnum):
-    """Where advice stands to what it advises."""
+    """The place of advice in relation to the call or access that it advises."""
 
     BEFORE = "before"
     INPLACE = "inplace"
@@ -35,7 +38,9 @@ class Advising(StrEnum):
 
 
 class Sharing(StrEnum):
-    """The threads that may continue an instance: all members', those of its process, or the one that began it."""
+    """The threads that may continue an instance: those of all members, those of the process that began it, or only the
+    thread that began it.
+    """
 
     ANY = "any member"
     PROCESS = "perprocess"
@@ -54,7 +59,7 @@ class Gives(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BoundName:
-    """``ctype`` is its type in C, as written: ``char [256]``, ``struct in6_addr``."""
+    """A name that a match binds. ``ctype`` is its type in C, as written: ``char [256]``, ``struct in6_addr``."""
 
     name: str
     ctype: str
@@ -62,9 +67,11 @@ class BoundName:
 
 @dataclass(frozen=True, slots=True)
 class Calling:
-    """Calls of the functions that the glob ``function`` matches, in images that ``image`` does; "" is any image.
+    """Calls of the functions that match the glob ``function``, in images that match the glob ``image``; "" is any
+    image.
 
-    ``parameters`` are in order; the name of one that is not bound is "". ``exact``: it is a name, not a glob.
+    ``parameters`` are in order; a parameter that is not bound has the name "". ``exact``: ``function`` is a name, not a
+    glob.
     """
 
     function: str
@@ -76,7 +83,7 @@ class Calling:
 
 @dataclass(frozen=True, slots=True)
 class GlobalAccess:
-    """Reads or writes of a variable, or of a member of one: ``variable`` is the path, with dots."""
+    """Reads or writes of a variable, or of a member of one. ``variable`` is the path, with dots."""
 
     write: bool
     variable: str
@@ -86,9 +93,10 @@ class GlobalAccess:
 
 @dataclass(frozen=True, slots=True)
 class AliasAccess:
-    """Reads or writes of the memory that the name ``address`` leads to.
+    """Reads or writes of the memory to which the pointer ``address`` leads; it is a name of the aspect.
 
-    ``length``: in bytes, as a C expression; "" is the size of ``ctype``, which the name points to.
+    ``length``: the length of the memory in bytes, as a C expression; "" is the size of ``ctype``, the type to which the
+    name points.
     """
 
     write: bool
@@ -99,7 +107,9 @@ class AliasAccess:
 
 @dataclass(frozen=True, slots=True)
 class ControlFlow:
-    """``last``, within calls of ``outer``, outermost first; if ``strict``, each called by the one before it itself."""
+    """A control flow: the event ``last`` within calls of the functions ``outer``, outermost first. ``strict``: each
+    function is called directly by the one before it.
+    """
 
     strict: bool
     outer: tuple[Calling, ...]
@@ -131,8 +141,8 @@ Qualifying: TypeAlias = Take | Compute | Demand
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One of the ways in which an element can match. ``callers`` and ``within`` are globs, of functions or with an
-    image before a colon; where there are none, every caller and all code will do.
+    """One of the ways in which an element can match. ``callers`` and ``within`` are globs of functions, perhaps with an
+    image before a colon; if there are none, every caller and all code will do.
     """
 
     point: JoinPoint
@@ -146,14 +156,16 @@ class Alternative:
 
     @property
     def binds(self) -> tuple[BoundName, ...]:
-        """The names that it binds or tests, in order: arguments, outermost function first, then qualifiers."""
+        """The names that the alternative binds or tests, in order: arguments, outermost function first, then
+        qualifiers.
+        """
         named = [one.name for one in self.qualifiers if not isinstance(one, Demand)]
         return (*(one for one in parameters(self.point) if one.name), *named)
 
 
 @dataclass(frozen=True, slots=True)
 class AdviceCode:
-    """``text`` is a block of C, or one call."""
+    """Advice. ``text`` is a block of C, or one call."""
 
     when: Advising
     text: str
@@ -161,7 +173,9 @@ class AdviceCode:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """``places`` are groups; none are all processes. ``line`` is that of the file, 0 if it stands in none."""
+    """An element of an aspect. ``places`` are groups; none means all processes. ``line`` is the element's line in the
+    file, 0 if it is in no file.
+    """
 
     alternatives: tuple[Alternative, ...]
     advice: AdviceCode | None = None
@@ -176,7 +190,7 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of an instance that advice may write; ``initial`` is a C expression."""
+    """A word of an instance, which advice may write; ``initial`` is a C expression."""
 
     name: BoundName
     initial: str = "0"
@@ -184,7 +198,9 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """An instance at position ``source`` goes to ``target`` by ``element``; there it ends if that is None."""
+    """A transition: ``element`` takes an instance from position ``source`` to ``target``; None means that the instance
+    ends.
+    """
 
     source: int
     element: int
@@ -193,10 +209,10 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class Automaton:
-    """``within`` is in nanoseconds, None without limit. ``unique``: None where equal instances live side by side.
-
-    ``words`` are written by advice. ``instances``: how many may be open at once; ``bounded``: the aspect says so.
-    ``file``: join points in advice match in no aspect of the same file.
+    """An aspect as an automaton. ``within`` is the longest life of an instance in nanoseconds, None without limit.
+    ``unique``: the names by which instances replace each other; None if equal instances live side by side. Advice may
+    write the ``words``. ``instances``: how many may be open at once; ``bounded``: the aspect itself says so. ``file``:
+    the file of the aspect; calls and accesses in advice match no aspect of the same file.
     """
 
     name: str
@@ -211,9 +227,8 @@ class Automaton:
     file: str = ""
 
     def active(self, position: int) -> tuple[int, ...]:
-        """The elements that may continue an instance there, in the order in which they are tried: the last first.
-
-        So the element behind a repeated one ends the repetition, whatever else matches.
+        """The elements that may continue an instance at ``position``, in the order in which they are tried, the last
+        first. So the element after a repeated one ends the repetition, whatever else matches.
         """
         last = position
         while self.elements[last].star:
@@ -221,14 +236,18 @@ class Automaton:
         return tuple(range(last, position - 1, -1))
 
     def after(self, element: int) -> int | None:
-        """The position behind it; None if that ends the instance. A repeated element stays active."""
+        """The position after a match of ``element``; None if the match ends the instance. A repeated element stays
+        active.
+        """
         if self.elements[element].star:
             return element
         return element + 1 if element + 1 < len(self.elements) else None
 
     @property
     def transitions(self) -> Iterator[Transition]:
-        """Those that can be reached, by position; of one position in the order in which they are tried."""
+        """The transitions that can be reached, by position, and of one position in the order in which they
+        are tried.
+        """
         positions, done = [0], set[int]()
         while positions:
             source = positions.pop(0)
@@ -241,7 +260,7 @@ class Automaton:
 
 
 def calling(point: JoinPoint) -> tuple[Calling, ...]:
-    """The functions that it names, outermost first."""
+    """The functions that ``point`` names, outermost first."""
     match point:
         case Calling():
             return (point,)
@@ -251,5 +270,7 @@ def calling(point: JoinPoint) -> tuple[Calling, ...]:
 
 
 def parameters(point: JoinPoint) -> tuple[BoundName, ...]:
-    """Those of the functions that it names, outermost first; also of those that are not bound."""
+    """The parameters of the functions that ``point`` names, outermost function first, including those that are not
+    bound.
+    """
     return tuple(one for function in calling(point) for one in function.parameters)

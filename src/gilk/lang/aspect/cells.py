@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Values of C as the model has them, and what operators make of them.
+"""The model's values of C, and the operators on them.
 
-An integer wraps in its type. A text stands for a pointer to it, so that no memory is needed to say what a path was.
-Structs are known by whatever an event says of them, a text or a number, and can be bound and compared.
+An integer wraps in its type. A text stands for a pointer to it, so the model can say what a path was without having
+memory. A struct is represented by the text or number that an event gives for it, and can be bound and compared.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """``type`` is None of a struct, or where it is not known."""
+    """A value with its type; ``type`` is None for a struct or an unknown type."""
 
     value: Value
     type: Type | None = None
 
 
 class Undefined(Exception):
-    """C gives it no value, or the model cannot compute it."""
+    """An operation has no value in C, or the model cannot compute it."""
 
 
 def integer(value: int, type_: Integer = INT) -> Cell:
@@ -38,7 +38,9 @@ def integer(value: int, type_: Integer = INT) -> Cell:
 
 
 def told(value: Value) -> Cell:
-    """A value that an event gives without a type: a long where it fits."""
+    """The value that an event gives without a type: an integer becomes a long, or an unsigned long if it
+    does not fit.
+    """
     if isinstance(value, str):
         return Cell(value, _TEXT)
     if isinstance(value, float):
@@ -47,7 +49,7 @@ def told(value: Value) -> Cell:
 
 
 def converted(cell: Cell, type_: Type | None) -> Cell:
-    """As a name of that type holds it: an integer wraps, an array of characters has its NUL in it."""
+    """The value as a name of ``type_`` holds it: an integer wraps, and a text is cut to fit an array with its NUL."""
     if isinstance(cell.value, str):
         return _text(cell.value, type_)
     if isinstance(cell.value, int) and isinstance(type_, Integer):
@@ -65,17 +67,17 @@ def _text(value: str, type_: Type | None) -> Cell:
 
 
 def equal(bound: Cell, found: Cell) -> bool:
-    """Whether what a name is bound to again is what it is bound to: both in the type it has."""
+    """Whether ``found`` equals the value ``bound`` that a name has, in the type of that name."""
     return converted(found, bound.type).value == bound.value
 
 
 def truth(cell: Cell) -> bool:
-    """A text is a pointer to something, so it is true."""
+    """Whether C takes the value as true. A text is a pointer to something, so it is true."""
     return isinstance(cell.value, str) or cell.value != 0
 
 
 def unary(operator: str, operand: Cell) -> Cell:
-    """Raises Undefined."""
+    """The value of a unary operator. Raises Undefined."""
     if operator == "!":
         return integer(int(not truth(operand)))
     if operator == "+":
@@ -90,7 +92,7 @@ def unary(operator: str, operand: Cell) -> Cell:
 
 
 def binary(operator: str, left: Cell, right: Cell) -> Cell:
-    """Raises Undefined, of a division by zero too."""
+    """The value of a binary operator. Raises Undefined, also for a division by zero."""
     if isinstance(left.value, str) or isinstance(right.value, str) or _is_plain(left) or _is_plain(right):
         return _compared(operator, left, right)
     if isinstance(left.type, Pointer) or isinstance(right.type, Pointer):
@@ -103,7 +105,9 @@ def _is_plain(cell: Cell) -> bool:
 
 
 def _compared(operator: str, left: Cell, right: Cell) -> Cell:
-    """Texts by what they say; a text is no number. Floating point values as Python has them."""
+    """The value of an operator with a text or a floating-point operand. Texts are compared by their characters; a text
+    equals no number. Floating-point numbers are computed as in Python. Raises Undefined.
+    """
     a, b = left.value, right.value
     if operator in ("==", "!="):
         return integer(int((a == b) == (operator == "==")))
@@ -133,7 +137,7 @@ _FLOATING = {
 
 
 def _moved(operator: str, left: Cell, right: Cell) -> Cell:
-    """Pointers: compared as addresses, moved by elements."""
+    """The value of an operator with a pointer: pointers are compared as addresses and moved by elements."""
     a, b = Cell(left.value, UINT64), Cell(right.value, UINT64)
     if operator in ("+", "-") and not (isinstance(left.type, Pointer) and isinstance(right.type, Pointer)):
         pointer = left.type if isinstance(left.type, Pointer) else right.type
@@ -148,7 +152,9 @@ def _moved(operator: str, left: Cell, right: Cell) -> Cell:
 
 
 def _computed(operator: str, left: ir.Constant, right: ir.Constant) -> Cell:
-    """As C has it, in the type that both are converted to; a shift is done in that of the left operand alone."""
+    """The value of an operator as C computes it, in the type to which both operands are converted; a shift is computed
+    in the type of its left operand.
+    """
     shift = operator in ("<<", ">>")
     inner = common(left.type, INT) if shift else common(left.type, right.type)
     other = common(right.type, INT) if shift else inner

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Aspects with their meaning: what each element matches, binds and tests, where it lies, what it runs.
+"""Aspects with their meaning, as the passes of meaning/ make them: what each element matches, binds and tests, where it
+applies, and what it runs.
 
-Named pointcuts have been replaced by their matches, and names by those that they have at their use. C is text, with its
-place in the file; ``type`` is None of what only a compiler can tell the type of.
+Named pointcuts are replaced by their matches, with the names of their uses. C is text, with its place in the file;
+``type`` is None if only a compiler can tell it.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from gilk.lang.syntax.source import Diagnostic, Source, Span
 from gilk.lang.types import Type
 from gilk.values import dataclass
 
-#: The group that is the kernel.
+#: The name of the group that is the kernel.
 KERNEL_GROUP = "K"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedC:
-    """``names``: identifiers in it, in order of appearance, without members of structs."""
+    """A fragment of C. ``names``: the identifiers in it, in order of appearance, without members of structs."""
 
     text: str
     span: Span
@@ -29,9 +30,9 @@ class CheckedC:
 
 @dataclass(frozen=True, slots=True)
 class CheckedType:
-    """A type in C as written, ``char *[4]``; "" is that of the expression which it is bound to.
+    """A type in C as written, ``char *[4]``; "" stands for the type of the expression to which the name is bound.
 
-    ``size``: in bytes, None where it is not known without the program's own types. ``type``: None likewise.
+    ``size`` is in bytes. ``type`` and ``size`` are None if they are not known without the program's own types.
     """
 
     text: str
@@ -40,7 +41,7 @@ class CheckedType:
 
 
 class BindingSource(StrEnum):
-    """The kinds of values that names are bound to."""
+    """The kinds of values to which names are bound."""
 
     ARGUMENT = "argument"
     RETURN = "return"
@@ -53,10 +54,11 @@ class BindingSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckedBinding:
-    """``number``: of an argument, from 0. ``function``: of the function whose argument it is, among those that the join
-    point names, outermost first. ``expression``: of BindingSource.EXPRESSION only.
+    """The binding of a name. ``number``: that of an argument, from 0. ``function``: the function whose argument it is,
+    by its number among the functions that the join point names, outermost first. ``expression``: for
+    BindingSource.EXPRESSION only.
 
-    ``test``: the name is bound already by an element before; then the values must be equal.
+    ``test``: an earlier element, or an earlier step, has bound the name; then the values must be equal.
     """
 
     name: str
@@ -71,7 +73,9 @@ class CheckedBinding:
 
 @dataclass(frozen=True, slots=True)
 class CheckedFunction:
-    """``image`` is "" where none is named. ``exact``: neither is a glob. ``parameters``: None of any."""
+    """The functions that a join point names. ``image`` is "" if none is named. ``exact``: ``name`` is not a glob.
+    ``parameters`` is None for any parameters.
+    """
 
     image: str
     name: str
@@ -84,7 +88,7 @@ class CheckedFunction:
 
 @dataclass(frozen=True, slots=True)
 class CheckedGlobal:
-    """``path``: the variable, and members with dots."""
+    """Accesses of a variable. ``path``: the variable, and members with dots."""
 
     write: bool
     image: str
@@ -95,7 +99,9 @@ class CheckedGlobal:
 
 @dataclass(frozen=True, slots=True)
 class CheckedAlias:
-    """Memory that the name ``address`` leads to. ``length``: None is the size of ``type``, which it points to."""
+    """Accesses of the memory to which the name ``address`` leads. ``length``: None stands for the size of ``type``, to
+    which the name points.
+    """
 
     write: bool
     address: str
@@ -106,7 +112,7 @@ class CheckedAlias:
 
 @dataclass(frozen=True, slots=True)
 class CheckedFlow:
-    """``outer`` are outermost first."""
+    """A control flow; the functions ``outer`` are outermost first."""
 
     strict: bool
     outer: tuple[CheckedFunction, ...]
@@ -118,20 +124,20 @@ CheckedPoint: TypeAlias = CheckedFunction | CheckedGlobal | CheckedAlias | Check
 
 
 def last_of(point: CheckedPoint) -> CheckedFunction | CheckedGlobal | CheckedAlias:
-    """The call or access that happens at the join point: the last of a control flow, else the point itself."""
+    """The call or access that happens at the join point: the last of a control flow, otherwise the point itself."""
     return point.last if isinstance(point, CheckedFlow) else point
 
 
 def outer_of(point: CheckedPoint) -> tuple[CheckedFunction, ...]:
-    """The functions that a control flow has around its last, outermost first; () of other join points."""
+    """The functions that a control flow has around its last event, outermost first; () for other join points."""
     return point.outer if isinstance(point, CheckedFlow) else ()
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedCode:
-    """A pattern of ``from`` or ``in``: a function, or where ``image`` is named and ``function`` is "", an image.
+    """A pattern of ``from`` or ``in``: a function, or an image if ``image`` is named and ``function`` is "".
 
-    A lone name may be either, and is in ``either``.
+    A name that stands alone may be either, and is in ``either``.
     """
 
     image: str
@@ -144,7 +150,7 @@ class CheckedDemand:
     condition: CheckedC
 
 
-#: In the order in which they are looked at: that of the text, arguments first.
+#: A step of an alternative. Steps are taken in the order of the text, arguments first.
 CheckedStep: TypeAlias = CheckedBinding | CheckedDemand
 
 
@@ -152,7 +158,7 @@ CheckedStep: TypeAlias = CheckedBinding | CheckedDemand
 class CheckedAlternative:
     """One of the ways in which an element can match; all of ``steps`` must hold.
 
-    ``returns``: it matches when the function returns, for it binds what is returned.
+    ``returns``: it matches when the function returns, because it binds the returned value.
     """
 
     point: CheckedPoint
@@ -165,7 +171,9 @@ class CheckedAlternative:
 
 @dataclass(frozen=True, slots=True)
 class CheckedAdvice:
-    """``when`` is before, inplace or after. ``block``: the text has its braces; else it is one call."""
+    """Advice. ``when`` is before, inplace or after. ``block``: the text is a block with its braces; otherwise it is one
+    call.
+    """
 
     when: str
     body: CheckedC
@@ -174,9 +182,10 @@ class CheckedAdvice:
 
 @dataclass(frozen=True, slots=True)
 class AspectKey:
-    """An instance goes on only if ``name``, which it has bound, equals ``expression``, which the event tells.
+    """An equality by which instances are found: an instance goes on only if the bound ``name`` equals ``expression``,
+    whose value the event gives.
 
-    ``alternative``: the number of the alternative, whose test this is.
+    ``alternative``: the number of the alternative that asks for it.
     """
 
     name: str
@@ -187,10 +196,10 @@ class AspectKey:
 
 @dataclass(frozen=True, slots=True)
 class CheckedElement:
-    """``places`` are groups, KERNEL_GROUP among them; () is every process that the file is woven into.
+    """An element. ``places`` are groups, perhaps with KERNEL_GROUP; () is every process into which the file is woven.
 
-    ``fresh``: names that each match of it binds anew, and no other element sees: those that a repeated element is the
-    first to bind. ``keys`` are (of each alternative) those by which instances can be found.
+    ``fresh``: for a repeated element, the names that each match binds anew and that no other element sees. ``keys``:
+    the equalities, of each alternative, by which instances can be found.
     """
 
     places: tuple[str, ...]
@@ -208,7 +217,7 @@ class CheckedElement:
 
 @dataclass(frozen=True, slots=True)
 class CheckedWord:
-    """A word of an instance that advice may write; without ``initial`` it begins as 0."""
+    """A word of an instance, which advice may write; it begins as 0 if ``initial`` is None."""
 
     name: str
     type: CheckedType
@@ -226,10 +235,11 @@ class KeptName:
 
 @dataclass(frozen=True, slots=True)
 class CheckedAspect:
-    """``name`` is "" of one without. ``sequence``: it is written as one; else it has one element.
+    """An aspect. ``name`` is "" if it has none. ``sequence``: it is written as a sequence; otherwise it has one
+    element.
 
-    ``within``: nanoseconds, None without. ``instances``: None where the aspect does not say. ``unique``: None likewise.
-    ``kept``: what an instance keeps of what it binds, in order of binding; its words are beside that.
+    ``within`` is in nanoseconds, None without limit. ``instances`` and ``unique`` are None if the aspect does not have
+    the option. ``kept``: the bound names that an instance keeps, in order of binding; its words come in addition.
     """
 
     name: str
@@ -258,7 +268,9 @@ class CheckedTable:
 
 @dataclass(frozen=True, slots=True)
 class CheckedGroup:
-    """``of``: the groups that it consists of, to the last; () of one whose processes are named when it is woven."""
+    """A group. ``of``: the groups of which it consists, resolved; () for a group whose processes are named when it is
+    woven.
+    """
 
     name: str
     of: tuple[str, ...]
@@ -266,7 +278,7 @@ class CheckedGroup:
 
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
-    """``process_c`` and ``kernel_c``: the file's own C, in order."""
+    """A file of aspects. ``process_c`` and ``kernel_c``: the parts of the file's own C, in order."""
 
     source: Source
     groups: tuple[CheckedGroup, ...]
@@ -279,7 +291,9 @@ class CheckedFile:
 
 @dataclass(frozen=True, slots=True)
 class AspectCheck:
-    """``file`` is None where there are errors. Both are in the order of the text."""
+    """The result of checking a file. ``file`` is None if there are errors. Errors and warnings are in the order of the
+    text.
+    """
 
     file: CheckedFile | None
     errors: tuple[Diagnostic, ...]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Names in fragments of C: what is said of them without knowing C's grammar."""
+"""Names in fragments of C: what can be found out about them without knowing C's grammar."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _CONJUNCTION = re.compile(
 )
 
 
-#: Functions that advice and conditions have: a name that is bound may be that of one of them.
+#: Functions that advice and conditions can call; a bound name may be that of one of them.
 _GIVEN = frozenset(
     ["pid", "tid", "now", "proceed", "deny", "report", "add", "join", "leave", "aspect_on", "aspect_off"]
 )
 
 
 def _values(text: str) -> Iterator[re.Match[str]]:
-    """Those that are not calls of given functions."""
+    """The names in ``text`` that are not calls of functions in _GIVEN."""
     for one in _found(text):
         if one["name"] not in _GIVEN or not re.match(r"\s*\(", text[one.end() : one.end() + 9]):
             yield one
@@ -57,17 +57,17 @@ def _found(text: str) -> Iterator[re.Match[str]]:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Identifiers in order of appearance, each once; not members of structs, nor words of C."""
+    """The identifiers in order of appearance, each once, without members of structs and words of C."""
     return tuple(dict.fromkeys(one["name"] for one in _values(text)))
 
 
 def place(text: str, name: str) -> int | None:
-    """The offset of its first appearance, None if there is none."""
+    """The offset of the first appearance of ``name``, None if there is none."""
     return next((one.start() for one in _values(text) if one["name"] == name), None)
 
 
 def renamed(text: str, to: Mapping[str, str]) -> str:
-    """With other names in the place of those that ``to`` has."""
+    """``text`` with its names replaced as ``to`` says."""
     parts, last = list[str](), 0
     for one in _values(text):
         parts += [text[last : one.start()], to.get(one["name"], one["name"])]
@@ -76,13 +76,15 @@ def renamed(text: str, to: Mapping[str, str]) -> str:
 
 
 def declares(text: str, name: str) -> bool:
-    """Whether it looks as if the fragment had a variable of its own by that name."""
+    """Whether the fragment seems to declare a variable ``name`` of its own."""
     bare = _PIECE.sub(lambda one: " 0 " if one["skip"] else one[0], text)
     return any(name in _declared(statement) for statement in _STATEMENT.split(bare))
 
 
 def _declared(statement: str) -> Iterator[str]:
-    """The names that a declaration has, if it is one: words, and stars perhaps, stand in front of the first."""
+    """The names that a statement declares, if it is a declaration: one or more words, and perhaps stars, stand before
+    the first name.
+    """
     found = _DECLARATION.match(statement)
     if found is None or found["type"].split()[0] in _NO_TYPES:
         return
@@ -95,7 +97,7 @@ def _declared(statement: str) -> Iterator[str]:
 
 
 def calls(text: str, function: str) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """(offset, arguments as written) of each call of ``function``, also of one within another."""
+    """(offset, arguments as written) of each call of ``function``, including calls within calls."""
     for one in _found(text):
         if one["name"] != function or not text[one.end() :].lstrip().startswith("("):
             continue
@@ -120,7 +122,7 @@ def _arguments(text: str, start: int) -> tuple[str, ...]:
 
 
 def equalities(condition: str) -> Iterator[tuple[str, str]]:
-    """The two sides of each ``a == b`` which must hold for the condition to."""
+    """The two sides of each ``a == b`` that must hold if ``condition`` holds."""
     for part in _conjuncts(condition):
         sides = _EQUAL.split(part)
         plain = not re.search(r"\|\||[?,]|[^=!<>]=[^=]", re.sub(r"\([^()]*\)", "", part))

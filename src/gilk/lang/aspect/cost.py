@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""About how long a hit of an element takes, by what it finds: read off the automaton, before there is any code of it.
+"""Estimates of how long a hit of an element takes, depending on what it finds; they need the automaton only, no code.
 
-Nanoseconds of the limits in docs/bench.md, added up along the way that a hit goes: good for comparing elements and
-aspects with each other, not for promises. The program's own functions and macros in a condition, and advice itself,
-are not in it.
+They add up figures in nanoseconds from docs/bench.md along the way of a hit. They serve to compare elements and aspects
+with each other and promise nothing. They leave out the program's own functions and macros in conditions, and advice
+itself.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ JUMPS = 0.62  # to a patch and back
 CALL = 1.23
 SWAP = 2.39  # a compare-and-swap: the transition itself
 _STEP = 0.31  # an instruction or two that wait for those before them: a load, a test, an operator
-_ACTIVATION = 5.0  # what is kept from an entry to its return, and the compare at each return point
-_SIDE_STACK = 8.6  # to advice in place that proceeds, and back
-_COUNTER = 1.0  # of the functions of a control flow, looked at by its last element
+_ACTIVATION = 5.0  # to keep data from an entry to its return, and to compare at each return point
+_SIDE_STACK = 8.6  # to switch to advice in place that proceeds, and back
+_COUNTER = 1.0  # to look at the counter of one function of a control flow
 _HASH, _PROBE = 4 * _STEP, 6 * _STEP
-_WORD = 2 * _STEP  # eight bytes of a record: read, written
+_WORD = 2 * _STEP  # to read or write eight bytes of a record
 
 
 @dataclass(frozen=True, slots=True)
 class HitCost:
-    """``idle``: no instance is open that it could move, and it is not the first. ``passed``: some are, it moves none.
-    ``moved``: it moves one, or begins one. ``each``: more for every open instance that has to be looked at.
+    """Estimates in nanoseconds. ``idle``: no instance is open that the element could move, and it is not the first.
+    ``passed``: some are open, but it moves none. ``moved``: it moves or begins one. ``each``: the extra time for each
+    open instance that has to be looked at.
     """
 
     idle: float
@@ -53,7 +54,7 @@ class HitCost:
 
 
 def hit_costs(automaton: Automaton) -> tuple[HitCost, ...]:
-    """In nanoseconds, for each element, those of ``until`` last."""
+    """The estimates for each element, those of ``until`` last."""
     return tuple(_cost(automaton, number, one) for number, one in enumerate(elements(automaton)))
 
 
@@ -74,7 +75,9 @@ def _cost(automaton: Automaton, number: int, element: Element) -> HitCost:
 
 
 def _search(automaton: Automaton, number: int, element: Element) -> float:
-    """To find the instance; of the first element, a free slot, and an equal one where they are unique."""
+    """The time to find the instance; for the first element, to find a free slot, and an equal instance if instances are
+    unique.
+    """
     if number == 0:
         return _PROBE * (1 + bool(automaton.unique))
     names = {*keys(automaton, number)}
@@ -83,7 +86,7 @@ def _search(automaton: Automaton, number: int, element: Element) -> float:
 
 
 def _reach(element: Element, alternative: Alternative) -> float:
-    """To where conditions are tested: the call of advice's function, or of the matcher's."""
+    """The time to reach the tests: the call of the advice's function, or of the matcher's."""
     after = element.moment(alternative) is Moment.AFTER
     found = CALL
     match alternative.point:
@@ -102,8 +105,9 @@ def _advice(element: Element) -> float:
 
 
 def _tests(alternative: Alternative, kernel: bool) -> float:
-    """Conditions and binds: a step for each operator, a call for each function that they call. In the kernel, functions
-    that read members are those reads."""
+    """The time for conditions and binds: a step for each operator, and a call for each function that they call. In the
+    kernel, functions that only read members count as those reads.
+    """
     found = 0.0
     for one in alternative.qualifiers:
         if isinstance(one, Take):

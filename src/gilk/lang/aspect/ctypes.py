@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Types of C as lang/types.py has them, and their sizes as far as they are known without the program."""
+"""Types of C as values of lang/types.py, and their sizes as far as they are known without the program."""
 
 from __future__ import annotations
 
@@ -40,18 +40,20 @@ _RECORDS = {
     "in_addr": (4, 4), "in6_addr": (16, 4), "sockaddr": (16, 2), "sockaddr_in": (16, 4), "sockaddr_in6": (28, 4),
     "timespec": (16, 8), "timeval": (16, 8), "iovec": (16, 8), "stat": (144, 8),
 }  # fmt: skip
-#: In bytes, of types whose size is another one in the kernel; None of those that it has not at all.
+#: Sizes in bytes of the types that have another size in the kernel; None for types that the kernel does not have.
 _IN_KERNEL: dict[str, int | None] = {
     "dev_t": 4, "nlink_t": 4, "wchar_t": 2, "sigset_t": 8, "double": None, "float": None, "struct timeval": None,
     "pthread_t": None, "intmax_t": None, "uintmax_t": None, "socklen_t": None, "in_addr_t": None, "in_port_t": None,
     "FILE": None, "DIR": None, "jmp_buf": None, "sigjmp_buf": None,
 }  # fmt: skip
-_BOOL = re.compile(r"\bbool\b")  # which is a name in C only where a header says so
+_BOOL = re.compile(r"\bbool\b")  # ``bool`` is a name in C only if a header defines it
 _WIDE = ("__m256", "__m256d", "__m256i", "__m512", "__m512d", "__m512i", "_Float128", "__float128")
 
 
 def checked_type(written: ast.TypeName, kernel: bool = False) -> CheckedType:
-    """As a declaration in a process or the kernel has it; ``size`` is None of what the program alone can tell."""
+    """A type as a declaration in a process or in the kernel means it; ``size`` is None if only the program's own types
+    can tell it.
+    """
     type_ = resolved(written)
     size = size_in_bytes(type_)
     if kernel and size is not None:
@@ -62,7 +64,7 @@ def checked_type(written: ast.TypeName, kernel: bool = False) -> CheckedType:
 
 
 def in_kernel(written: CheckedType) -> int | None:
-    """The size that a type of a process has in the kernel; None if the kernel has none of the sort, or nobody knows."""
+    """The size in the kernel of a type of a process; None if the kernel has no such type or the size is not known."""
     base = _without_qualifiers(written.text).partition("[")[0].strip()
     inside = _IN_KERNEL.get(base, written.size)
     if inside is None or written.size is None or base not in _IN_KERNEL:
@@ -71,7 +73,7 @@ def in_kernel(written: CheckedType) -> int | None:
 
 
 def as_parameter(written: ast.TypeName) -> ast.TypeName:
-    """An array or function that is a parameter is a pointer."""
+    """The type of a parameter: an array or function becomes a pointer."""
     shape = written.declarator.shape
     if not shape or isinstance(shape[0], ast.Pointer):
         return written
@@ -81,7 +83,7 @@ def as_parameter(written: ast.TypeName) -> ast.TypeName:
 
 
 def resolved(written: ast.TypeName) -> Type:
-    """Types that are only named are incomplete records."""
+    """The type that ``written`` means; types that are only named are incomplete records."""
     found = _base(written.base)
     for shape in reversed(written.declarator.shape):
         match shape:
@@ -104,7 +106,7 @@ def resolved_name(name: str) -> Type:
 
 
 def is_incomplete(type_: Type | None) -> bool:
-    """Nothing is known of it but its name."""
+    """Whether nothing but the name of the type is known."""
     return isinstance(type_, Record) and not type_.complete
 
 
@@ -113,7 +115,7 @@ def is_void(type_: Type | None) -> bool:
 
 
 def unusual(written: ast.TypeName) -> str:
-    """The reason why a value of that type cannot be seen where it is passed; "" if it can."""
+    """The reason why advice cannot see a value of that type where it is passed; "" if it can."""
     if any(isinstance(one, ast.Pointer | ast.ArrayOf | ast.FunctionOf) for one in written.declarator.shape):
         return ""
     words = written.base.words if isinstance(written.base, ast.BasicType) else ()
@@ -131,7 +133,7 @@ def is_float(type_: Type | None) -> bool:
 
 
 def alike(one: CheckedType, other: CheckedType) -> bool:
-    """Whether values of the two can be equal: what is not known may be."""
+    """Whether values of the two types can be equal; an unknown type can equal any."""
     if one.type is None or other.type is None or is_incomplete(one.type) or is_incomplete(other.type):
         return True
     return _kind(one.type) == _kind(other.type) and (one.size == other.size or None in (one.size, other.size))
@@ -169,7 +171,7 @@ def _record(kind: str, tag: str) -> Type:
 
 
 def size_in_bytes(type_: Type) -> int | None:
-    """None of what has no size, or one that the program alone can tell."""
+    """The size of a type; None if it has none, or if only the program's own types can tell it."""
     inner = type_
     while isinstance(inner, Array):
         inner = inner.of
@@ -177,7 +179,7 @@ def size_in_bytes(type_: Type) -> int | None:
 
 
 def _innermost(written: ast.TypeName, type_: Type) -> tuple[str, int]:
-    """The name of what an array is of, and how many there are; "" of pointers."""
+    """The name of the innermost type of an array, and the number of its elements; "" for pointers."""
     times = 1
     while isinstance(type_, Array):
         times, type_ = times * type_.count, type_.of

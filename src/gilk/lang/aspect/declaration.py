@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Declarations in C, read as D's are: with the grammar of types of lang/d, less the words that only D has."""
+"""Declarations in C, read with the grammar of types of lang/d, without the words that only D has."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _place(given: CText, name: str) -> Span:
 
 
 class _CLexer(Lexer):
-    """Words that only D has are names. ``complex``: C's word for that was there."""
+    """A lexer to which words that only D has are names. ``complex``: a word of C for complex types has come."""
 
     complex = False
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The model's answer to an event: what became of instances, and what advice did, in that order; and counts of it."""
+"""The model's answer to an event: the changes of instances and the deeds of advice, in their order, and
+counts of them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from gilk.values import dataclass
 
 
 class Did(StrEnum):
-    """``ENDS`` are the ways in which an instance ends."""
+    """The kinds of deeds; ENDS lists the ways in which an instance ends."""
 
     BEGAN = "began"
     MOVED = "moved"
@@ -36,16 +38,16 @@ class Did(StrEnum):
     CALLS = "calls"
 
 
-#: An instance that matched to its last element, one that was ended without, one that grew too old, one whose place
-#: another took, one that nobody could continue any more.
+#: The ways in which an instance ends: it has matched its last element; an element of ``until`` has matched; it has
+#: grown too old; another instance has replaced it; no thread can continue it any more.
 ENDS = (Did.ENDED, Did.UNTIL, Did.LATE, Did.REPLACED, Did.GONE)
 
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """``instance``: its number in its aspect, from 1; ``element``: from 0. Each is None where it is about none.
-
-    ``words``: what a report says, a value, the text of advice.
+    """One deed. ``instance``: its number in its aspect, from 1; ``element``: the number of the element, from 0. They
+    are None if the deed is not about an instance or an element. ``words``: the text of a report, a value, or the text
+    of advice.
     """
 
     did: Did
@@ -57,9 +59,9 @@ class Deed:
 
 @dataclass(frozen=True, slots=True)
 class AspectTally:
-    """Counts of an aspect: ``begun`` instances are those that ended and those that are open. ``lost`` had no room.
-
-    ``matches``: by element. ``inside``: join points in advice of its own file. ``abandoned``: advice that was left.
+    """The counts of an aspect. ``begun`` counts all instances, whether they have ended or are open. ``lost``: first
+    matches for which there was no room. ``matches``: by element. ``inside``: events in advice of the aspect's own file,
+    which match nothing. ``abandoned``: advice that waited in a call which was left without a return.
     """
 
     matches: tuple[int, ...]

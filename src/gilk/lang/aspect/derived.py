@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Facts that follow from an automaton: by what an instance is found, what it has to keep, what ends it.
+"""Facts that follow from an automaton: by which names an instance is found, which names it keeps, and what ends it.
 
-A *key* is a name of an instance that an element compares with what the event itself says. Instances are found by keys;
-where an element has none, it has to look at all that are open.
+A *key* is a name of an instance that an element compares with a value of the event itself. Instances are found by keys;
+an element without a key has to look at all open instances.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gilk.lang.d.depth import children
 from gilk.lang.types import align_of, size_of
 from gilk.values import dataclass
 
-#: The word of an instance (version, stage, tag), and the hash of its key.
+#: Bytes of an instance's word (version, stage, tag) and of the hash of its key.
 HEADER = 16
 _STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'|/\*.*?\*/|//[^\n]*', re.DOTALL)
 _WORD = re.compile(r"(?<![.\w])(?<!->)[A-Za-z_]\w*")
@@ -35,7 +35,7 @@ _WORD = re.compile(r"(?<![.\w])(?<!->)[A-Za-z_]\w*")
 
 @dataclass(frozen=True, slots=True)
 class RecordedName:
-    """A name that instances keep, at ``offset`` of their record; ``size`` is None where only a compiler knows it."""
+    """A name that instances keep, at ``offset`` in their record; ``size`` is None if only a compiler knows it."""
 
     name: str
     ctype: str
@@ -45,7 +45,9 @@ class RecordedName:
 
 @dataclass(frozen=True, slots=True)
 class InstanceRecord:
-    """``size`` in bytes, with what alignment takes; ``whole`` is False if there are names whose size is not known."""
+    """The layout of an instance's record. ``size`` is in bytes, with alignment; ``whole`` is False if it has names of
+    unknown size.
+    """
 
     names: tuple[RecordedName, ...]
     size: int
@@ -53,14 +55,15 @@ class InstanceRecord:
 
 
 def elements(automaton: Automaton) -> tuple[Element, ...]:
-    """All that may move or end an instance: those of the sequence, then those of ``until``."""
+    """All elements that may move or end an instance: those of the sequence, then those of ``until``."""
     return (*automaton.elements, *automaton.until)
 
 
 def bound_before(automaton: Automaton, number: int) -> dict[str, BoundName]:
-    """The names that instances have when they come to that element; those of ``until`` can only count on the first.
+    """The names that instances have before element ``number``; elements of ``until`` can rely on the first element
+    only.
 
-    A name that some alternatives do not bind, or that a repeated element binds, is not among them.
+    A name that only some alternatives bind, or that a repeated element binds, is not included.
     """
     before = automaton.elements[: number if number < len(automaton.elements) else 1]
     found: dict[str, BoundName] = {}
@@ -78,7 +81,7 @@ def _by_all(element: Element) -> tuple[BoundName, ...]:
 
 
 def keys(automaton: Automaton, number: int) -> tuple[str, ...]:
-    """The names by which an event finds the instances that the element may move; sorted. None of the first element."""
+    """The sorted names by which an event finds the instances that the element may move; the first element has none."""
     known = bound_before(automaton, number)
     found = [_keys(one, known) for one in elements(automaton)[number].alternatives]
     return tuple(sorted(set.intersection(*found))) if found else ()
@@ -108,7 +111,7 @@ def _computed(alternative: Alternative) -> set[str]:
 
 
 def _equalities(text: str, of_instance: set[str]) -> Iterator[str]:
-    """Names of the instance that a condition compares with something the event says."""
+    """The names of the instance that a condition compares with a value of the event."""
     tree = expression(text)
     for each in _conjuncts(tree) if tree is not None else ():
         if isinstance(each, ast.Binary) and each.op == "==":
@@ -133,18 +136,20 @@ def _names(tree: ast.Node) -> Iterator[str]:
 
 
 def _looked_at(text: str) -> set[str]:
-    """Names in an expression; every word of one that cannot be read, those of functions too."""
+    """The names in an expression; if it cannot be read, every word in it, including names of functions."""
     tree = expression(text)
     return set(_names(tree)) if tree is not None else _mentioned(text)
 
 
 def _mentioned(text: str) -> set[str]:
-    """Words of C code that may be names: not in texts, not behind a dot or an arrow."""
+    """The words of C code that may be names: those outside of strings and comments, and not behind a dot or
+    an arrow.
+    """
     return set(_WORD.findall(_STRINGS.sub(" ", text)))
 
 
 def mentions(element: Element) -> set[str]:
-    """Every name that the element's conditions, binds and advice may look at."""
+    """All names that the conditions, binds and advice of an element may use."""
     found = _mentioned(element.advice.text) if element.advice is not None else set[str]()
     for one in element.alternatives:
         found |= {name.name for name in one.binds}
@@ -156,7 +161,9 @@ def mentions(element: Element) -> set[str]:
 
 
 def record(automaton: Automaton) -> InstanceRecord:
-    """The bindings that instances keep: those that something later looks at, and words. Large ones come first."""
+    """The layout of the names that instances keep: those that later elements use, and words. Names with larger
+    alignment come first.
+    """
     if automaton.after(0) is None:
         return InstanceRecord((), 0, True)
     found: dict[str, BoundName] = {}
@@ -190,7 +197,9 @@ def _size_and_align(text: str) -> tuple[int | None, int]:
 
 
 def owner_size(automaton: Automaton) -> int:
-    """Bytes beside the record: the header, since when it is open if that matters, and who may continue it."""
+    """The bytes of an instance beside its record: the header, its time of birth if the aspect needs that, and who may
+    continue it.
+    """
     return HEADER + 8 * (automaton.within is not None) + 8 * (automaton.sharing is not Sharing.ANY)
 
 

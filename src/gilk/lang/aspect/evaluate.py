@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""C expressions of conditions, binds and advice, computed from what is bound and what an event tells.
+"""The model's evaluation of C expressions in conditions, binds and advice, from bound names and the values of events.
 
-The scope is asked, by their text, for values that only the program could tell: memory, members of structs, its
-functions and macros. A call with an effect is not carried out here: the evaluation yields it, and goes on with what
+The scope supplies, by their text, values that only the program could compute: memory, members of structs, its functions
+and macros. The evaluation does not carry out a call with an effect: it yields the call and goes on with the value that
 it is sent.
 """
 
@@ -22,7 +22,7 @@ from gilk.values import dataclass
 
 
 class NotTold(Exception):
-    """Nobody says what ``text`` is, or it has no value."""
+    """No event gives the value of the expression ``text``, or it has none."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -30,24 +30,23 @@ class NotTold(Exception):
 
 
 class NameScope(Protocol):
-    """The meaning of names where an expression stands."""
+    """The names and values that an expression can use at its place."""
 
     def named(self, name: str) -> Cell | None: ...
 
     def told(self, text: str) -> Cell | None:
-        """The value of an expression that only the program could compute, by its text; None if nobody says."""
+        """The value of an expression that only the program could compute, by its text; None if no event gives it."""
 
     def assign(self, name: str, value: Cell) -> bool:
-        """Whether it is a variable that may be written here."""
+        """Assign to a variable that may be written here; return False if ``name`` is no such variable."""
 
     def store(self, text: str, value: Cell) -> None:
-        """Memory of the program is written: from here on the expression has that value."""
+        """Write to memory of the program: from now on the expression ``text`` has that value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """A call that does something: ``name`` is of EFFECTS, or a function of the program whose value nobody needs.
-
+    """A call that has an effect. ``name`` is one of EFFECTS, or a function of the program whose value is not needed.
     ``texts`` are the arguments as written.
     """
 
@@ -58,7 +57,7 @@ class Effect:
 
 Evaluation: TypeAlias = Generator[Effect, Cell, Cell]
 
-#: How many arguments are words, not values, at the front of each.
+#: How many of the first arguments are words, which are not evaluated, by the name of the function.
 EFFECTS: Mapping[str, int] = {
     "proceed": 0, "deny": 0, "report": 0, "add": 1, "join": 1, "leave": 1, "aspect_on": 1, "aspect_off": 1,
 }  # fmt: skip
@@ -84,7 +83,7 @@ def compute(text: str, scope: NameScope) -> Cell:
 
 
 def evaluate(node: ast.Expr, scope: NameScope) -> Evaluation:
-    """Raises NotTold."""
+    """Evaluate a tree: yield its effects and return its value. Raises NotTold."""
     try:
         found = yield from _of(node, scope)
     except Undefined as error:
@@ -125,7 +124,7 @@ def _of(node: ast.Expr, scope: NameScope) -> Evaluation:
 
 
 def _number(node: ast.Number) -> Cell:
-    """In the first type, from that of the suffix on, which holds it."""
+    """The value of a number, in the first type that can hold it, beginning with the type of its suffix."""
     type_ = _SUFFIXES[node.suffix]
     if node.suffix == "char":
         return integer(node.value, INT)
@@ -147,7 +146,7 @@ def _name(name: str, scope: NameScope) -> Cell:
 
 
 class _Untouched:
-    """A scope in which nothing is written."""
+    """A scope in which assignments and writes are ignored."""
 
     def __init__(self, scope: NameScope) -> None:
         self.named, self.told = scope.named, scope.told
@@ -160,7 +159,7 @@ class _Untouched:
 
 
 def _supposed(node: ast.Expr, scope: NameScope) -> Cell | None:
-    """The value of a way that is not taken, for the sake of its type; None where it cannot be known."""
+    """The value of the way that is not taken, which is needed for its type; None if it cannot be computed."""
     try:
         next(_of(node, _Untouched(scope)))
     except StopIteration as end:
@@ -172,7 +171,7 @@ def _supposed(node: ast.Expr, scope: NameScope) -> Cell | None:
 
 
 def _alike(taken: Cell, other: Cell | None) -> Cell:
-    """The value of ``?:`` has the type that both ways are converted to."""
+    """The value of ``?:`` in the common type of both ways."""
     if other is None or not (isinstance(taken.type, Integer) and isinstance(other.type, Integer)):
         return taken
     return converted(taken, common(taken.type, other.type))
@@ -205,7 +204,9 @@ def _stepped(node: ast.Unary | ast.Postfix, scope: NameScope) -> Evaluation:
 
 
 def _called(node: ast.Call, scope: NameScope) -> Evaluation:
-    """An effect, a function that the model has, or what is told of the whole call."""
+    """The value of a call: an effect, or the value that an event gives for the call, or that of a function in
+    _FUNCTIONS. Raises NotTold.
+    """
     if node.name in EFFECTS:
         return (yield from effect(node, scope))
     found = scope.told(unparsed(node))
@@ -219,8 +220,8 @@ def _called(node: ast.Call, scope: NameScope) -> Evaluation:
 
 
 def effect(node: ast.Call, scope: NameScope) -> Evaluation:
-    """Yields it, with the values of its arguments, and returns what is sent. Arguments that nobody tells are left out
-    of a call of the program's own.
+    """Yield the call as an effect, with the values of its arguments, and return the value that is sent. If an argument
+    of a call of the program's own function is not known, the effect has no arguments.
     """
     words = EFFECTS.get(node.name, 0)
     try:
@@ -241,7 +242,9 @@ def _all(nodes: tuple[ast.Expr, ...], scope: NameScope) -> Generator[Effect, Cel
 
 
 def _reached(node: ast.Expr, scope: NameScope) -> Evaluation:
-    """Memory, members, sizes: told, or a character of a text, or the size of a type of C's own."""
+    """The value of memory, a member or a size: as an event gives it, or a character of a text, or the size of a type of
+    C's own. Raises NotTold.
+    """
     found = scope.told(unparsed(node))
     if found is not None:
         return found
@@ -258,7 +261,7 @@ def _reached(node: ast.Expr, scope: NameScope) -> Evaluation:
 
 
 def _character(text: Cell, index: Cell, node: ast.Expr) -> Cell:
-    """A character of a text; its NUL is the last."""
+    """The character of a text at ``index``; the last one is its NUL. Raises NotTold."""
     if isinstance(text.value, str) and isinstance(index.value, int):
         data = text.value.encode("utf-8", "surrogateescape") + b"\0"
         if 0 <= index.value < len(data):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Events that the model runs, and their format: one object of JSON a line. docs/aspect/events.md is its manual."""
+"""The events that the model runs, and the reader of their format, one JSON object a line. docs/aspect/events.md is its
+manual.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from gilk.values import dataclass
 
 
 class EventKind(StrEnum):
-    """The key that says what an event is."""
+    """The kind of an event; it is the key that every event has in its JSON object."""
 
     CALL = "call"
     RETURN = "return"
@@ -34,12 +36,13 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AspectEvent:
-    """Something that happens in thread ``tid`` of process ``pid`` at ``at`` nanoseconds; in the kernel if ``kernel``.
+    """An event in thread ``tid`` of process ``pid`` at ``at`` nanoseconds; in the kernel if ``kernel``.
 
-    ``function``: the one that is called or returns; the one whose code reads or writes. ``variable`` or ``address``:
-    what is read or written, ``size`` bytes of it. ``value``: what is returned, read, or to be written. ``values``: of
-    expressions, by their text. ``inside``: the thread is in advice of this file; "*" of every file, "" of none.
-    ``number``: frames that are left without returning, or a child's pid. ``word``: a group, an aspect, what exits.
+    ``function``: the function that is called or returns, or whose code reads or writes. ``variable`` or ``address``:
+    the place that is read or written, of ``size`` bytes. ``value``: the value that is returned, read, or to be written.
+    ``values``: values of expressions, by the text of the expression. ``inside``: the file in whose advice the thread
+    is; "*" is every file, "" none. ``number``: the number of frames that are left without returning, or the pid of a
+    child. ``word``: the name of a group or aspect, or "thread" or "process" for what exits.
     """
 
     kind: EventKind
@@ -70,7 +73,9 @@ _HINT = "docs/aspect/events.md describes the format"
 
 
 def read_events(lines: Iterable[str]) -> tuple[AspectEvent, ...]:
-    """Those of a file, in order. Empty lines and lines that begin with # say nothing. Raises UsageError bad-events."""
+    """The events of a file, in order. Empty lines and lines that begin with # are skipped. Raises UsageError
+    bad-events.
+    """
     found: list[AspectEvent] = []
     now = 0
     for number, text in enumerate(lines, 1):
@@ -81,7 +86,7 @@ def read_events(lines: Iterable[str]) -> tuple[AspectEvent, ...]:
 
 
 class _Reader:
-    """One line; ``now`` is the time of the event before."""
+    """The reader of one line; ``now`` is the time of the event before it."""
 
     def __init__(self, text: str, number: int, now: int) -> None:
         self._line, self._now = number, now
@@ -146,7 +151,7 @@ class _Reader:
 
     def returned(self, name: object) -> dict[str, Any]:
         image, colon, function = self._text(name, "the function", empty=False).partition(":")
-        if not colon or function.startswith(":"):  # C++'s names have two colons
+        if not colon or function.startswith(":"):  # ``::`` is part of a C++ name
             image, function = "", str(name)
         return {"image": self._image(image), "function": function}
 
@@ -218,7 +223,7 @@ class _Reader:
         return found
 
     def _value(self, found: object) -> Value:
-        """A number of C's, or a text."""
+        """A number that fits 64 bits, a finite floating-point number, or a text."""
         if isinstance(found, bool) or (isinstance(found, int) and -_MOST // 2 <= found < _MOST):
             return int(found)
         if isinstance(found, str):

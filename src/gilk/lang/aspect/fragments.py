@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Fragments of C as trees, as far as their grammar is that of D's expressions; what is not is None.
+"""Trees of C fragments as far as D's grammar of expressions reaches; the result is None for other fragments.
 
-Statements are expressions, declarations with an initial value, if, return and blocks.
+The statements that can be read are expressions, declarations with an initial value, if, return and blocks.
+
+A docstring that is a grammar rule names the production that the method parses.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ class Doing:
 
 @dataclass(frozen=True, slots=True)
 class Declaring:
-    """``value`` is None where it has none at first."""
+    """A declared variable; ``value`` is None if it has no initial value."""
 
     name: str
     type: Type | None
@@ -58,7 +60,7 @@ class Several:
 
 
 _LINE_COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'', re.DOTALL)
-#: How many fragments' trees are kept: those of an aspect are asked for at each event.
+#: The number of fragments whose trees are cached; the fragments of an aspect are needed at each event.
 _KEPT = 4096
 
 Fragment: TypeAlias = Doing | LocalNames | Returning | Branching | Several
@@ -66,7 +68,7 @@ Fragment: TypeAlias = Doing | LocalNames | Returning | Branching | Several
 
 @functools.lru_cache(_KEPT)
 def expression(text: str) -> ast.Expr | None:
-    """Its tree; None where it has what C has and D has not."""
+    """The tree of an expression; None if it uses parts of C that D does not have."""
     try:
         parser = _Fragments(_lexer(text))
         found = parser.expression()
@@ -79,7 +81,7 @@ def expression(text: str) -> ast.Expr | None:
 
 @functools.lru_cache(_KEPT)
 def block(text: str) -> Fragment | None:
-    """The tree of a block in braces, or of one call; None where a statement is of another kind."""
+    """The tree of a block in braces, or of one call; None if a statement is of a kind that cannot be read."""
     try:
         parser = _Fragments(_lexer(text))
         found = parser.fragment() if parser.at("{") else Doing(parser.expression())
@@ -91,14 +93,16 @@ def block(text: str) -> Fragment | None:
 
 @functools.lru_cache(_KEPT)
 def normal(text: str) -> str:
-    """An expression's text, alike for all ways to write blanks and brackets."""
+    """The normal text of an expression, which is the same for all ways to write blanks and brackets."""
     found = expression(text)
     return unparsed(found) if found is not None else " ".join(text.split())
 
 
 @functools.lru_cache(_KEPT)
 def ctype(text: str) -> Type | None:
-    """The type that C's words stand for; a pointer to what is not known leads to void. None of a struct or typedef."""
+    """The type that C's words stand for; a pointer to an unknown type becomes a pointer to void. None for a struct or
+    typedef.
+    """
     try:
         parser = _Fragments(_lexer(text))
         found = parser.type_name()
@@ -109,7 +113,7 @@ def ctype(text: str) -> Type | None:
 
 
 def _lexer(text: str) -> Lexer:
-    """Its tokens. C's comments to the end of a line are no part of D."""
+    """A lexer for the fragment; C's comments to the end of a line, which D does not have, are removed."""
     plain = _LINE_COMMENT.sub(lambda found: " " if found[0].startswith("//") else found[0], text)
     return Lexer(Source("fragment", plain), Substitution(Macros()))
 
@@ -131,7 +135,7 @@ def _type(base: ast.BaseType, declarator: ast.Declarator) -> Type | None:
 
 
 class _Fragments(Parser):
-    """Statements; of the other productions only those of expressions and types are used."""
+    """A parser of statements; it uses only the productions of D's parser for expressions and types."""
 
     def end(self) -> None:
         if self.peek().kind is not TokenKind.END:
@@ -188,7 +192,9 @@ class _Fragments(Parser):
         return Returning(value)
 
     def _at_declaration(self) -> bool:
-        """A type comes first: a keyword, or a name before another one or before a star and a name."""
+        """Whether a declaration begins here: with a keyword of a type, or with a name before another name or before
+        stars and a name.
+        """
         token = self.peek()
         if token.kind is not TokenKind.NAME:
             return token.kind is TokenKind.KEYWORD and token.text not in ("sizeof", "offsetof")

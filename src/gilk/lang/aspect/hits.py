@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""One moment of one event, as elements are compared with it, and what names mean there."""
+"""One moment of an event as elements see it, and the values that names have there. The model matches elements against
+it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CallFrame:
-    """A call that has not returned: the function, its image and the arguments it was called with."""
+    """A call that has not returned: the function, its image and the arguments with which it was called."""
 
     function: str
     image: str
@@ -24,9 +26,10 @@ class CallFrame:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """``frames``: the calls that it lies in, outermost first; that of the call itself is the last. ``values``: what is
-    told, by the normal text of each expression. ``result``: what is returned, read, or to be written. ``inside``: the
-    file in whose advice it happens, "*" for all, "" for none.
+    """One moment of an event. ``frames``: the calls around it, outermost first; for a call or return the last frame is
+    that of the call itself. ``values``: the values that events give, by the normal text of each expression. ``result``:
+    the value that is returned, read, or to be written. ``inside``: the file in whose advice the event happens, "*" for
+    all, "" for none.
     """
 
     event: AspectEvent
@@ -47,7 +50,7 @@ class Hit:
 
     @property
     def caller(self) -> tuple[str, str]:
-        """Image and name of the function that calls; ("", "") where nobody knows."""
+        """The image and the name of the calling function; ("", "") if the caller is not known."""
         if self.event.caller:
             image, _, function = self.event.caller.rpartition(":")
             return image, function
@@ -56,14 +59,17 @@ class Hit:
 
 
 def told_values(*events: AspectEvent) -> dict[str, Value]:
-    """The values that they tell, by the normal text of each expression; later ones have the last word."""
+    """The values that ``events`` give, by the normal text of each expression; a later event overrides an
+    earlier one.
+    """
     return {normal(text): value for event in events for text, value in event.values}
 
 
 class HitScope:
-    """Names where a condition or advice stands: those that are bound, words of the instance, and what is told.
+    """The names that a condition or advice can use: bound names, words of the instance, and values that the event
+    gives.
 
-    Assignments go to ``bound``, which is a copy for advice, or to ``words``, which are the instance's.
+    An assignment goes to ``bound``, which is a copy in the case of advice, or to ``words``, which are the instance's.
     """
 
     def __init__(
@@ -106,4 +112,4 @@ class HitScope:
         return False
 
     def store(self, text: str, value: Cell) -> None:
-        """Memory of the program is not modelled; events say what is in it."""
+        """Ignore the write: the model has no memory of the program; events say what is in it."""

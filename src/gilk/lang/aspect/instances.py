@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The instances of one aspect: how they begin, move and end. Conditions and binds are those of matching.py."""
+"""The instances of one aspect in the model: how they begin, move and end. matching.py does conditions and binds."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from gilk.lang.aspect.hits import Hit, HitScope
 from gilk.lang.aspect.matching import match, touches
 from gilk.values import dataclass
 
-#: Whether an element is about where an event takes place: groups are the model's.
+#: Whether an event takes place where an element may match; the model answers this, because it keeps the groups.
 Placing = Callable[[Element, AspectEvent], bool]
 
 
 @dataclass(eq=False)
 class OpenInstance:
-    """``bound`` is what elements other than repeated ones have bound; ``words`` are what advice may write. ``over``: it
-    has ended.
+    """An instance that is open. ``bound``: the names that elements other than repeated ones have bound. ``words``: the
+    words, which advice may write. ``over``: the instance has ended.
     """
 
     number: int
@@ -39,7 +39,9 @@ class OpenInstance:
 
 @dataclass(frozen=True, slots=True)
 class AdvisedMatch:
-    """A match of an element that has advice. ``bound`` and ``words`` are copies, for the advice of ``of``."""
+    """A match of an element that has advice. ``bound`` and ``words`` are copies for that advice; ``of`` is the
+    instance.
+    """
 
     automaton: Automaton
     instance: int
@@ -51,18 +53,20 @@ class AdvisedMatch:
     of: OpenInstance
 
     def commit(self) -> None:
-        """Give the instance what advice has written to its words."""
+        """Copy the words that the advice has written to the instance, unless that has ended."""
         if not self.of.over:
             self.of.words = dict(self.words)
 
     def fetch(self) -> None:
-        """Take what others have written to them meanwhile."""
+        """Take over the words that other advice has written to the instance meanwhile."""
         if not self.of.over:
             self.words.update(self.of.words)
 
 
 class AspectInstances:
-    """``on``: whether events match; what is open stays open while none does."""
+    """The open instances and the counts of one aspect. ``on``: the aspect is switched on; while it is off, nothing
+    matches and open instances stay open.
+    """
 
     def __init__(self, automaton: Automaton, placed: Placing, tell: Callable[[Deed], None]) -> None:
         self.automaton, self.on = automaton, True
@@ -77,12 +81,14 @@ class AspectInstances:
         return AspectTally(tuple(self._matches), self.counted[Did.BEGAN], len(self.open), **counted)
 
     def expire(self, now: int) -> None:
-        """End those that are older than the aspect's limit."""
+        """End the instances that are older than the aspect's limit."""
         if self.automaton.within is not None:
             self._end_all(Did.LATE, lambda one: now - one.since > (self.automaton.within or 0))
 
     def bereave(self, pid: int, tid: int | None) -> None:
-        """End those that only a thread that is gone, or a process if ``tid`` is None, could continue."""
+        """End the instances that only the given thread, or the given process if ``tid`` is None, could continue; it has
+        ended.
+        """
         by_thread = self.automaton.sharing is Sharing.THREAD
         if by_thread or (self.automaton.sharing is Sharing.PROCESS and tid is None):
             self._end_all(Did.GONE, lambda one: one.pid == pid and (tid is None or one.tid == tid))
@@ -92,20 +98,23 @@ class AspectInstances:
         self._tell(Deed(did, self.automaton.name, instance, element, words))
 
     def _happened_inside(self, hit: Hit) -> None:
-        """A thread in advice of the file comes by: nothing matches, and that is counted."""
+        """Count an event that would match if the thread were not in advice of the same file; it matches nothing."""
         elements = (*self.automaton.elements, *self.automaton.until)
         if any(touches(elements[number], hit) for number in self._ready):
             self.note(Did.INSIDE)
 
     def ready(self, event: AspectEvent) -> frozenset[int]:
-        """The numbers of elements, those of ``until`` behind the others, that match at all now, where this happens."""
+        """The numbers of the elements that may match ``event`` now, at its place; elements of ``until`` are numbered
+        after the others.
+        """
         every = (*self.automaton.elements, *self.automaton.until)
         return frozenset(n for n, one in enumerate(every) if self.on and self._placed(one, event))
 
     def transitions(self, hit: Hit, ready: frozenset[int]) -> Iterator[AdvisedMatch]:
-        """One at most for each open instance, the oldest first; then the beginning of another. Raises NotTold.
+        """Move the instances at this moment and yield the matches that have advice: at most one for each open instance,
+        the oldest first, then that of a new instance. Raises NotTold.
 
-        ``ready``: elements that may match. A call is at its return what it was at its entry.
+        ``ready``: the elements that may match; at a return these are only elements that were ready at the entry too.
         """
         self._ready = ready
         if hit.inside in ("*", self.automaton.file) and hit.inside:
@@ -164,7 +173,7 @@ class AspectInstances:
         yield from self._advised(instance, 0, hit, found)
 
     def _replace(self, new: OpenInstance) -> None:
-        """End the one whose place it takes: of equal names, within what shares instances."""
+        """End the instances that ``new`` replaces: those with equal unique names that the same threads may continue."""
         names = self.automaton.unique
         if names is None:
             return
@@ -173,7 +182,7 @@ class AspectInstances:
                 self._end(old, Did.REPLACED)
 
     def _shares(self, one: OpenInstance, other: OpenInstance) -> bool:
-        """Whether what may continue one may continue the other."""
+        """Whether the threads that may continue ``one`` are those that may continue ``other``."""
         match self.automaton.sharing:
             case Sharing.THREAD:
                 return (one.pid, one.tid) == (other.pid, other.tid)
@@ -182,7 +191,9 @@ class AspectInstances:
         return True
 
     def _move(self, instance: OpenInstance, number: int, found: dict[str, Cell]) -> None:
-        """Count the match, keep what it bound unless the element is repeated, and go on or end."""
+        """Count the match, keep the names that it bound unless the element is repeated, and move or end the
+        instance.
+        """
         self._matches[number] += 1
         if number:
             self._tell(Deed(Did.MOVED, self.automaton.name, instance.number, number))

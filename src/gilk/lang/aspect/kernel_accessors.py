@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Functions of the kernel's headers that only read members of a struct, as expressions.
+"""Functions of the kernel's headers that only read members of a struct, and the expressions for which they stand.
 
-Such a call is confined as its expression is (kernel/confined.py): by checked loads, and never where a process may have
-chosen the address. The kernel's own functions would follow whatever they are given. Members and constants are those of
-Linux 6.1: include/linux/fs.h, dcache.h, sched.h.
+Such a call is confined as its expression is (kernel/confined.py): by checked loads, and never with an address that a
+process may have chosen. The kernel's own functions would follow any pointer. Members and constants are those of Linux
+6.1: include/linux/fs.h, dcache.h, sched.h.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any
 from gilk.lang.aspect.fragments import expression
 from gilk.lang.d import ast
 
-#: By name and parameters. Each parameter stands once, so that texts do not grow by the power of calls in calls.
+#: Expressions by function, with parameters. Each parameter stands once, so that nested calls do not grow the text
+#: exponentially.
 _EXPRESSIONS = {
     "file_inode(f)": "f->f_inode",
     "d_inode(d)": "d->d_inode",
@@ -39,7 +40,9 @@ _TREES = {head.name: (head, expression(text)) for head, text in ((_head(k), v) f
 
 
 def accessed(call: ast.Call) -> ast.Expr | None:
-    """The expression that a call stands for; None where it is of another function, or has another number of values."""
+    """The expression for which a call stands; None if the function is another one or the number of
+    arguments is wrong.
+    """
     head, value = _TREES.get(call.name, (None, None))
     if head is None or value is None or len(head.arguments) != len(call.arguments):
         return None
@@ -49,7 +52,7 @@ def accessed(call: ast.Call) -> ast.Expr | None:
 
 
 def _with(node: Any, values: Mapping[str, ast.Expr]) -> Any:
-    """The same tree with values in the places of names."""
+    """The same tree with each name in ``values`` replaced by its expression."""
     match node:
         case ast.Name(name=name):
             return values.get(name, node)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From aspects with their meaning (checked.py) to automata."""
+"""The translation of aspects with their meaning (checked.py) to automata."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ _UNBOUND = BoundName("", "")
 
 
 def automata(file: CheckedFile) -> tuple[Automaton, ...]:
-    """Its aspects, in the order of the text, which is that of weaving. One without a name is called by its number."""
+    """The automata of a file's aspects, in the order of the text, which is the order of weaving. An aspect without a
+    name is called by its number.
+    """
     return tuple(_Lowering(file).aspect(one, number) for number, one in enumerate(file.aspects, 1))
 
 
@@ -84,7 +86,7 @@ class _Lowering:
         )
 
     def _places(self, groups: Sequence[str]) -> tuple[str, ...]:
-        """With groups that consist of others replaced by those."""
+        """The groups of an element, with each group that consists of others replaced by those."""
         found = (each for group in groups for each in self._members.get(group, (group,)))
         return tuple(dict.fromkeys(found))
 
@@ -95,7 +97,7 @@ def _alternative(one: CheckedAlternative) -> Alternative:
     qualifiers: list[Qualifying] = []
     for each in arguments:
         before = firsts.setdefault((each.function, each.number), each.name)
-        if before != each.name:  # args() names a parameter that has a name in the signature, too
+        if before != each.name:  # args() has given another name to a parameter that is named in the signature
             qualifiers.append(Compute(BoundName(each.name, each.type.text), before))
     point = _point(one.point, [each for each in arguments if firsts[each.function, each.number] == each.name])
     qualifiers += [_qualifier(step) for step in one.steps if not _is_argument(step)]

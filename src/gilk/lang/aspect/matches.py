@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The grammar of matches: join points and qualifiers."""
+"""The reader of matches: the grammar of join points and qualifiers. parser.py builds the grammar of files on it.
+
+A docstring that is a grammar rule names the production that the method parses.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,12 @@ from gilk.lang.syntax.source import Rejected, Source, Span
 _GIVES = ("return", "value", "old", "size", "offset")
 _QUALIFIERS = (*_GIVES, "args", "bind", "if", "from", "in")
 _POINTS = "call, readGlobal, writeGlobal, read, write, controlflow, controlflowstar, a pointcut or ( match || match )"
-#: Brackets of matches in one another.
+#: How deeply brackets of matches may be nested.
 _NESTING = 30
 
 
 class MatchReader:
-    """The productions below aspects, and the tokens that all of them take."""
+    """The productions for matches, and the reading of tokens that all productions use."""
 
     def __init__(self, source: Source) -> None:
         self.source, self.scanner = source, AspectScanner(source)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Whether an element matches at a moment, and what it binds then."""
+"""Whether an element matches at a moment, and which names it binds then. The model uses it."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ from gilk.lang.types import INT64, ULONG, size_of
 
 
 def match(element: Element, hit: Hit, known: Mapping[str, Cell], words: dict[str, Cell]) -> dict[str, Cell] | None:
-    """The names that the first alternative that matches binds, with ``known``; None if none does. Raises NotTold.
+    """The names that the first matching alternative binds, together with ``known``; None if no alternative matches.
+    Raises NotTold.
 
-    ``known``: what earlier elements have bound. A name that is bound already is a test.
+    ``known``: the names that earlier elements have bound. Binding one of them again is a test for equality.
     """
     for alternative in element.alternatives:
         if element.moment(alternative) is hit.moment:
@@ -44,7 +45,7 @@ def match(element: Element, hit: Hit, known: Mapping[str, Cell], words: dict[str
 
 
 def touches(element: Element, hit: Hit) -> bool:
-    """Whether it is about such a call or access of a variable, whatever the conditions say."""
+    """Whether the element is about such a call, or such an access of a variable, without regard to its conditions."""
     return any(
         element.moment(one) is hit.moment
         and not isinstance(one.point, AliasAccess)
@@ -54,7 +55,7 @@ def touches(element: Element, hit: Hit) -> bool:
 
 
 def _located(point: JoinPoint, hit: Hit) -> tuple[CallFrame, ...] | None:
-    """The frames of the functions that the join point names, in its order; None if it is not there."""
+    """The frames of the functions that the join point names, in its order; None if it is not at this event."""
     match point:
         case Calling():
             return (hit.own,) if hit.is_call and _is_function(point, hit.own) else None
@@ -73,14 +74,18 @@ def _is_function(point: Calling, frame: CallFrame) -> bool:
 
 
 def _is_variable(point: GlobalAccess, hit: Hit) -> bool:
-    """The variable or member itself, a part of it, or a whole that it is a part of; of any image if none is told."""
+    """Whether the event accesses the variable or member itself, a part of it, or a whole of which it is a part. If the
+    point or the event names no image, any image will do.
+    """
     image, _, name = hit.event.variable.rpartition(":")
     a, b = f"{point.variable}.", f"{name}."
     return (a.startswith(b) or b.startswith(a)) and (not (point.image and image) or fnmatchcase(image, point.image))
 
 
 def _flow(point: ControlFlow, hit: Hit) -> tuple[CallFrame, ...] | None:
-    """The innermost frames that fit; of a strict one only those that called each other themselves."""
+    """The frames of the innermost calls that fit the control flow, outermost first; None if it does not match. In a
+    strict one each function must have called the next one directly.
+    """
     last = _located(point.last, hit)
     if last is None:
         return None
@@ -96,7 +101,7 @@ def _flow(point: ControlFlow, hit: Hit) -> tuple[CallFrame, ...] | None:
 
 
 def _among(globs: tuple[str, ...], image: str, function: str) -> bool:
-    """Whether one of them is it: ``image:function``, or a function or image alone."""
+    """Whether one of ``globs`` matches the function: ``image:function``, or a function or an image alone."""
     for glob in globs:
         before, colon, name = glob.partition(":")
         if colon and not name.startswith(":"):
@@ -108,7 +113,7 @@ def _among(globs: tuple[str, ...], image: str, function: str) -> bool:
 
 
 class _Binding:
-    """One attempt: what is bound so far."""
+    """One attempt to match an alternative; ``bound`` has the names that are bound so far."""
 
     def __init__(self, hit: Hit, known: Mapping[str, Cell], words: dict[str, Cell]) -> None:
         self._hit, self.bound = hit, dict(known)
@@ -147,7 +152,7 @@ class _Binding:
         return True
 
     def _overlaps(self, point: AliasAccess) -> bool:
-        """Whether the access reaches the memory that the name leads to."""
+        """Whether the access overlaps the memory to which the name of ``point`` leads."""
         address, event = self.bound.get(point.address), self._hit.event
         if address is None or event.address is None or not isinstance(address.value, int):
             return False
@@ -180,7 +185,7 @@ class _Binding:
         return told(found)
 
     def _bind(self, name: BoundName, cell: Cell) -> bool:
-        """Bind it; of one that is bound, whether it is the same."""
+        """Bind ``name`` to ``cell``; if it is bound already, return whether the two are equal."""
         before = self.bound.get(name.name)
         if before is not None:
             return equal(before, cell)
@@ -189,6 +194,6 @@ class _Binding:
 
 
 def _size(text: str) -> int:
-    """In bytes; of what is not known, a word."""
+    """The size in bytes of a type as written; 8 if it is not known."""
     known = ctype(text)
     return (size_of(known, 0) if known is not None else 0) or 8

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The semantics of aspects: plain Python that runs a list of events. docs/aspect/semantics.md tells it in English.
+"""The model of aspects: plain Python that runs a list of events. docs/aspect/semantics.md describes the meaning in
+English.
 
-An event goes by in this order: instances that are too old end; every aspect matches, in the order of weaving, each of
-its open instances once at most, the oldest first, then its first element; only then advice runs: before, then that in
-place, nested, the first outermost, around what the program does. At a return the last woven comes first.
+The steps of an event have this order. Instances that are too old end. Every aspect matches, in the order of weaving:
+each of its open instances makes at most one transition, the oldest first, and then its first element is tried. Only
+then advice runs: first that before, then that in place, nested, the first outermost, around what the program does. At a
+return the aspect that was woven last comes first.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from gilk.lang.types import INT64
 
 
 class AspectModel:
-    """Aspects in the order in which they are woven. ``groups``: members, pids or tids, by group."""
+    """Aspects in the order in which they are woven. ``groups``: the pids or tids of the members, by group."""
 
     def __init__(self, automata: Sequence[Automaton], groups: Mapping[str, tuple[int, ...]] | None = None) -> None:
         self._deeds: list[Deed] = []
@@ -40,7 +42,9 @@ class AspectModel:
         return tuple(map(self.step, events))
 
     def step(self, event: AspectEvent) -> tuple[Deed, ...]:
-        """Raises UsageError event-lacks-value: an event does not say what a condition or advice needs to know."""
+        """Run one event and return its deeds. Raises UsageError event-lacks-value if the event does not give a value
+        that a condition or advice needs.
+        """
         self._deeds.clear()
         try:
             for aspect in self._aspects:
@@ -82,7 +86,9 @@ class AspectModel:
             self._tell_value(value)
 
     def _original(self, thread: ModelThread, call: ModelCall, given: tuple[Value, ...]) -> Cell | None:
-        """The function itself: its events follow. Called again, it returns at once what it has returned."""
+        """Begin the function itself with the arguments ``given``; further events tell what it does, so the result is
+        None. If advice calls it again after it has returned, it returns the same value at once.
+        """
         call.frame = CallFrame(call.frame.function, call.frame.image, given)
         if call.result is None:
             return None
@@ -107,7 +113,9 @@ class AspectModel:
             self._tell_value(value)
 
     def _returned(self, thread: ModelThread, call: ModelCall, event: AspectEvent) -> Hit:
-        """Have all aspects match at a return. Those that were off or elsewhere at the entry do not."""
+        """Have all aspects match at a return. Aspects that were off, or whose places did not fit, at the entry do not
+        match.
+        """
         values = told_values(call.event, event)
         inside = event.inside or call.event.inside
         hit = Hit(event, Moment.AFTER, (*thread.frames, call.frame), values, event.value, inside)
@@ -170,7 +178,9 @@ class AspectModel:
         return tuple(one.ready(event) for one in self._aspects)
 
     def _observed(self, hit: Hit, ready: tuple[frozenset[int], ...], original: Original) -> Nest:
-        """Have all aspects match, run what observes; what is left is advice in place, around ``original``."""
+        """Have all aspects match and run the advice that is not in place; return the advice in place, nested around
+        ``original``.
+        """
         both = zip(self._aspects, ready, strict=True)
         found = [one for aspect, numbers in both for one in aspect.transitions(hit, numbers)]
         observers = [one for one in found if one.advice.when is not Advising.INPLACE]
@@ -180,7 +190,7 @@ class AspectModel:
         return Nest(tuple(replacing), self._effect, original, self._tell)
 
     def _abandon(self, calls: Iterable[ModelCall]) -> None:
-        """Advice that waits in calls which are left without returning never goes on."""
+        """Count the advice that waits in ``calls``, which are left without returning: it never goes on."""
         for call in calls:
             for matched in reversed(call.nest.suspended if call.nest is not None else ()):
                 aspect = next(one for one in self._aspects if one.automaton is matched.automaton)
@@ -189,7 +199,7 @@ class AspectModel:
     # Advice.
 
     def _effect(self, matched: AdvisedMatch, effect: Effect) -> Cell:
-        """Carry out what advice asks for; its value."""
+        """Carry out an effect of advice, and return its value."""
         cells, texts = effect.arguments, effect.texts
         match effect.name:
             case "report":
@@ -242,7 +252,7 @@ def _result(event: AspectEvent) -> Cell:
 
 
 def _named(texts: tuple[str, ...]) -> str:
-    """A group or an aspect, which advice may put in quotes."""
+    """The name of a group or an aspect in an argument of advice, where it may be in quotes."""
     found = expression(texts[0]) if texts else None
     return found.value if isinstance(found, ast.Text) else texts[0] if texts else ""
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Advice around one call or access: that in place nests, the first outermost, around what the program does itself.
+"""The model's advice around one call or access: advice in place nests, the first outermost, around what the program
+does itself.
 
-Advice that calls ``proceed`` waits until that has returned. A call of the program takes events; an access takes none.
+Advice that calls ``proceed`` waits until that returns. For a call of the program this takes further events; for an
+access it takes none.
 """
 
 from __future__ import annotations
@@ -20,15 +22,17 @@ from gilk.values import dataclass
 
 #: Carries out an effect other than ``proceed``, and returns its value.
 Effecting = Callable[[AdvisedMatch, Effect], Cell]
-#: Says what advice does.
+#: Records a deed of advice.
 Telling = Callable[[AdvisedMatch, Did, str], None]
-#: Runs the original with these arguments; returns its value, or None where events tell what it does.
+#: Runs the original call or access with these arguments; returns its value, or None if events will tell what it does.
 Original = Callable[[tuple[Value, ...]], Cell | None]
 
 
 @dataclass
 class _Level:
-    """Advice that has begun: what it was called with, and whether it waits in ``proceed``."""
+    """Advice in place that has begun. ``came``: the arguments with which it was called; ``waiting``: it waits in
+    ``proceed``.
+    """
 
     matched: AdvisedMatch
     scope: HitScope
@@ -38,7 +42,7 @@ class _Level:
 
 
 class Nest:
-    """Advice in place at one join point."""
+    """The advice in place at one call or access."""
 
     def __init__(self, matched: Sequence[AdvisedMatch], effect: Effecting, original: Original, tell: Telling) -> None:
         self.matched = tuple(matched)
@@ -47,15 +51,19 @@ class Nest:
 
     @property
     def suspended(self) -> tuple[AdvisedMatch, ...]:
-        """Advice that waits for its ``proceed``, outermost first."""
+        """The matches whose advice waits in ``proceed``, outermost first."""
         return tuple(level.matched for level in self._levels if level.waiting)
 
     def enter(self, came: tuple[Value, ...]) -> Cell | None:
-        """Begin: what the outermost returns, or None if the original has begun, and events go on."""
+        """Begin the advice. Returns the value of the outermost advice, or None if the original has begun and further
+        events decide.
+        """
         return self._enter(0, came)
 
     def returned(self, value: Cell, hit: Hit) -> Cell | None:
-        """The original has returned ``value``; what the outermost makes of it. None if it runs again."""
+        """Go on after the original has returned ``value``. Returns the value of the outermost advice, or None if the
+        original runs again.
+        """
         found: Cell | None = value
         for number in reversed(range(len(self._levels))):
             level = self._levels[number]
@@ -101,7 +109,9 @@ class Nest:
 
 
 def begun(matched: AdvisedMatch, scope: HitScope) -> Advised:
-    """The advice, about to run. One that the model cannot read proceeds, if that is in its text, and returns that."""
+    """The advice of a match, ready to run. Advice that the model cannot read proceeds, if its text has that word, and
+    returns the value of that.
+    """
     body = block(matched.advice.text)
     return _unread(matched, scope) if body is None else run(body, LocalScope(scope))
 
@@ -113,7 +123,7 @@ def _unread(matched: AdvisedMatch, scope: HitScope) -> Advised:
 
 
 def advice_scope(matched: AdvisedMatch, tell: Telling) -> HitScope:
-    """Names of advice; what it writes into words of the instance is told."""
+    """The scope of advice; it records a deed for each write to a word of the instance."""
     return HitScope(
         matched.hit,
         matched.bound,
@@ -123,7 +133,7 @@ def advice_scope(matched: AdvisedMatch, tell: Telling) -> HitScope:
 
 
 def observe(matched: AdvisedMatch, effect: Effecting, tell: Telling) -> None:
-    """Run advice before or after a join point to its end. Raises NotTold."""
+    """Run advice before or after a call or access to its end. Raises NotTold."""
     tell(matched, Did.ADVICE, matched.advice.when)
     scope = advice_scope(matched, tell)
     code = begun(matched, scope)

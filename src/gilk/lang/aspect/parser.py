@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From the text of a file of aspects to its tree."""
+"""The parser of a file of aspects, from its text to its tree.
+
+A docstring that is a grammar rule names the production that the method parses.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _MOST = 1 << 24  # instances
 
 
 def read_aspects(source: Source) -> ast.AspectFile:
-    """The tree. Raises Rejected at the first mistake: what follows one is seldom another."""
+    """The tree of a file. Raises Rejected at the first mistake, since later ones mostly follow from it."""
     return _AspectReader(source).file()
 
 
@@ -128,7 +131,7 @@ class _AspectReader(MatchReader):
         return ast.AspectItem(self.since(start), name, tuple(options), body)
 
     def _option(self) -> ast.AspectOption | None:
-        """One ahead, which is taken; None if there is none."""
+        """The option that comes next, which is taken; None if no option comes next."""
         token = self.peek()
         if token.text in _FLAGS:
             self.take()
@@ -218,7 +221,7 @@ class _AspectReader(MatchReader):
         return ast.ElementItem(self.since(start), place, match, advice, star.span if star else None)
 
     def _place(self) -> ast.PlaceItem | None:
-        """name {',' name} ':'; a name that no bracket and no other name follows."""
+        """name {',' name} ':' in front of an element; None if the name that comes next does not begin such a list."""
         token = self.peek()
         if token.kind is not Lexeme.NAME:
             return None

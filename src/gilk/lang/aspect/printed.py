@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The text of a ``report``: printf's conversions of integers, characters, texts and pointers."""
+"""The text of a ``report`` in the model: printf's conversions of integers, characters, texts and pointers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ _CONVERSION = re.compile(r"%(?P<form>[-+ 0#]{0,5}\d{0,3}(?:\.\d{0,3})?)(?:hh|h|l
 
 
 def printed(form: str, cells: Sequence[Cell]) -> str:
-    """``form`` with its conversions replaced; one without a value stays as it is."""
+    """``form`` with its conversions replaced by the values of ``cells``; a conversion without a value stays
+    as it is.
+    """
     left = list(cells)
 
     def one(found: re.Match[str]) -> str:

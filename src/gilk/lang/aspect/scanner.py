@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Tokens of the language, and where a fragment of C ends.
+"""The tokens of the language of aspects, and the search for the end of a fragment of C.
 
-It knows strings, character constants, comments and brackets of C, and nothing else.
+The scanner knows C's strings, character constants, comments and brackets, and nothing else of C.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ _UNENDED = {'"': "a string", "'": "a character constant", "/*": "a comment"}
 
 
 class AspectScanner:
-    """``position``: behind what was taken last."""
+    """A scanner. ``position`` is the end of the token that was taken last."""
 
     def __init__(self, source: Source) -> None:
         self.source, self.text, self.position = source, source.text, 0
 
     def token(self) -> AspectToken:
-        """The one ahead, which stays there. Raises Rejected."""
+        """The next token, which is not taken. Raises Rejected."""
         self.skip()
         found = _TOKEN.match(self.text, self.position)
         if found is None:
@@ -69,14 +69,14 @@ class AspectScanner:
         return AspectToken(Lexeme[found.lastgroup or ""], Span(*found.span()), found[0])
 
     def skip(self) -> None:
-        """Blanks and comments."""
+        """Skip blanks and comments. Raises Rejected if a comment does not end."""
         if found := _BLANK.match(self.text, self.position):
             self.position = found.end()
         if self.text.startswith("/*", self.position):
             raise self._unended("/*", self.position)
 
     def c_before(self, stops: str, what: str) -> CText:
-        """C as far as one of ``stops`` outside of brackets, which stays there. Raises Rejected."""
+        """Take C up to one of ``stops`` outside of brackets; the stop itself is not taken. Raises Rejected."""
         self.skip()
         start, open_ = self.position, list[tuple[str, int]]()
         while open_ or self.text[self.position : self.position + 1] not in stops or self.position == len(self.text):
@@ -86,7 +86,7 @@ class AspectScanner:
         return self._trimmed(start, self.position, what)
 
     def c_bracketed(self, what: str) -> CText:
-        """From the bracket ahead to the one that closes it, both included. Raises Rejected."""
+        """Take C from the next bracket to the one that closes it, both included. Raises Rejected."""
         self.skip()
         start, open_ = self.position, list[tuple[str, int]]()
         while not open_ or self.position == start:
@@ -100,7 +100,7 @@ class AspectScanner:
         return CText(Span(start, self.position), self.text[start : self.position])
 
     def c_part(self) -> CText:
-        """C as far as ``%}``, which is taken. Raises Rejected."""
+        """Take C up to ``%}``, and ``%}`` too. Raises Rejected."""
         start = self.position
         while True:
             found = _PART.match(self.text, self.position)

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Signatures: the result, the image and the name of a function or variable, and parameters, as C declares them."""
+"""The reader of signatures in join points: the result, the image and the name of a function or variable, and
+parameters, as C declares them.
+
+A docstring that is a grammar rule names the production that the method parses.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ _HINT = "call(int image:function(char *name, ...)); (..) is any parameters"
 
 
 def call_pattern(scanner: AspectScanner, start: Span) -> CallPattern:
-    """From behind the bracket of ``call(`` to before the one that closes it. Raises Rejected."""
+    """Read the inside of ``call(...)``, without its brackets. Raises Rejected."""
     scanner.skip()
     head = _head(scanner)
     if scanner.text.startswith("`", scanner.position):
@@ -38,7 +42,7 @@ def call_pattern(scanner: AspectScanner, start: Span) -> CallPattern:
 
 
 def global_pattern(scanner: AspectScanner, start: Span, write: bool) -> GlobalPattern:
-    """From behind the bracket to before the one that closes it. Raises Rejected."""
+    """Read the inside of ``readGlobal(...)`` or ``writeGlobal(...)``, without its brackets. Raises Rejected."""
     scanner.skip()
     head = _head(scanner)
     found = _VARIABLE.search(head.text)
@@ -55,7 +59,7 @@ def global_pattern(scanner: AspectScanner, start: Span, write: bool) -> GlobalPa
 
 
 def code_pattern(scanner: AspectScanner) -> CodePattern:
-    """A function or image of ``from`` and ``in``. Raises Rejected."""
+    """Read a function or an image in ``from`` or ``in``. Raises Rejected."""
     scanner.skip()
     start = scanner.position
     image = re.compile(r"(?P<image>[\w.+*?\[\]-]+)\s*:(?!:)\s*(?=`)", re.ASCII).match(scanner.text, start)
@@ -76,7 +80,7 @@ def _code(span: Span, image: str | None, name: str) -> CodePattern:
 
 
 def _head(scanner: AspectScanner) -> CText:
-    """The text before the bracket or backquote."""
+    """Take the text before the next bracket or backquote."""
     found = _HEAD.match(scanner.text, scanner.position)
     assert found is not None
     span = Span(*found.span())
@@ -87,7 +91,7 @@ def _head(scanner: AspectScanner) -> CText:
 
 
 def _split(head: CText, pattern: re.Pattern[str]) -> tuple[CText, CodePattern]:
-    """The type before the function, and the function. A star before a name without an image is of the type."""
+    """The type before the function, and the function. A star before a name without an image belongs to the type."""
     found = pattern.search(head.text)
     if found is None:
         raise _no_signature(head.span, "the name of a function is missing")
@@ -100,7 +104,9 @@ def _split(head: CText, pattern: re.Pattern[str]) -> tuple[CText, CodePattern]:
 
 
 def _of_type(before: str, name: str) -> int:
-    """How many characters of what looks like a glob belong to the type: stars in front, or all up to the last one."""
+    """The number of characters of a seeming glob that belong to the type: the leading stars, or, if nothing stands
+    before the name, all up to the last star.
+    """
     if before.strip():
         return len(name) - len(name.lstrip("*"))
     return name.rfind("*") + 1
@@ -149,7 +155,7 @@ def _parameters(scanner: AspectScanner) -> tuple[tuple[Declared, ...] | None, bo
 
 
 def declarations(source: Source, given: list[CText], span: Span) -> tuple[tuple[Declared, ...] | None, bool]:
-    """Parameters, and whether others may follow. Raises Rejected."""
+    """The parameters, or None for ``(..)``, and whether others may follow. Raises Rejected."""
     if [one.text for one in given] == [".."]:
         return None, False
     variadic = bool(given) and given[-1].text == "..."
@@ -162,7 +168,7 @@ def declarations(source: Source, given: list[CText], span: Span) -> tuple[tuple[
 
 
 def _without(given: CText, word: str) -> tuple[CText, bool]:
-    """Without that word at the front, and whether it was there."""
+    """``given`` without the word ``word`` at its beginning, and whether it was there."""
     found = re.match(rf"\s*{word}\b", given.text)
     return (given, False) if found is None else (_slice(given, found.end(), len(given.text)), True)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""ModelThreads as the model follows them: the calls that each is in, and who is a member of which group."""
+"""The threads and groups of the model: the calls in which each thread is, and the members of each group."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from gilk.values import dataclass
 
 @dataclass(eq=False)
 class ModelCall:
-    """A call that has not returned. ``event``: its entry; ``ready``: elements of each aspect that matched then at all.
-
-    ``skipped``: it is within a call that does not take place; ``replaced``: it is one itself, for advice in place has
-    returned in its stead. ``result``: its return, from then on; advice may go on behind it.
+    """A call that has not returned. ``event``: its entry. ``ready``: for each aspect, the elements that could match at
+    the entry. ``skipped``: the call is within a call that does not take place. ``replaced``: the call itself does not
+    take place, because advice in place has returned instead. ``result``: its return event, once it has returned while
+    advice still goes on.
     """
 
     frame: CallFrame
@@ -32,29 +32,29 @@ class ModelCall:
 
 @dataclass(eq=False)
 class ModelThread:
-    """``calls``: outermost first."""
+    """A thread; ``calls`` are the calls in which it is, outermost first."""
 
     calls: list[ModelCall] = field(default_factory=list)
 
     @property
     def frames(self) -> tuple[CallFrame, ...]:
-        """Those of calls that take place."""
+        """The frames of the calls that take place."""
         return tuple(call.frame for call in self.calls if not call.skipped and not call.replaced)
 
     @property
     def skipping(self) -> bool:
-        """It is within a call that does not take place."""
+        """Whether the thread is within a call that does not take place."""
         return any(call.replaced for call in self.calls)
 
     def left_until(self, function: str, image: str) -> list[ModelCall]:
-        """Take the newest call of a function, and those within it, off: all in the order of leaving, it last.
+        """Remove the newest call of a function and the calls within it; return them, innermost first.
 
-        Empty if there is none: then it was entered before anybody looked.
+        The list is empty if there is no such call, which then was entered before the model began.
         """
         return self._left(lambda call: call.frame.function == function and image in ("", call.frame.image))
 
     def left(self, count: int) -> list[ModelCall]:
-        """Take that many off, or all there are."""
+        """Remove the ``count`` innermost calls, or all if there are fewer; return them, innermost first."""
         return [self.calls.pop() for _ in range(min(count, len(self.calls)))]
 
     def _left(self, which: Callable[[ModelCall], bool]) -> list[ModelCall]:
@@ -64,7 +64,7 @@ class ModelThread:
         return []
 
     def forked(self) -> ModelThread:
-        """The child's. Advice that waits in the parent is not followed there."""
+        """The thread of a child after a fork. Advice that waits in the parent is not followed in the child."""
         return ModelThread(
             [ModelCall(call.frame, call.event, call.ready, call.skipped, call.replaced) for call in self.calls]
         )
@@ -81,13 +81,15 @@ class ModelThreads:
         self._threads[(child, child)] = self.of(event).forked()
 
     def ended(self, pid: int, tid: int | None) -> Iterator[ModelThread]:
-        """Take off the thread, or all of the process if ``tid`` is None."""
+        """Remove the thread, or all threads of the process if ``tid`` is None, and yield them."""
         for key in [one for one in self._threads if one[0] == pid and tid in (None, one[1])]:
             yield self._threads.pop(key)
 
 
 class Groups:
-    """Members by process or thread; a group that nobody has said anything about has all processes."""
+    """The members of groups, which are processes or threads by number. A group without a list of members has all
+    processes.
+    """
 
     def __init__(self, members: Mapping[str, tuple[int, ...]]) -> None:
         self._members = {group: set(numbers) for group, numbers in members.items()}
@@ -110,7 +112,9 @@ class Groups:
                 numbers.add(child)
 
     def has(self, places: tuple[str, ...], event: AspectEvent) -> bool:
-        """Whether an event takes place in one of them; without any, in a process."""
+        """Whether an event takes place in one of the groups ``places``; if there are none, whether it takes place in a
+        process.
+        """
         if event.kernel:
             return KERNEL in places
         return not places or any(group != KERNEL and self._is_member(group, event) for group in places)

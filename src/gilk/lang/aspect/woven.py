@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Reports of woven aspects, their counts and tables, and functions that would be woven."""
+"""Values that describe woven aspects: reports, counts, tables, and functions that would be woven. Engines make them,
+and the commands show them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class WovenReport:
-    """``at``: ns of CLOCK_MONOTONIC; ``line``: of the element's, from 1."""
+    """A report of advice. ``at`` is in ns of CLOCK_MONOTONIC; ``line`` is the line of the element, from 1, or 0 if
+    unknown.
+    """
 
     at: int
     pid: int
@@ -21,7 +25,7 @@ class WovenReport:
 
 @dataclass(frozen=True, slots=True)
 class GroupChange:
-    """Advice in process ``asker`` has asked for a process to join a group, or to leave it."""
+    """Advice in process ``asker`` has asked for the process ``pid`` to join a group, or to leave it."""
 
     asker: int
     group: str
@@ -33,9 +37,9 @@ class GroupChange:
 class AspectCounts:
     """The counts of an aspect's matches and instances, in all processes. ``matches``: by element of the sequence.
 
-    ``lost``: first matches without room for an instance; ``crowded``: matches without room for their advice;
-    ``missed``: looks at instances that others were writing for too long; ``gone``: instances that nobody could continue
-    any more, as their thread, or their process, had ended.
+    ``lost``: first matches without room for an instance. ``crowded``: matches without room for their advice.
+    ``missed``: attempts to look at an instance that failed because other threads kept writing it. ``gone``: instances
+    that could not be continued any more because their thread or process had ended.
     """
 
     name: str
@@ -54,7 +58,7 @@ class AspectCounts:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """``key``: 64 bytes, as the aspect's C has them."""
+    """A row of a table. ``key``: its 64 bytes, as the aspect's C fills them."""
 
     key: bytes
     count: int
@@ -63,7 +67,7 @@ class TableRow:
     most: int
 
     def with_other(self, other: TableRow) -> TableRow:
-        """Two with one key as one."""
+        """The sum of two rows with the same key."""
         return TableRow(
             self.key, self.count + other.count, self.sum + other.sum, min(self.least, other.least),
             max(self.most, other.most),
@@ -72,7 +76,9 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class WovenTable:
-    """The rows of a table, of all processes together, by key; ``lost``: what was not added, for want of room."""
+    """The rows of a table, summed over all processes, by key. ``lost``: the number of additions for which there was no
+    room.
+    """
 
     table: CheckedTable
     rows: tuple[TableRow, ...]
@@ -81,7 +87,7 @@ class WovenTable:
 
 @dataclass(frozen=True, slots=True)
 class WovenElement:
-    """``number`` is that of the element in its aspect, from 1."""
+    """An element that would be woven. ``number`` is its number in its aspect, from 1."""
 
     aspect: str
     number: int
@@ -90,9 +96,10 @@ class WovenElement:
 
 @dataclass(frozen=True, slots=True)
 class DryShadow:
-    """A function at whose calls elements would match, or with instructions at whose ``accesses`` of a variable they
-    would, so many of them. ``refused``: why that cannot be; "" where nothing is known to
-    stand against it. ``left_out``: an access that the aspect does without, and why; then it is of nothing else."""
+    """A function at whose calls elements would match, or that has ``accesses`` instructions with accesses of a variable
+    at which they would match. ``refused``: the reason why that is impossible, "" if none is known. ``left_out``: an
+    access or function that the aspect does without, and the reason; ``elements`` is then empty.
+    """
 
     pid: int
     image: str
@@ -105,9 +112,11 @@ class DryShadow:
 
 @dataclass(frozen=True, slots=True)
 class WovenSummary:
-    """``restored`` is None of a process that has ended. ``inside``: calls that advice itself made of functions that
-    have advice. ``drops``: reports that a full buffer had no room for. ``missed``: calls of threads without one.
-    ``accesses``: instructions that had advice on what they read or write."""
+    """The summary of a weaving. ``restored`` is None for a process that has ended. ``inside``: calls made by advice
+    itself of functions that have advice. ``drops``: reports for which the buffer had no room. ``missed``: calls by
+    threads that found every block of shared memory taken. ``accesses``: the number of instructions with advice on their
+    reads or writes.
+    """
 
     pid: int
     functions: int

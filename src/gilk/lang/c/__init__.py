@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Instruments that users write in C: the C that is put around them."""
+"""Instruments and advice that users write in C: the C that is put around them."""

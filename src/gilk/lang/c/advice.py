@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The C that is put around a user's advice, and what is compiled to learn how the function is called."""
+"""The C that is put around a user's advice, and C that is compiled to learn how the advised function passes its
+arguments and result.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,15 @@ from gilk.lang.c.wrapper import ENTRY, FORM, PLAIN
 
 MEASURE, RESULTS = "gilk_advice_measure", "gilk_advice_results"
 INTEGERS, VECTORS = "gilk_advice_integers", "gilk_advice_vectors"
-#: Functions of the runtime that advice calls.
+#: The names of the runtime's functions that advice calls.
 PROCEED, PROCEED_WITH, PASS = "gilk_advice_proceed", "gilk_advice_proceed_with", "gilk_advice_pass"
-#: Memory that a session shares with the C in one process; memory that it shares with several processes.
+#: The names of memory that a session shares with the C in one process, and of memory that it shares with several
+#: processes.
 PRIVATE, SHARED = "gilk_private", "gilk_shared"
 
 
 class When(StrEnum):
-    """When advice runs, as seen from the call."""
+    """The time at which advice runs, in relation to the call."""
 
     BEFORE = "before"
     INPLACE = "inplace"
@@ -122,7 +125,9 @@ __attribute__((used)) const unsigned char {name} =
 
 
 def wrapper(path: Path, function: str, signature: CSignature, when: When, declarations: str) -> str:
-    """Includes the user's file, so that the compiler's messages name its lines. The advice is the function PLAIN."""
+    """The C around the user's file, which it includes, so that the compiler's messages name lines of that file. The
+    advice becomes the function PLAIN.
+    """
     parts = {
         "result": signature.result,
         "declared": signature.declared,
@@ -146,8 +151,10 @@ def wrapper(path: Path, function: str, signature: CSignature, when: When, declar
 
 
 def measured(signature: CSignature, declarations: str) -> str:
-    """The first instruction of its function MEASURE says how many bytes of the arguments are on the stack, those of
-    INTEGERS and VECTORS how many are in registers; RESULTS says which registers have the result."""
+    """The C that tells how a function is called. The first instruction of its function MEASURE shows how many bytes of
+    the arguments are on the stack; INTEGERS and VECTORS show how many arguments are in registers; RESULTS tells which
+    registers hold the result.
+    """
     parameters = "".join(f"{each}, " for each in signature.parameters)
     results = (
         f"__attribute__((used)) const unsigned char {RESULTS} = 0;" if signature.is_void

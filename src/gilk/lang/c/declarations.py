@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""C that declares types as a program's debug information has them, with the compiler's word for sizes and offsets.
+"""C that declares types as a program's debug information has them, and has the compiler check sizes and offsets.
 
-Types that the C around has already are left out. A pointer to a function is a ``void *``, as are types that C has no
-name for, which are bytes.
+Types that the surrounding C has already are left out. A pointer to a function becomes a ``void *``; a type for which C
+has no name becomes an array of bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST = 20_000  # records
 
 @dataclass(frozen=True)
 class NamedType:
-    """``kind``: struct, union, enum or typedef."""
+    """A named type. ``kind``: struct, union, enum or typedef."""
 
     kind: str
     name: str
@@ -36,25 +36,27 @@ class NamedType:
 
 
 class TooManyTypes(Exception):
-    """There are more than can be written."""
+    """There are more types than can be written."""
 
 
 class TypeDeclarations:
-    """The named types, and all that they lead to. ``complete``: finds the members of a struct that was only named."""
+    """The named types, and all types that they lead to. ``complete``: finds the members of a struct that was only
+    named.
+    """
 
     def __init__(self, roots: Sequence[NamedType], complete: Callable[[Record], Record]) -> None:
-        """Raises TooManyTypes."""
+        """Collect all types. Raises TooManyTypes."""
         self._roots, self._complete = roots, complete
-        self._records: dict[str, Record] = {}  # by kind and tag, those first that others have members of
+        self._records: dict[str, Record] = {}  # by kind and tag; a record comes after those of its members
         self._enums: dict[str, Enumeration] = {}
-        self._tags: dict[str, str] = {}  # of those without a name of their own, by origin
+        self._tags: dict[str, str] = {}  # names for those without a tag, by origin
         self._open: set[str] = set()
-        self._rooms = itertools.count()  # numbers of members without a name
+        self._rooms = itertools.count()  # numbers of unnamed members
         self._left = [one.type for one in roots]
         while self._left:
             self._take(self._left.pop(0))
 
-    # Everything that there is.
+    # The collection of types.
 
     def _take(self, type_: Type) -> None:
         match type_:
@@ -68,7 +70,9 @@ class TypeDeclarations:
                 self._take_record(type_)
 
     def _take_record(self, record: Record) -> None:
-        """Members come before what they are members of; a struct that is a member of itself is the work of a liar."""
+        """Add a record after the records of its members. A struct that is a member of itself, which only faulty debug
+        information has, is skipped.
+        """
         name = self.name(record)
         if name in self._records or name in self._open:
             return
@@ -83,22 +87,22 @@ class TypeDeclarations:
             self._records[name] = whole
 
     def name(self, record: Record) -> str:
-        """With ``struct`` or ``union`` in front."""
+        """The name of a record, with ``struct`` or ``union`` in front."""
         if _is_name(record.tag):
             return f"{record.kind} {record.tag}"
         return f"{record.kind} {self._tags.setdefault(record.origin, f'gilk_unnamed_{len(self._tags)}')}"
 
     def names(self) -> tuple[str, ...]:
-        """The names of types and enumerators that would be declared, as ``sizeof`` takes them."""
+        """The names of all declared types and enumerators; types are written as ``sizeof`` takes them."""
         enums = (f"enum {tag}" for tag in self._enums)
         enumerators = (name for one in self._enums.values() for name, _ in one.names)
         typedefs = (one.name for one in self._roots if one.kind == "typedef")
         return tuple(dict.fromkeys((*self._records, *enums, *enumerators, *typedefs)))
 
-    # As C.
+    # The types as C.
 
     def text(self, known: Collection[str]) -> str:
-        """Without what is ``known`` already."""
+        """The declarations, without those of names that are ``known`` already."""
         return "\n".join(self._lines(known)) + "\n"
 
     def _lines(self, known: Collection[str]) -> Iterator[str]:
@@ -117,7 +121,7 @@ class TypeDeclarations:
         return f"enum {one.tag} {{ {', '.join(rows or [f'gilk_none_of_{one.tag}'])} }};"
 
     def declared(self, type_: Type, name: str) -> str:
-        """A variable, member or typedef of that type."""
+        """A declaration of ``name`` as a variable, member or typedef of that type."""
         match type_:
             case Integer():
                 return f"{_number(type_)} {name}"
@@ -146,12 +150,12 @@ class TypeDeclarations:
     def _member(self, one: Member) -> str:
         if not one.name and isinstance(one.type, Record):
             whole = self._records.get(self.name(one.type))
-            if whole is not None:  # its members are the outer struct's
+            if whole is not None:  # its members are members of the outer struct
                 return f"{one.type.kind} {self._body(whole)}"
         return self.declared(one.type, one.name)
 
     def _is_natural(self, record: Record) -> bool:
-        """Whether a compiler lays the members out as they lie."""
+        """Whether a compiler gives the members the same layout."""
         at = 0
         for one in record.members:
             start = 0 if record.kind == "union" else -(-at // _align(one.type)) * _align(one.type)
@@ -171,7 +175,7 @@ class TypeDeclarations:
         return _is_name(one.name) or (not one.name and isinstance(one.type, Record))
 
     def _packed(self, members: Sequence[Member], size: int) -> Iterator[str]:
-        """Each at its bit, with room that has no name in between; what overlaps another one is left out."""
+        """Members at their bits, with unnamed room in between; a member that overlaps another is left out."""
         at = 0
         for one in sorted(members, key=lambda each: (8 * each.offset + each.shift, not each.bits)):
             start = 8 * one.offset + one.shift
@@ -183,7 +187,7 @@ class TypeDeclarations:
         yield from self._room(at, 8 * size)
 
     def _room(self, at: int, to: int) -> Iterator[str]:
-        """Bits without a name, from one to another."""
+        """Unnamed members for the bits from ``at`` to ``to``."""
         bits = min(-at % 8, to - at)
         if bits:
             yield f"unsigned char : {bits};"
@@ -215,7 +219,7 @@ def _number(type_: Integer) -> str:
 
 
 def _align(type_: Type) -> int:
-    """As the compiler has it of what is written here."""
+    """The alignment that a compiler gives to the type as it is declared here."""
     if isinstance(type_, Array):
         return _align(type_.of)
     if isinstance(type_, Record):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The C that is put around a user's instrument for the kernel: a module of its own."""
+"""The C that is put around a user's instrument for the kernel, which makes it a module."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ obj-m := {name}.o
 CFLAGS_REMOVE_{name}.o := $(CC_FLAGS_FTRACE)
 ccflags-y := -I $(src)/include -I $(src)/beside -Wno-strict-prototypes
 """
-#: Links that lie beside Kbuild: make and fixdep (scripts/basic) divide names at spaces, and links have none.
+#: Links beside the Kbuild file, which have no spaces: make and fixdep (scripts/basic) divide names at spaces.
 INCLUDE, BESIDE, SOURCE = "include", "beside", "instrument.c"
 
 
@@ -56,12 +56,14 @@ def module(source: Path, function: str) -> str:
 
 
 def kbuild(name: str) -> str:
-    """Kbuild of module ``name``, without calls of ftrace: an instrument is not to be traced by what it traces."""
+    """The Kbuild file of module ``name``. It compiles without calls of ftrace, so that an instrument never enters
+    ftrace.
+    """
     return _KBUILD.format(name=name)
 
 
 def in_user_terms(said: str, place: Path, source: Path) -> str:
-    """The compiler's messages, with the links in ``place`` called as the user calls them."""
+    """The compiler's messages, with the names of the user's files in place of the links in ``place``."""
     return said.replace(str(place / SOURCE), str(source)).replace(str(place / BESIDE), str(source.parent))
 
 

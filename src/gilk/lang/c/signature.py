@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""C's signature of a function, as far as advice on its calls needs it: the result, and parameters that have names."""
+"""The C signature of a function, as far as advice on its calls needs it: the result, and parameters with names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gilk.errors import UsageError
 from gilk.values import dataclass
 
 _FUNCTION = re.compile(r"\s*(?P<result>[^()]*?[\s*])(?P<name>[A-Za-z_]\w*)\s*\((?P<inside>.*)\)\s*;?\s*", re.DOTALL)
-_POINTER = re.compile(r"\(\s*\*[\s*]*(?:const\s+)?([A-Za-z_]\w*)")  # of a pointer to a function, or to an array
+_POINTER = re.compile(r"\(\s*\*[\s*]*(?:const\s+)?([A-Za-z_]\w*)")  # in a pointer to a function or to an array
 _LAST = re.compile(r"(?<=[\s*])([A-Za-z_]\w*)\s*((\[[^\]]*\])\s*)*$")
 _WORDS = frozenset(("int", "char", "short", "long", "float", "double", "unsigned", "signed", "const", "volatile"))
 _HINT = "for example int open(const char *path, int flags, ...)"
@@ -18,7 +18,7 @@ _HINT = "for example int open(const char *path, int flags, ...)"
 
 @dataclass(frozen=True, slots=True)
 class CSignature:
-    """``parameters`` are declarations with a name each, in order; ``variadic``: others may follow them."""
+    """A signature. ``parameters`` are declarations in order, each with a name; ``variadic``: others may follow them."""
 
     result: str
     name: str
@@ -27,12 +27,12 @@ class CSignature:
 
     @property
     def declared(self) -> str:
-        """The text between the brackets."""
+        """The text of the parameters between the brackets, with ``...`` if the function is variadic."""
         return ", ".join((*self.parameters, *(("...",) if self.variadic else ()))) or "void"
 
     @property
     def fixed(self) -> str:
-        """The same without what may follow."""
+        """The text of the parameters between the brackets, without ``...``."""
         return ", ".join(self.parameters) or "void"
 
     @property
@@ -45,13 +45,13 @@ class CSignature:
 
     @property
     def is_long_double(self) -> bool:
-        """The result is in a register of the x87, which advice does not keep."""
+        """Whether the result is in a register of the x87, which advice does not preserve."""
         words = self.result.split()
         return "double" in words and "long" in words and "*" not in self.result
 
 
 def parse(text: str) -> CSignature:
-    """Raises UsageError `bad-signature`."""
+    """The signature of a declaration. Raises UsageError `bad-signature`."""
     found = _FUNCTION.fullmatch(text)
     if found is None:
         raise UsageError("bad-signature", f"{text!r} is not the declaration of a function", _HINT)
@@ -64,7 +64,7 @@ def parse(text: str) -> CSignature:
 
 
 def _pieces(inside: str) -> Iterator[str]:
-    """The parts between commas, but for those in brackets."""
+    """The parts between commas that are outside of brackets."""
     depth = begin = 0
     for at, letter in enumerate(inside):
         depth += letter in "([{"

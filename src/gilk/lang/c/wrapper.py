@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The C that is put around a user's instrument, and the layout it is linked with."""
+"""The C that is put around a user's instrument, and the layout with which it is linked."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ VALUES = "gilk_instrument_values"
 
 
 class Form(IntEnum):
-    """The arguments of an instrument besides its iid, as the byte FORM says."""
+    """The arguments of an instrument besides its iid; the byte FORM in the object has the value."""
 
-    PLAIN = 0  # nothing
-    REGISTERS = 1  # all of them
-    VALUES = 2  # those of a call, where they are
+    PLAIN = 0  # none
+    REGISTERS = 1  # all registers
+    VALUES = 2  # those of a call, in their registers
 
 
 _WRAPPER = """\
@@ -86,15 +86,15 @@ SECTIONS
 
 
 def wrapper(path: Path, function: str) -> str:
-    """Includes the user's file, so that the compiler's messages name its lines."""
+    """The C around the user's file, which it includes, so that the compiler's messages name lines of that file."""
     return _WRAPPER.format(forms=forms(path, function))
 
 
 def forms(path: Path, function: str) -> str:
-    """The user's file, and functions that call its ``function`` whichever form it has."""
+    """An include of the user's file, and functions that call its ``function``, whichever form that has."""
     return _FORMS.format(path=path, function=function)
 
 
 def link_script(code: int, data: int) -> str:
-    """Code and constants at ``code``, variables at ``data``."""
+    """A linker script that places code and constants at ``code``, variables at ``data``."""
     return _SCRIPT.format(code=code, data=data)

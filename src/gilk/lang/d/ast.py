@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The syntax tree of a D program: expressions, and types as they are written. items.py has statements and the rest.
 
-Nodes are compared by identity, so that a pass can note something of each in a dictionary. No tree is higher than
-``depth.HEIGHT``: passes may recurse.
+Nodes are compared by identity, so that a pass can keep notes about nodes in a dictionary. No tree is higher than
+``depth.HEIGHT``, so passes may recurse.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Number(Node):
-    """``suffix``: '', 'u', 'l', 'ul', 'll' or 'ull' as written, or 'char' of a character constant.
+    """A number. ``suffix``: '', 'u', 'l', 'ul', 'll' or 'ull' as written, or 'char' for a character constant.
 
-    ``decimal``: what is not may become unsigned when it does not fit its type, as in C.
+    ``decimal``: a number that is not decimal may become unsigned if it does not fit its type, as in C.
     """
 
     value: int
@@ -35,21 +35,23 @@ class Number(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Text(Node):
-    """A string literal, its escapes resolved. Its bytes are those of UTF-8 with "surrogateescape"."""
+    """A string literal with its escapes resolved. Its bytes are those of UTF-8 with "surrogateescape"."""
 
     value: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Name(Node):
-    """A variable, a constant of an enum, an inline; as the operand of sizeof also a type that is not declared here."""
+    """A variable, a constant of an enum, or an inline; as the operand of sizeof also a type that is not
+    declared here.
+    """
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Variable(Node):
-    """``self->name`` or ``this->name``."""
+    """A variable ``self->name`` or ``this->name``."""
 
     scope: str
     name: str
@@ -57,7 +59,7 @@ class Variable(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Symbol(Node):
-    """``module`name``. The module of ``a`b`c`` is "a`b"; it is "" when nothing is before the backquote."""
+    """A symbol ``module`name``. The module of ``a`b`c`` is "a`b"; it is "" if nothing is before the backquote."""
 
     module: str
     name: str
@@ -65,7 +67,7 @@ class Symbol(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Aggregate(Node):
-    """``@name`` or ``@name[keys]``; the name is '_' of a lone ``@``."""
+    """An aggregation ``@name`` or ``@name[keys]``; the name of a lone ``@`` is '_'."""
 
     name: str
     keys: tuple[Expr, ...] | None = None
@@ -73,7 +75,7 @@ class Aggregate(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unary(Node):
-    """``op`` is one of + - ~ ! * & ++ --"""
+    """A prefix operator; ``op`` is one of + - ~ ! * & ++ --"""
 
     op: str
     operand: Expr
@@ -81,7 +83,7 @@ class Unary(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Postfix(Node):
-    """``op`` is ++ or --"""
+    """A postfix operator; ``op`` is ++ or --"""
 
     op: str
     operand: Expr
@@ -89,7 +91,7 @@ class Postfix(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Binary(Node):
-    """Also && || ^^, but neither the comma nor assignments."""
+    """A binary operator, including && || ^^, but neither the comma nor an assignment."""
 
     op: str
     left: Expr
@@ -98,7 +100,7 @@ class Binary(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assign(Node):
-    """``op`` is '=' or one like '+='."""
+    """An assignment; ``op`` is '=' or one like '+='."""
 
     op: str
     target: Expr
@@ -126,7 +128,7 @@ class Call(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Index(Node):
-    """``base[keys]``, of an array, a pointer (one key) or an associative array; ``args[0]`` too."""
+    """An index ``base[keys]`` of an array, a pointer (one key) or an associative array; ``args[0]`` is one too."""
 
     base: Expr
     keys: tuple[Expr, ...]
@@ -134,7 +136,7 @@ class Index(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Member(Node):
-    """``base.name``, or with ``arrow`` ``base->name``."""
+    """A member ``base.name``, or ``base->name`` if ``arrow``."""
 
     base: Expr
     name: str
@@ -204,14 +206,16 @@ Expr: TypeAlias = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BasicType(Node):
-    """As written, with qualifiers: ("unsigned", "const", "int"), or one name: ("uint64_t",), ("string",)."""
+    """A type of words as written, with qualifiers: ("unsigned", "const", "int"), or one name: ("uint64_t",),
+    ("string",).
+    """
 
     words: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Enumerator(Node):
-    """``behind``: where it is known what is wrong with it, at what comes next."""
+    """A constant of an enum. ``behind``: the next token, at which mistakes in the constant are reported."""
 
     name: str
     value: Expr | None
@@ -220,7 +224,9 @@ class Enumerator(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TagType(Node):
-    """``kind`` is struct, union or enum. A struct or union that is only named has no ``members``, not even ()."""
+    """A struct, a union or an enum, as ``kind`` says. A struct or union that is only named has ``members`` None, not
+    ().
+    """
 
     kind: str
     tag: str | None
@@ -238,14 +244,14 @@ class Pointer(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrayOf(Node):
-    """Without a ``size``: of a parameter, or of a struct's last member."""
+    """An array. It has no ``size`` if it is a parameter, or a struct's last member."""
 
     size: Expr | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyedBy(Node):
-    """An associative array's keys. Those of an inline have names."""
+    """The keys of an associative array. The keys of an inline have names."""
 
     types: tuple[TypeName, ...]
 
@@ -261,7 +267,9 @@ Shape: TypeAlias = Pointer | ArrayOf | KeyedBy | FunctionOf
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Declarator(Node):
-    """``shape`` goes from the name outwards: of ``int *a[3]`` it is (ArrayOf 3, Pointer), an array of pointers."""
+    """A declared name and the shape of its type. ``shape`` goes from the name outwards: that of ``int *a[3]`` is
+    (ArrayOf 3, Pointer), an array of pointers.
+    """
 
     name: str | None
     shape: tuple[Shape, ...] = ()
@@ -269,7 +277,7 @@ class Declarator(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TypeName(Node):
-    """A type where an expression has one, a parameter, or a key."""
+    """A type in an expression, a parameter, or a key."""
 
     base: BaseType
     declarator: Declarator
@@ -277,7 +285,7 @@ class TypeName(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemberDeclaration(Node):
-    """One member: of ``int a, b;`` there are two. It has no name when it is an anonymous struct or padding bits."""
+    """One member; ``int a, b;`` makes two. An anonymous struct and padding bits have no name."""
 
     base: BaseType
     declarator: Declarator

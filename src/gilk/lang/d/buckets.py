@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The distributions quantize(), lquantize() and llquantize(): which cell a value is counted in, and what cells mean.
+"""The distributions quantize(), lquantize() and llquantize(): the cell that counts a value, and the meaning of cells.
 
-The runtime in C is tested against `bucket`. Values are signed and of 64 bits.
+The runtime in C is tested against `bucket`. Values are signed and have 64 bits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LAST = 126
 
 
 def bucket(what: Aggregating, value: int) -> int:
-    """The cell that counts ``value``."""
+    """The number of the cell that counts ``value``."""
     match what.function:
         case Function.QUANTIZE:
             return quantize(value)
@@ -28,26 +28,30 @@ def bucket(what: Aggregating, value: int) -> int:
 
 
 def quantize(value: int) -> int:
-    """Powers of two: 1 is in the cell after ZERO, 2 and 3 in the next. -2**63 shares the cell of -2**62."""
+    """The cell of quantize(), by powers of two: 1 is in the cell after ZERO, 2 and 3 in the next. -2**63 shares the
+    cell of -2**62.
+    """
     bits = abs(value).bit_length()
     return min(ZERO + bits, LAST) if value >= 0 else max(ZERO - bits, 0)
 
 
 def lquantize(what: Aggregating, value: int) -> int:
-    """Cell 0 is of what lies below ``low``; the last one of what lies above all steps."""
+    """The cell of lquantize(): cell 0 counts values below ``low``, the last one values above all steps."""
     if value < what.low:
         return 0
     return min((value - what.low) // what.step, _levels(what)) + 1
 
 
 def llquantize(edges: Sequence[int], value: int) -> int:
-    """The middle cell, of which there are ``len(edges)`` on either side, is of what is nearer to 0 than any edge."""
+    """The cell of llquantize(): the middle one counts values nearer to 0 than any edge; ``len(edges)`` cells are on
+    either side.
+    """
     passed = bisect.bisect_right(edges, abs(value))
     return len(edges) + (passed if value >= 0 else -passed)
 
 
 def starts(what: Aggregating) -> tuple[int, ...]:
-    """For each cell the value that stands for it when distributions are compared: its end that is nearer to 0.
+    """For each cell, the value that stands for it when distributions are compared: its end that is nearer to 0.
 
     For lquantize()'s outer cells DTrace takes the value just outside.
     """
@@ -65,8 +69,9 @@ def starts(what: Aggregating) -> tuple[int, ...]:
 
 
 def labels(what: Aggregating, first: int = 0) -> tuple[str, ...]:
-    """The text printed beside each cell, in order. ``first`` is the first cell to be shown: llquantize()'s middle is
-    described as ``abs() < N`` only where negative values are to be seen."""
+    """The text printed beside each cell, in order. ``first``: the first cell that is shown; llquantize()'s middle cell
+    is labelled ``abs() < N`` only if negative values are shown.
+    """
     match what.function:
         case Function.LQUANTIZE:
             values = [str(start) for start in starts(what)[1:-1]]
@@ -77,7 +82,9 @@ def labels(what: Aggregating, first: int = 0) -> tuple[str, ...]:
 
 
 def zero(what: Aggregating) -> int | None:
-    """The cell that breaks ties: that of 0. DTrace's lquantize() has one only if a step begins there."""
+    """The cell of 0, which breaks ties. As in DTrace, lquantize() has such a cell only if a step begins at 0; otherwise
+    None.
+    """
     values = starts(what)
     return values.index(0) if 0 in values else None
 

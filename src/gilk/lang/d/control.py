@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Lines that begin with ``#``: pragmas, and what the preprocessor says of where lines come from."""
+"""The reader of lines that begin with ``#``: pragmas, and the preprocessor's markers of where lines come from."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHAPES["depends_on"] = "<class> <name>"
 
 
 class ControlLine:
-    """One of them. ``text`` is what comes after the ``#``, ``next`` where the next line begins."""
+    """A control line. ``text`` is the text after the ``#``, ``next`` the offset at which the next line begins."""
 
     def __init__(self, text: str, span: Span, next_line: int, file: str) -> None:
         self.text, self.span, self.next, self.file = text, span, next_line, file
@@ -27,10 +27,11 @@ class ControlLine:
         self.quoted = tuple(one[1] is not None for one in found)
 
     def read(self) -> items.Pragma | items.Marker | None:
-        """None of lines that say nothing to D: ``#``, ``#ident``, the pragmas of others.
+        """The pragma or marker; None for lines without a meaning in D: ``#``, ``#ident``, the pragmas of others. Raises
+        Rejected.
 
-        control: '#' ['line'] INT [STRING INT...] | '#' ['pragma'] 'error' WORD... | '#' ['pragma'] 'ident' WORD...
-               | '#' 'pragma' 'D' pragma | '#' 'pragma' WORD...
+        control: '#' ['line'] INT [STRING INT...] | '#' ['pragma'] 'error' WORD... | '#' ['pragma'] 'ident' WORD... |
+        '#' 'pragma' 'D' pragma | '#' 'pragma' WORD...
         """
         words = self.words[1:] if self.words[:1] == ("pragma",) else self.words
         match words[:1]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The tokens ahead of the parser, and what every production needs of them."""
+"""The tokens ahead of the parser, and helpers that every production needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OPENS = {")": "(", "]": "[", "}": "{"}
 
 
 class Cursor:
-    """``types`` are the names that are known to be types at this point of the program."""
+    """A cursor. ``types``: the names that are known to be types at this point of the program."""
 
     def __init__(self, lexer: Lexer, types: Iterable[str] = ()) -> None:
         self.lexer = lexer
@@ -25,7 +25,7 @@ class Cursor:
         self.last = Span(0, 0)
         self._ahead: deque[Token] = deque()
         self._nesting = 0
-        self._open: Counter[str] = Counter()  # brackets that are not closed yet
+        self._open: Counter[str] = Counter()  # how often each bracket is open
 
     def peek(self, distance: int = 0) -> Token:
         while len(self._ahead) <= distance:
@@ -54,25 +54,27 @@ class Cursor:
         return self.take()
 
     def name(self) -> Token:
-        """IDENT"""
+        """Take a name: the production IDENT. Raises Rejected."""
         if self.peek().kind is not TokenKind.NAME:
             raise self.unexpected("expected a name")
         return self.take()
 
     def member_name(self) -> Token:
-        """IDENT | KEYWORD: after a dot or an arrow nothing is reserved."""
+        """Take the name of a member: IDENT or KEYWORD, since no word is reserved after a dot or an arrow. Raises
+        Rejected.
+        """
         if self.peek().kind not in (TokenKind.NAME, TokenKind.KEYWORD):
             raise self.unexpected("expected the name of a member")
         return self.take()
 
     def since(self, start: Span) -> Span:
-        """From there to the last token that was taken."""
+        """The span from ``start`` to the last token that was taken."""
         return start.to(self.last)
 
     def unexpected(self, hint: str = "") -> Rejected:
         token = self.peek()
         if token.kind is TokenKind.END:
-            where = "end of input" if self._open["{"] else "end-of-input"  # DTrace's two ways to say it
+            where = "end of input" if self._open["{"] else "end-of-input"  # DTrace's two messages for this
             return Rejected(SyntaxTag.D_SYNTAX, token.span, f"syntax error near {where}", hint)
         if unbalanced := self._unbalanced(token):
             return unbalanced
@@ -81,7 +83,9 @@ class Cursor:
         return Rejected(SyntaxTag.D_SYNTAX, token.span, f'syntax error near "{token.text[:40]}"', hint)
 
     def _unbalanced(self, token: Token) -> Rejected | None:
-        """A complaint about the brackets before it, or about it as one; None if they are not to blame."""
+        """An error about the brackets before ``token``, or about ``token`` as a bracket; None if brackets are not the
+        problem.
+        """
         text = token.text
         if text in _OPENS and not self._open[_OPENS[text]]:
             return Rejected(SyntaxTag.D_SYNTAX, token.span, f"extra {text} in input stream")
@@ -94,7 +98,7 @@ class Cursor:
 
     @contextmanager
     def nested(self) -> Iterator[None]:
-        """Between brackets, of whatever kind."""
+        """The inside of a bracket of any kind. Raises Rejected if brackets are nested too deeply."""
         if self._nesting == NESTING:
             raise too_deep(self.peek().span)
         self._nesting += 1

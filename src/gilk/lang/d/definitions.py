@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The grammar of what stands outside of clauses: declarations, inlines, translators, providers."""
+"""The grammar of declarations, inlines, translators and providers, which stand outside of clauses.
+
+A docstring that is a grammar rule names the production that the method parses.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ class Definitions(ExpressionParser):
         return items.Declaration(self.since(start), storage, base, tuple(found))
 
     def _declared(self, storage: str) -> ast.Declarator:
-        """One declarator, which must have a name. From here on the name is a type's, or no longer one's."""
+        """One declarator, which must have a name. From now on the name is a type, or no longer one. Raises Rejected."""
         found = self.declarator()
         if found.name is None:
             raise self.unexpected("expected a name to declare")

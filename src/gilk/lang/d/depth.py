@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How deep a program may go: so that neither the parser nor what comes after it needs more stack than there is."""
+"""Limits for the depth of a program, so that the parser and the passes never need more stack than there is."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from gilk.lang.d import ast
 from gilk.lang.d.tags import SyntaxTag
 from gilk.lang.syntax.source import Rejected, Span
 
-#: Brackets in one another. The parser calls itself some seven times for each.
+#: The limit for nested brackets. The parser calls itself about seven times for each.
 NESTING = 60
-#: Nodes above one another. ``a + b + c`` nests nothing, yet is a tree of height 3.
+#: The limit for the height of a tree. ``a + b + c`` nests nothing, but its tree has height 3.
 HEIGHT = 200
 
 
@@ -20,7 +20,7 @@ def too_deep(span: Span) -> Rejected:
 
 
 def children(node: ast.Node) -> Iterator[ast.Node]:
-    """In source order, as they are declared."""
+    """The children of a node, in the order in which the class declares them, which is that of the source."""
     for name in type(node).__slots__:
         value = getattr(node, name)
         if isinstance(value, ast.Node):
@@ -30,7 +30,9 @@ def children(node: ast.Node) -> Iterator[ast.Node]:
 
 
 def check_height(item: ast.Node) -> None:
-    """Raise if it is too high. Level by level, as the tree is not yet known to be low."""
+    """Raise Rejected if the tree is too high. The tree is searched level by level, since it may be too high for
+    recursion.
+    """
     level = [item]
     for _ in range(HEIGHT):
         level = [child for node in level for child in children(node)]

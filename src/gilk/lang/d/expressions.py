@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The grammar of expressions: C's, with ``^^`` between ``&&`` and ``||``, and the slash that ends a predicate."""
+"""The grammar of expressions: C's, with ``^^`` between ``&&`` and ``||``, and with the slash that ends a predicate.
+
+A docstring that is a grammar rule names the production that the method parses.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from gilk.lang.d.tags import SyntaxTag
 from gilk.lang.d.types_syntax import Types
 from gilk.lang.syntax.source import Rejected, Span
 
-#: From what binds least to what binds most.
+#: Operators, from those that bind least to those that bind most.
 _LEVELS = ("||", "^^", "&&", "|", "^", "&", "== !=", "< > <= >=", "<< >>", "+ -", "* / %")
 BINDING = {operator: level for level, operators in enumerate(_LEVELS) for operator in operators.split()}
 _ASSIGNMENTS = frozenset(("=", "+=", "-=", "*=", "/=", "%=", "&=", "^=", "|=", "<<=", ">>="))
@@ -60,7 +63,8 @@ class ExpressionParser(Types):
     def _binary(self) -> ast.Expr:
         """binary: cast | binary OPERATOR binary
 
-        By precedence, with what is still open on a stack: recursion would go through eleven levels for each bracket.
+        The operators are parsed by precedence with an explicit stack, since recursion would take eleven levels for each
+        bracket.
         """
         operands, operators = [self._cast()], list[str]()
         links = 0
@@ -78,7 +82,9 @@ class ExpressionParser(Types):
         return operands[0]
 
     def _at_operator(self) -> bool:
-        """A slash before a brace, a semicolon, a slash or the end is no operator: it ends the predicate."""
+        """Whether an operator comes next. A slash before a brace, a semicolon, a slash or the end is none: it ends the
+        predicate.
+        """
         text = self.peek().text
         if text != "/":
             return text in BINDING
@@ -99,7 +105,7 @@ class ExpressionParser(Types):
         return found
 
     def _prefix(self) -> _Wrap | None:
-        """One prefix, as what it makes of its operand."""
+        """Take one prefix, and return the function that applies it to its operand; None if no prefix comes next."""
         token = self.peek()
         if token.text in _UNARY:
             self.take()
@@ -208,7 +214,7 @@ class ExpressionParser(Types):
         return ast.Symbol(token.span, module, name)
 
     def _text(self) -> ast.Text:
-        """STRING+: what stands side by side is one."""
+        """STRING+: adjacent strings are one."""
         found = [self.take()]
         while self.peek().kind is TokenKind.TEXT:
             found.append(self.take())
@@ -242,7 +248,7 @@ class ExpressionParser(Types):
 
 
 def _number(token: Token) -> ast.Expr:
-    """An argument may be negative, a literal is not: ``-1`` is a minus and a 1, from wherever it comes."""
+    """The tree of a number. A macro argument may be negative, but a literal is not: ``-1`` becomes a minus and a 1."""
     number = ast.Number(token.span, abs(token.number), token.suffix, token.decimal)
     return ast.Unary(token.span, "-", number) if token.number < 0 else number
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The C header of the providers that a program defines (dtrace -h): a macro for each probe, and one that tells whether
-anybody listens to it.
+"""The C header of the providers that a program defines (dtrace -h): for each probe a macro, and a macro that tells
+whether anything listens to it.
 
-A probe is a nop with a note of where it is, and of where its arguments are, as <sys/sdt.h> leaves it (systemtap's wiki,
-UserSpaceProbeImplementation). The nop is one of five bytes, so that a jump fits on it.
+A probe is a nop with a note that says where it is and where its arguments are, as <sys/sdt.h> leaves it (systemtap's
+wiki, UserSpaceProbeImplementation). The nop has five bytes, so that a jump fits on it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from gilk.errors import UsageError
 from gilk.lang.d.tree import Interface
 from gilk.lang.types import Array, Enumeration, Float, Integer, Pointer, String, Type, text
 
-#: As many are arg0, arg1... in D; what else is given is evaluated, and goes nowhere.
+#: The number of arguments that D reaches as arg0, arg1...; further arguments are evaluated and ignored.
 _FETCHED = 10
 _INTEGERS = {1: "char", 2: "short", 4: "int", 8: "long"}
 _ANYTHING = "const volatile void *"
 
-#: {guard}: of the file.
+#: {guard}: the include guard of the file.
 _BEGIN = """\
 /* Made by gilk dtrace -h. */
 #ifndef {guard}
@@ -34,7 +34,7 @@ _BEGIN = """\
 
 """
 
-#: Labels are local ones, and what is between pushsection and popsection is the note; nothing of it is loaded.
+#: The labels are local. The text between pushsection and popsection is the note, which is not loaded.
 _MARK = r"""#ifndef _GILK_MARK
 #define _GILK_MARK(provider, name, arguments) \
 	"990:	.byte 0x0f, 0x1f, 0x44, 0x00, 0x00\n" \
@@ -97,7 +97,7 @@ _ELSE = """\
 
 
 def header(interfaces: Sequence[Interface], file: str) -> str:
-    """``file``: what it will be called. Raises UsageError `not-for-a-header`."""
+    """The header. ``file``: its future name. Raises UsageError `not-for-a-header`."""
     guard = "_" + re.sub(r"\W", "_", file, flags=re.ASCII).upper()
     given = [(one.name, name, types) for one in interfaces for name, types in one.probes]
     probes = "".join(_probe(*each) for each in given)
@@ -111,7 +111,9 @@ def _names(provider: str, probe: str, types: Sequence[Type]) -> dict[str, str]:
 
 
 def _probe(provider: str, probe: str, types: Sequence[Type]) -> str:
-    """A function that is always inlined: it converts what is given as the definition says, and stands in its caller."""
+    """A probe's function, which is always inlined: it converts the arguments to the defined types, and places the probe
+    in its caller.
+    """
     rows = [_passed(provider, probe, type_) for type_ in types]
     fetched = rows[:_FETCHED]
     return _PROBE.format(
@@ -124,16 +126,18 @@ def _probe(provider: str, probe: str, types: Sequence[Type]) -> str:
         operands="".join(
             f',\n\t\t   [a{number}] "{where}"(arg{number})' for number, (_, _, where) in enumerate(fetched)
         ),
-        # Memory that an argument points to has to be written by then.
+        # Memory to which an argument points has to be written before the probe.
         clobber='\n\t\t: "memory"' if any(declared == _ANYTHING for declared, _, _ in fetched) else "",
         unused="".join(f"\n\t(void)arg{number};" for number in range(_FETCHED, len(rows))),
     )
 
 
 def _passed(provider: str, probe: str, type_: Type) -> tuple[str, str, str]:
-    """A parameter's type, its size in the note (negative: it has a sign), and where the compiler may have it.
+    """A parameter's type, its size in the note (negative if signed), and the constraint that tells the compiler where
+    to keep it.
 
-    Not in memory, for an operand with a symbol in it means nothing once the symbols are gone.
+    Memory is excluded, since an operand with a symbol in it means nothing once the symbols are stripped. Raises
+    UsageError `not-for-a-header`.
     """
     match type_:
         case Integer(size=size, signed=True):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The syntax tree of a D program: statements, the items at the top level, and the whole. Nodes are those of ast.py."""
+"""The syntax tree of a D program: statements, items at the top level, and the whole program. It uses the nodes of
+ast.py.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,14 @@ class ExpressionStatement(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StatementBlock(Node):
-    """Empty statements are left out."""
+    """Statements in braces, without the empty ones."""
 
     statements: tuple[Statement, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class If(Node):
-    """Branches are always blocks; ``else if`` is a block of one If."""
+    """An if. Its branches are always blocks; ``else if`` is a block of one If."""
 
     test: Expr
     then: StatementBlock
@@ -41,7 +43,7 @@ Statement: TypeAlias = ExpressionStatement | If | StatementBlock
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProbeText(Node):
-    """A probe's description, ``provider:module:function:name`` from the right, or a probe's number.
+    """A probe's description, ``provider:module:function:name`` filled from the right, or a probe's number.
 
     Macro variables are replaced, and there are no blanks.
     """
@@ -51,7 +53,9 @@ class ProbeText(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clause(Node):
-    """``body`` is None of a description alone, and has no statements of ``{}``: both take the default action."""
+    """A clause. ``body`` is None if there is only a description, and has no statements if it is ``{}``; both mean the
+    default action.
+    """
 
     probes: tuple[ProbeText, ...]
     predicate: Expr | None
@@ -60,7 +64,9 @@ class Clause(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Declaration(Node):
-    """``storage`` is '', self, this, extern, static or typedef. No declarators: it declares a tag."""
+    """A declaration. ``storage`` is '', self, this, extern, static or typedef. Without declarators it
+    declares a tag.
+    """
 
     storage: str
     base: BaseType
@@ -69,7 +75,7 @@ class Declaration(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inline(Node):
-    """``inline int x = 1;``, or with KeyedBy in the declarator's shape ``inline int x[int key] = …;``"""
+    """An inline ``inline int x = 1;``, or, with KeyedBy in the declarator's shape, ``inline int x[int key] = …;``"""
 
     base: BaseType
     declarator: Declarator
@@ -78,7 +84,7 @@ class Inline(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TranslatorMember(Node):
-    """``behind``: where it is known what is wrong with it, at what comes next."""
+    """A member of a translator. ``behind``: the next token, at which mistakes in the member are reported."""
 
     name: str
     value: Expr
@@ -87,7 +93,7 @@ class TranslatorMember(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Translator(Node):
-    """``translator output < input name > { members };``"""
+    """A translator ``translator output < input name > { members };``."""
 
     output: TypeName
     input: TypeName
@@ -97,9 +103,9 @@ class Translator(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pragma(Node):
-    """``#pragma D kind words``; kind is option, attributes, binding or depends_on. Quotes are off.
+    """A pragma ``#pragma D kind words`` without quotes; ``kind`` is option, attributes, binding or depends_on.
 
-    An option's name and value are two words: "quiet" has one, "bufsize=4m" is ("bufsize", "4m").
+    The name and the value of an option are two words: "quiet" is ("quiet",), "bufsize=4m" is ("bufsize", "4m").
     """
 
     kind: str
@@ -108,7 +114,9 @@ class Pragma(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProbeDefinition(Node):
-    """``probe name(native parameters) : (translated parameters);``, the latter None when they are the same."""
+    """A probe ``probe name(native parameters) : (translated parameters);``; ``translated`` is None if they are the
+    same.
+    """
 
     name: str
     parameters: FunctionOf
@@ -123,7 +131,7 @@ class ProviderDefinition(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unreadable(Node):
-    """The rest of a program from its first mistake of grammar on."""
+    """The rest of a program from its first syntax error on."""
 
     diagnostic: Diagnostic
 
@@ -133,7 +141,7 @@ Item: TypeAlias = Clause | Declaration | Inline | Translator | Pragma | Provider
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """The preprocessor's word that the line that begins at ``offset`` is line ``line`` of ``file``."""
+    """The preprocessor's statement that the line which begins at ``offset`` is line ``line`` of ``file``."""
 
     offset: int
     line: int
@@ -142,7 +150,9 @@ class Marker:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProgramSyntax:
-    """``items`` are in source order, the unreadable one last. ``markers`` are what ``#line`` said: see place()."""
+    """A program. ``items`` are in source order, an unreadable one last. ``markers`` come from ``#line``;
+    see place().
+    """
 
     source: Source
     items: tuple[Item, ...]
@@ -150,7 +160,7 @@ class ProgramSyntax:
 
     @property
     def mistake(self) -> Diagnostic | None:
-        """The one at which reading stopped."""
+        """The error at which reading stopped, None if there was none."""
         last = self.items[-1] if self.items else None
         return last.diagnostic if isinstance(last, Unreadable) else None
 
@@ -159,7 +169,7 @@ class ProgramSyntax:
 
 
 def place(source: Source, markers: tuple[Marker, ...], span: Span) -> tuple[str, int]:
-    """The file and line of it: before the preprocessor, if there was one."""
+    """The file and the line of ``span``, as before the preprocessor if there was one."""
     before = [marker for marker in markers if marker.offset <= span.start]
     if not before:
         return source.name, source.line(span)

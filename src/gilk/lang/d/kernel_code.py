@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A whole program for the kernel: the code of its groups, and the tables that helpers go by."""
+"""A whole program for the kernel: the code of its groups, and the tables that helpers use."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ ProbeName = tuple[str, str, str, str]
 
 @dataclass(frozen=True)
 class KernelCode:
-    """``entries``: where each group begins. ``clauses``: where each clause of a group lies in the code, with its
-    number. ``names``: where in ``constants`` the four texts of each probe are, from number 0 on.
+    """The code of a program. ``entries``: the offset of each group. ``clauses``: the offset and the number of each
+    clause in a group. ``names``: the offsets in ``constants`` of the four texts of each probe, from probe 0 on.
     """
 
     code: bytes
@@ -37,12 +37,12 @@ class KernelCode:
     names: tuple[int, ...]
 
     def clause_at(self, where: int) -> int:
-        """The number of the clause that a byte of the code belongs to; 0: of none."""
+        """The number of the clause that contains offset ``where`` of the code; 0 if none does."""
         return next((number for start, number in reversed(self.clauses) if start <= where), 0)
 
 
     def listing(self) -> str:
-        """The instructions, a line each: where it lies, its form, its operands; a line before each group and clause."""
+        """The instructions, a line each: offset, form and operands. A line precedes each group and each clause."""
         heads = {entry: f"group {number}:\n" for number, entry in enumerate(self.entries)}
         for start, number in self.clauses:
             heads[start] = heads.get(start, "") + f"clause {number}:\n"
@@ -55,7 +55,9 @@ class KernelCode:
 
 
 class ProgramPrinter:
-    """``probes``: names by number, from 1. ``whole_keys``: strings take as many bytes of keys as they do elsewhere."""
+    """A printer of programs. ``probes``: names by number, from 1. ``whole_keys``: strings take as many bytes in keys as
+    they do elsewhere.
+    """
 
     def __init__(self, program: tree.Program, probes: Sequence[ProbeName], whole_keys: bool = False) -> None:
         self._texts = Texts()
@@ -70,8 +72,9 @@ class ProgramPrinter:
         self._program = program if whole_keys else narrowed_keys.narrowed(program, longest)
 
     def printed(self, groups: Sequence[tuple[int, ...]], givens: Sequence[ir.Given | None] = ()) -> KernelCode:
-        """``givens``: of each group, what the place gives to its probes, if that is not the frame's as it is. Raises
-        NotInKernel, with the clause."""
+        """The code of the groups. ``givens``: for each group, what its place gives to its probes; None if that is what
+        the frame has. Raises NotInKernel, with the clause.
+        """
         clauses = self._clauses({number for group in groups for number in group})
         entries: list[int] = []
         places: list[tuple[int, int]] = []
@@ -98,7 +101,9 @@ class ProgramPrinter:
         return Printing(self._strsize, self._nulls, self._texts, self._longest, this, frame)
 
     def _given(self, given: ir.Given | None) -> tuple[bytes, int]:
-        """Code that leaves where the condition is not met, and else puts the arguments in place; with its frame."""
+        """Code that leaves if the condition is not met, and otherwise puts the arguments in place; and the size of its
+        frame.
+        """
         if given is None:
             return b"", 0
         printing = self._printing()
@@ -121,7 +126,7 @@ class ProgramPrinter:
             raise NotInKernel(refused.what, function.number) from None
 
     def _locals(self) -> bytes:
-        """Clause-local variables begin as 0."""
+        """Code that sets clause-local variables to 0."""
         if not self._this_size:
             return b""
         printing = self._printing()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From text to tokens. The parser says where a probe's description stands: its letters are not those of expressions.
+"""The lexer: from text to tokens. The parser tells it where a probe's description stands, since that has other letters
+than expressions.
 
-A ``/`` is one token, of division and of predicates: which one it is the parser knows.
+A ``/`` is one token, both for a division and around predicates; the parser knows which it is.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class TokenKind(Enum):
 
 
 class Token(NamedTuple):
-    """``text`` is as written, so that one that is ``(`` is no string. ``word``: a name, or a string's value."""
+    """A token. ``text`` is as written, so a string that reads ``(`` differs from the sign. ``word``: a name, or a
+    string's value.
+    """
 
     kind: TokenKind
     span: Span
@@ -78,7 +81,9 @@ _UNKNOWN_TYPE = re.compile(rf"[A-Za-z_]\w*+(?:\s++\**+\s*+{_NAME}[;,\[(]|\*++\s*
 
 
 def describes(found: re.Match[str], types: Collection[str]) -> bool:
-    """Whether a text of a description's letters, at top level, is a description, and does not begin a declaration."""
+    """Whether a text of the letters of descriptions, found at top level, is a description and not the begin of a
+    declaration.
+    """
     if found[0] in ("BEGIN", "END", "ERROR") or found[0][0].isdecimal() or set(found[0]) & _OF_NO_TYPE:
         return True
     first = re.split(r"[*\[]", found[0], maxsplit=1)[0]
@@ -86,7 +91,7 @@ def describes(found: re.Match[str], types: Collection[str]) -> bool:
 
 
 class Lexer:
-    """``pragmas`` and ``markers`` are what control lines said so far."""
+    """A lexer. ``pragmas`` and ``markers``: the contents of the control lines so far."""
 
     def __init__(self, source: Source, substitution: Substitution) -> None:
         self.source, self.text, self.position = source, source.text, 0
@@ -95,7 +100,7 @@ class Lexer:
         self.markers: list[items.Marker] = []
 
     def token(self) -> Token:
-        """The next one of an expression, a statement or a declaration."""
+        """Take the next token of an expression, a statement or a declaration. Raises Rejected."""
         self._skip()
         found = TOKEN.match(self.text, self.position)
         if found is None:
@@ -114,10 +119,10 @@ class Lexer:
         return self._literal(group, text, span)
 
     def at_description(self, types: frozenset[str] | set[str]) -> bool:
-        """Whether a probe's description comes next, at top level, and not a declaration.
+        """Whether a probe's description, and not a declaration, comes next at top level.
 
-        A text with a character that no type can have is a description. Otherwise it is a declaration if a keyword or
-        the name of a type comes first; or, because we may not know all types, if it looks like one: ``foo_t *x;``
+        A text with a letter that no type can have is a description. Otherwise it is a declaration if it begins with a
+        keyword or the name of a type, or, since not all types may be known, if it looks like one: ``foo_t *x;``
         """
         self._skip()
         found = DESCRIPTION.match(self.text, self.position)
@@ -140,7 +145,7 @@ class Lexer:
         return items.ProbeText(span, text)
 
     def _skip(self) -> None:
-        """Blanks, comments and control lines."""
+        """Skip blanks, comments and control lines."""
         while True:
             if found := BLANK.match(self.text, self.position):
                 self.position = found.end()
@@ -194,7 +199,7 @@ class Lexer:
         return Token(TokenKind.TEXT, span, text, literals.unescaped(text[1:-1]))
 
     def _closed(self, text: str, span: Span) -> None:
-        """Whether a literal has its second quote."""
+        """Raises Rejected unless the literal has its second quote."""
         if len(text) > 1 and text[-1] == text[0] and (len(text) - len(text[:-1].rstrip("\\"))) % 2 == 1:
             return
         what, tag = (

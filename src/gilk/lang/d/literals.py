@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The values of literals, from their text: integers, strings, character constants."""
+"""The values of integers, strings and character constants, from their text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DIGITS = {8: "01234567", 10: "0123456789", 16: "0123456789abcdefABCDEF"}
 
 
 def integer(text: str, span: Span) -> tuple[int, str, bool]:
-    """Its value, its suffix in C's order ('ul', not 'lu'), and whether it is decimal."""
+    """The value, the suffix in C's order ('ul', not 'lu'), and whether the integer is decimal. Raises Rejected."""
     found = _INTEGER.fullmatch(text)
     base = 16 if text[:2] in ("0x", "0X") else 8 if text.startswith("0") else 10
     digits = found[2] if found else text[2:] if base == 16 else text
@@ -23,7 +23,7 @@ def integer(text: str, span: Span) -> tuple[int, str, bool]:
     if found is None or wrong or not digits:
         raise Rejected(SyntaxTag.D_INT_DIGIT, span, f"constant {text} contains invalid digit {wrong or text[-1:]}")
     significant = digits.lstrip("0") or "0"
-    # Python refuses to convert very long ones.
+    # Python refuses to convert very long integers.
     if len(significant) > 22 or (value := int(significant, base)) >= 1 << 64:
         raise Rejected(SyntaxTag.D_INT_OFLOW, span, f"constant {text[:40]} results in integer overflow")
     suffix = found[3].lower()
@@ -31,12 +31,12 @@ def integer(text: str, span: Span) -> tuple[int, str, bool]:
 
 
 def unescaped(text: str) -> str:
-    """``text`` without its quotes. An escape that C does not have stays as it is."""
+    """The string that ``text``, without its quotes, stands for. An escape that C does not have stays as it is."""
     return resolved(text).decode("utf-8", "surrogateescape")
 
 
 def character(text: str, span: Span) -> int:
-    """The up to eight bytes between the quotes, the first one the most significant."""
+    """The value of up to eight bytes between the quotes, the first byte the most significant. Raises Rejected."""
     data = resolved(text)
     if not data:
         raise Rejected(SyntaxTag.D_CHR_NULL, span, "empty character constant")
@@ -46,7 +46,9 @@ def character(text: str, span: Span) -> int:
 
 
 def resolved(text: str) -> bytes:
-    """Its bytes. As in C, an escape of hexadecimal digits goes on as long as they do; its last eight bits count."""
+    """The bytes of ``text`` with its escapes resolved. As in C, a hexadecimal escape takes all hexadecimal digits that
+    follow; its last eight bits count.
+    """
     return _ESCAPE.sub(_escape, _raw(text))
 
 
@@ -58,7 +60,7 @@ def _escape(found: re.Match[bytes]) -> bytes:
 
 
 def _raw(text: str) -> bytes:
-    """The bytes of the file, if it was read with "surrogateescape"; other surrogates come from no file."""
+    """The bytes of the file, if it was read with "surrogateescape"; other surrogates do not come from files."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -66,7 +68,7 @@ def _raw(text: str) -> bytes:
 
 
 def quoted(value: str) -> str:
-    """A string literal of it."""
+    """A string literal with that value."""
     found = []
     for byte in _raw(value):
         plain = 32 <= byte < 127 and byte not in b'"\\'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Macro variables: ``$pid``, ``$target``, ``$1``, ``$$1``. Values replace them when a program is read."""
+"""Macro variables: ``$pid``, ``$target``, ``$1``, ``$$1``. Their values replace them when a program is read."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _IDENTIFIER = re.compile(r"[A-Za-z_`][\w`]*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Macros:
-    """``values`` are by name, without the ``$``. ``arguments[0]`` is ``$0``, the program.
+    """The values of macro variables. ``values`` are by name, without the ``$``. ``arguments[0]`` is ``$0``, the
+    program.
 
-    ``default`` (-x defaultargs): an argument that is missing is 0, or "". ``argref`` (-x argref): one that is given
-    need not be used.
+    ``default`` (-x defaultargs): a missing argument is 0, or "". ``argref`` (-x argref): a given argument need not be
+    used.
     """
 
     values: Mapping[str, int] = field(default_factory=dict)
@@ -48,14 +49,16 @@ class MacroString:
 
 
 class Substitution:
-    """Replaces macro variables, and keeps track of the arguments that were used."""
+    """A replacer of macro variables, which notes the arguments that were used."""
 
     def __init__(self, macros: Macros) -> None:
         self.macros = macros
         self.used: set[int] = set()
 
     def expression(self, text: str, span: Span) -> MacroInteger | Identifier | MacroString:
-        """The operand that replaces the macro variable ``text``, which begins with ``$``, in an expression."""
+        """The operand that replaces the macro variable ``text``, which begins with ``$``, in an expression. Raises
+        Rejected.
+        """
         name = text.lstrip("$")
         if name.isdigit():
             value = self._argument(text, span)
@@ -64,14 +67,14 @@ class Substitution:
         return MacroString(str(number & 0xFFFFFFFF)) if text.startswith("$$") else MacroInteger(number)
 
     def description(self, text: str, span: Span) -> str:
-        """``text`` in a probe's description."""
+        """The text that replaces the macro variable ``text`` in a probe's description. Raises Rejected."""
         try:
             return self._argument(text, span) if text.lstrip("$").isdigit() else str(self._variable(text, span))
         except Rejected as error:
             raise Rejected(SyntaxTag.D_PDESC_INVAL, span, f"invalid probe description: {error}") from None
 
     def unused(self) -> list[tuple[int, str]]:
-        """Arguments that nobody asked for, with their numbers."""
+        """The arguments that the program does not use, with their numbers."""
         if self.macros.argref:
             return []
         return [(i, one) for i, one in enumerate(self.macros.arguments) if i and i not in self.used]
@@ -94,7 +97,7 @@ class Substitution:
 
 
 def _of(value: str, text: str, span: Span) -> MacroInteger | Identifier | MacroString:
-    """An argument is an integer or a name if it can be, and a string otherwise."""
+    """The operand for an argument: an integer or a name if it can be one, otherwise a string."""
     if _IDENTIFIER.fullmatch(value):
         return Identifier(value)
     found = _INTEGER.fullmatch(value)

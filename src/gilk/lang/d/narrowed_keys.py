@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Make the keys of aggregations as short as their strings are: a name of 16 bytes is not hashed as one of 256."""
+"""Shortens the keys of aggregations to the length that their strings can have, so that a name of 16 bytes is not hashed
+as one of 256.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ Longest = Callable[[ir.Expression], int]
 
 
 def narrowed(program: tree.Program, longest: Longest) -> tree.Program:
-    """``longest``: bytes that a string takes at the most, a multiple of 8."""
+    """The program with shorter keys. ``longest``: the bytes that a string takes at most, a multiple of 8."""
     used = list(_uses(clause.function for clause in program.clauses))
     short = {one.number: _short(one, used, longest) for one in program.aggregations}
     clauses = tuple(replace(one, function=_function(one.function, short)) for one in program.clauses)

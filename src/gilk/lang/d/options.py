@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Options: what -x, ``#pragma D option`` and setopt() set. A row each."""
+"""The options that -x, ``#pragma D option`` and setopt() set: one row for each."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gilk.values import dataclass
 
 _DIGITS = re.compile(r"[0-9]{1,18}")
 _SIZE = re.compile(r"([0-9]{1,18})([kmgt]?)\Z", re.IGNORECASE)
-_SHORTEST_STRING = 2  # bytes: what marks a string that is none, in DTrace
-#: Versions of D that programs may ask for.
+_SHORTEST_STRING = 2  # bytes, as many as DTrace needs to mark a missing string
+#: The form of a version of D that a program may ask for.
 _VERSION = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})(?:\.([0-9]{1,3}))?\Z")
 _NEWEST = (2, 0, 1)
 _LONGEST_STRING = 1 << 20
@@ -28,18 +28,18 @@ NANOSECONDS = {
     **dict.fromkeys(("h", "hour"), 3600 * 10**9),
     **dict.fromkeys(("d", "day"), 86400 * 10**9),
 }
-#: The words of which an option may be one.
+#: The words that an option of shape CHOICE may have.
 _CHOICES = {
     "bufpolicy": ("switch", "fill", "ring"),
     "bufresize": ("auto", "manual"),
     "evaltime": ("exec", "preinit", "postinit", "main"),
     "stdc": ("a", "c", "s", "t"),
 }
-#: Options that have their effect before a program is read, and are not for programs.
+#: Options that take effect before a program is read, so programs cannot set them.
 _NOT_IN_PROGRAMS = frozenset(
     ("cppargs", "cpphdrs", "cpppath", "ctfpath", "ldpath", "libdir", "lockmem", "modpath", "procfspath", "stdc")
 )
-#: Options that setopt() can set; the others were decided when tracing began.
+#: Options that setopt() can set; the others are fixed when tracing begins.
 DYNAMIC = frozenset(
     (
         *("quiet", "flowindent", "stackindent", "rawbytes", "droptags", "temporal", "quietresize"),
@@ -50,7 +50,7 @@ DYNAMIC = frozenset(
 )
 _KERNEL, _BPF, _OWN = "it is about the kernel", "there is no BPF", "it is about the inside of DTrace"
 _ELF, _JAVA = "no ELF files are made", "no virtual machine is asked for its stacks"
-#: DTrace's options that mean nothing in a process: why.
+#: DTrace's options that mean nothing in a process, with the reasons.
 REFUSED = {
     **dict.fromkeys(("grabanon", "modpath", "ctfpath", "linknommap", "procfspath", "kdefs", "knodefs"), _KERNEL),
     **dict.fromkeys(("bpflog", "bpflogsize", "lockmem"), _BPF),
@@ -63,7 +63,7 @@ REFUSED = {
 
 
 class BadOption(Exception):
-    """``str()`` is DTrace's reason."""
+    """An option cannot be set; ``str()`` is DTrace's reason."""
 
 
 class OptionShape(Enum):
@@ -73,12 +73,12 @@ class OptionShape(Enum):
     TIME = auto()  # ns; a bare number is a rate in Hz
     CHOICE = auto()
     TEXT = auto()
-    WORDS = auto()  # one more each time, a line each
+    WORDS = auto()  # a list; each setting adds a line
     ATTRIBUTES = auto()  # as Stable/Stable/Common
     VERSION = auto()  # of D
 
 
-#: Name: shape, default. A flag is 0 or 1. What has an effect is said in docs/d/options.md.
+#: The shape and the default of each option. A flag is 0 or 1. docs/d/options.md says which options have an effect.
 ROWS: dict[str, tuple[OptionShape, int | str]] = {
     "quiet": (OptionShape.FLAG, 0),
     "flowindent": (OptionShape.FLAG, 0),
@@ -141,7 +141,7 @@ class Options:
     values: dict[str, int | str] = field(default_factory=lambda: {name: default for name, (_, default) in ROWS.items()})
 
     def set(self, name: str, value: str | None, active: bool = False, program: bool = False) -> None:
-        """``active``: tracing has begun. ``program``: it is a program that asks. Raises BadOption."""
+        """Set an option. ``active``: tracing has begun. ``program``: a program sets it. Raises BadOption."""
         if program and name in _NOT_IN_PROGRAMS:
             raise BadOption("Option cannot be used from within a D program")
         if name in REFUSED:
@@ -163,7 +163,7 @@ class Options:
 
     @property
     def string_bytes(self) -> int:
-        """Room for a string, with its NUL, which strsize does not count."""
+        """The bytes that a string takes, with its NUL, which strsize does not count."""
         return self.number("strsize") + 1
 
     def flag(self, name: str) -> bool:

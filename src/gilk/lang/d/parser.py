@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From a D program's text to its tree: its clauses and their statements."""
+"""The parser of D programs, from text to tree; this file has clauses and their statements.
+
+A docstring that is a grammar rule names the production that the method parses.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,10 @@ _ACTIONS = "a clause is: probes / predicate / { actions }"
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """``program`` is None if it could not be read; ``used`` are the numbers of the arguments that it has use for.
+    """The result of parsing. ``program`` is None if it could not be read. ``used``: the numbers of the macro arguments
+    that it uses.
 
-    ``begun``: all that stands before its first mistake, and that as the last item.
+    ``begun``: if it could not be read, the items before the first mistake, and the mistake as the last item.
     """
 
     program: items.ProgramSyntax | None
@@ -32,9 +36,10 @@ class Parsed:
 
 
 def parse(source: Source, macros: Macros | None = None, types: Iterable[str] = ()) -> Parsed:
-    """Read a program. ``types`` are names of types from elsewhere, beside those that D has and the program declares.
+    """Read a program. ``types``: names of types from elsewhere, in addition to D's own and those that the program
+    declares.
 
-    Reading stops at the first mistake: like DTrace, and because what follows one is seldom another.
+    Reading stops at the first mistake, like DTrace, since later errors mostly follow from the first.
     """
     substitution = Substitution(macros or Macros())
     parser = Parser(Lexer(source, substitution), types)
@@ -66,12 +71,12 @@ class Parser(Definitions):
         return self.so_far()
 
     def so_far(self) -> items.ProgramSyntax:
-        """The items that were read, and the pragmas among them."""
+        """The items that were read, with the pragmas among them in the order of the text."""
         found = sorted((*self._found, *self.lexer.pragmas), key=lambda item: item.span.start)
         return items.ProgramSyntax(self.lexer.source, tuple(found), tuple(self.lexer.markers))
 
     def _item(self) -> items.Item | None:
-        # Nothing has been peeked at here: what comes may be no tokens of expressions.
+        # No token may be peeked at before this: the next text may not consist of tokens of expressions.
         if self.lexer.at_description(self.types):
             return self._clause()
         match self.peek().text:
@@ -90,7 +95,7 @@ class Parser(Definitions):
     def _clause(self) -> items.Clause:
         """clause: description (',' description)* ['/' expression '/'] '{' statement* '}'
 
-        A description alone is one at the end of the program: of ``-n BEGIN``.
+        A description may stand alone at the end of the program, as in ``-n BEGIN``.
         """
         probes = [self.lexer.description()]
         while self.accept(","):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The format strings of printf() and its kin: what they may contain, and their text taken apart.
+"""The format strings of printf() and its kin: their conversions, and a parser that takes a format apart.
 
-DTrace's conversions, and C's modifiers hh, j, z and t besides. Whether arguments fit is printf_check's question.
+There are DTrace's conversions, and also C's modifiers hh, j, z and t. printf_check.py checks arguments.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NOWHERE = Span(0, 0)
 
 
 class PrintfTag(StrEnum):
-    SYNTAX = "D_SYNTAX"  # of a format that cannot be taken apart
+    SYNTAX = "D_SYNTAX"  # for a format that cannot be taken apart
     FMT_EMPTY = "D_PRINTF_FMT_EMPTY"
     ARG_FMT = "D_PRINTF_ARG_FMT"
     ARG_PROTO = "D_PRINTF_ARG_PROTO"
@@ -39,11 +39,11 @@ class Shows(StrEnum):
 
     SIGNED = "signed"
     UNSIGNED = "unsigned"
-    EITHER = "either"  # as the argument's type is
+    EITHER = "either"  # signed or unsigned, as the argument's type
     CHARACTER = "character"
     WIDE_CHARACTER = "wide character"
     FLOAT = "float"
-    ADDRESS = "address"  # by its name
+    ADDRESS = "address"  # the symbol at the address
     TEXT = "text"
     WIDE_TEXT = "wide text"
     ESCAPED = "escaped"
@@ -53,7 +53,7 @@ class Shows(StrEnum):
 
 
 class Accepts(StrEnum):
-    """The category of argument that a conversion takes. SIZED also looks at the row's size and signedness."""
+    """The category of argument that a conversion takes. SIZED also checks the row's size and signedness."""
 
     ADDRESS = "address"
     KERNEL_ADDRESS = "kernel address"
@@ -71,7 +71,9 @@ class Accepts(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A row of the table. ``letter`` is C's conversion; ``prototype`` is what messages say belongs here."""
+    """A conversion. ``letter``: the conversion of C that prints it. ``prototype``: messages name the expected type by
+    this.
+    """
 
     name: str
     letter: str
@@ -92,7 +94,7 @@ _WIDE_STRING = "wchar_t []"
 
 
 def _sized(modifier: str, size: int, prototype: str) -> Iterator[Rule]:
-    """d i o u x X after a modifier. x and X take either signedness."""
+    """The conversions d i o u x X with a modifier. x and X take either signedness."""
     for letter in "di":
         yield Rule(modifier + letter, letter, prototype, Accepts.SIZED, Shows.SIGNED, size, True)
     for letter in "ou":
@@ -138,7 +140,7 @@ class Flags(Flag):
     NONE = 0
     ALTERNATE = auto()  # "#"
     ZERO = auto()
-    LEFT = auto()  # "-"; this and ZERO: the later one counts
+    LEFT = auto()  # "-"; of this and ZERO the later one counts
     PLUS = auto()
     SPACE = auto()
     GROUP = auto()  # "'": without effect in the C locale
@@ -146,16 +148,18 @@ class Flags(Flag):
 
 @dataclass(frozen=True, slots=True)
 class LiteralText:
-    """Text that is printed as it is; ``%%`` is already one ``%``."""
+    """Text that is printed as it is; ``%%`` has become one ``%``."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """``number``: its place among the format's conversions, from 1; messages name it by that.
+    """A conversion in a format. ``number``: its place among the format's conversions, from 1, by which messages name
+    it.
 
-    Dynamic: ``*``, an argument of its own, before the value. A precision of 0 is none: so DTrace has it.
+    A dynamic width or precision is a ``*``: an argument of its own, before the value. A precision of 0 means none, as
+    in DTrace.
     """
 
     number: int
@@ -165,17 +169,17 @@ class Conversion:
     precision: int = 0
     dynamic_width: bool = False
     dynamic_precision: bool = False
-    aggregation: bool = False  # "@": of the aggregation's value, not of a key
+    aggregation: bool = False  # "@": converts the aggregation's value, not a key
 
 
 _FLAGS = {"#": Flags.ALTERNATE, "+": Flags.PLUS, " ": Flags.SPACE, "'": Flags.GROUP}
 _MODIFIERS = "hlLwjzt"
 _PERCENT = Rule("%", "%", "void", Accepts.INTEGER, Shows.TEXT)
-_POINTER_WIDTH = 16  # "?": of an address in hexadecimal
+_POINTER_WIDTH = 16  # "?": the width of an address in hexadecimal
 
 
 def parse_format(text: str, span: Span = NOWHERE) -> tuple[LiteralText | Conversion, ...]:
-    """``text`` taken apart. Raises Rejected, at ``span``: D has no position within a string."""
+    """The pieces of a format. Raises Rejected at ``span``, since D has no positions within strings."""
     pieces: list[LiteralText | Conversion] = []
     literal, at, number = "", 0, 0
     while at < len(text):
@@ -196,7 +200,9 @@ def parse_format(text: str, span: Span = NOWHERE) -> tuple[LiteralText | Convers
 
 
 class _Scanner:
-    """Reads one conversion. Flags, digits and modifiers may stand in any order; the first other letter ends it."""
+    """A scanner of one conversion. Flags, digits and modifiers may stand in any order; the first other
+    letter ends it.
+    """
 
     def __init__(self, text: str, at: int, number: int, span: Span) -> None:
         self.text, self.start, self.at, self.number, self.span = text, at, at, number, span
@@ -218,7 +224,9 @@ class _Scanner:
                 return replace(self.found, rule=self.rule(character)), self.at
 
     def prefix(self, character: str) -> bool:
-        """Whether it belongs before the conversion's letter; then it has been taken note of."""
+        """Whether ``character`` belongs before the conversion's letter; if it does, note what it says.
+        Raises Rejected.
+        """
         if character in _MODIFIERS:
             self.modifiers += character
         elif character in _FLAGS:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Whether the arguments of printf(), printa(), system() and freopen() fit their format; messages are DTrace's."""
+"""Checks that the arguments of printf(), printa(), system() and freopen() fit their format; the messages
+are DTrace's.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ from gilk.values import dataclass
 
 
 class Category(StrEnum):
-    INTEGER = "integer"  # enumerations too
+    INTEGER = "integer"  # including enumerations
     FLOAT = "float"
-    STRING = "string"  # arrays of char too
+    STRING = "string"  # including arrays of char
     WIDE_STRING = "wide string"  # an array of 32-bit integers
     POINTER = "pointer"
     STACK = "stack"  # stack(), ustack(), jstack()
@@ -28,7 +30,9 @@ class Category(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ArgumentKind:
-    """The known properties of an argument. ``name``: its type in messages, ``int`` say, or ``struct task_struct *``."""
+    """The known properties of an argument. ``name``: its type in messages, such as ``int`` or
+    ``struct task_struct *``.
+    """
 
     category: Category
     name: str
@@ -37,7 +41,7 @@ class ArgumentKind:
 
 
 def of_aggregation(function: Function) -> ArgumentKind:
-    """The argument that ``%@`` converts: only that of a count() is unsigned."""
+    """The argument that ``%@`` converts; only that of a count() is unsigned."""
     counts = function is Function.COUNT
     return ArgumentKind(Category.INTEGER, "uint64_t" if counts else "int64_t", 8, not counts)
 
@@ -60,7 +64,9 @@ _CATEGORIES = {
 
 
 def accepts(rule: Rule, argument: ArgumentKind, target: bool = True) -> bool:
-    """``target``: whether a process is being traced by -p or -c, whose addresses ``%A`` then means."""
+    """Whether a conversion takes the argument. ``target``: -p or -c names a process, whose addresses ``%A`` then
+    converts.
+    """
     if argument.category not in _CATEGORIES[rule.accepts]:
         return False
     match rule.accepts:
@@ -88,9 +94,9 @@ def check(
 ) -> None:
     """Raise Rejected unless ``arguments``, those after the format, fit.
 
-    For printa() they are the keys, ``aggregation`` is what ``%@`` converts, and keys may be left over.
+    For printa() they are the keys, ``aggregation`` is the value that ``%@`` converts, and keys may be left over.
     """
-    if not pieces and function != "freopen":  # for which it is the way back
+    if not pieces and function != "freopen":  # freopen() with "" goes back to the first output
         raise Rejected(PrintfTag.FMT_EMPTY, span, f"{function}( ) format string is empty")
     checker = _Checker(function, aggregation, target, span, list(arguments))
     for piece in pieces:
@@ -103,7 +109,7 @@ def check(
 
 @dataclass(slots=True)
 class _Checker:
-    """Takes arguments from the left of ``left``. The format itself is argument #1."""
+    """The checker of one call. It takes arguments from the left of ``left``. The format itself is argument #1."""
 
     function: str
     aggregation: ArgumentKind | None
@@ -125,7 +131,7 @@ class _Checker:
         raise Rejected(PrintfTag.ARG_TYPE, self.span, text)
 
     def value(self, one: Conversion) -> tuple[str, ArgumentKind]:
-        """(name, kind) of the next argument: its name is for messages. Raises Rejected when there is none."""
+        """(name, kind) of the next argument; the name is for messages. Raises Rejected if there is no argument left."""
         if one.aggregation:
             if self.aggregation is None:
                 text = f"%@ conversion requires an aggregation and is not for use with {self.function}( )"
@@ -155,7 +161,7 @@ class _Checker:
 
 
 def check_printa(arguments: Sequence[ArgumentKind], formatted: bool, span: Span = NOWHERE) -> None:
-    """printa()'s arguments, without the format if there is one: one aggregation or more."""
+    """Raise Rejected unless printa()'s arguments, without the format if there is one, are one or more aggregations."""
     given, wanted = len(arguments) + formatted, 1 + formatted
     if given < wanted:
         text = f"printa( ) prototype mismatch: {given} args passed, {wanted} expected"
@@ -174,7 +180,7 @@ def undefined_aggregation(name: str, span: Span = NOWHERE) -> Rejected:
 def check_joined(
     first: str, keys: Sequence[ArgumentKind], other: str, others: Sequence[ArgumentKind], span: Span = NOWHERE
 ) -> None:
-    """Aggregations that one printa() prints side by side have the same keys."""
+    """Raise Rejected unless aggregations that one printa() prints side by side have the same keys."""
     if len(keys) != len(others):
         text = f"printa( ): @{first} and @{other} do not have matching key signatures: "
         text += f"@{first} has {_keys(len(keys))}, @{other} has {_keys(len(others))}"

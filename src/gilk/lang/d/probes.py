@@ -16,7 +16,7 @@ Key = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class DProbe:
-    """``number`` is its id, from 1: BEGIN, END and ERROR are the first three."""
+    """A probe. ``number`` is its id, from 1: BEGIN, END and ERROR are the first three."""
 
     number: int
     provider: str
@@ -30,7 +30,9 @@ class DProbe:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """Each field is a shell glob; one that is empty is about anything. ``number``: only a probe's id, if not 0."""
+    """A description. Each field is a shell glob; an empty field matches everything. ``number``: if not 0, only the
+    probe with this id matches.
+    """
 
     provider: str
     module: str
@@ -50,7 +52,7 @@ class Description:
 
 
 def is_overspecified(text: str) -> bool:
-    """Whether there are more colons than fields and the names of functions in C++ have."""
+    """Whether there are more colons than the fields and the names of C++ functions need."""
     return len(text.split(":")) > _FIELDS and (":" in described(text).function.replace("::", ""))
 
 
@@ -59,8 +61,10 @@ def is_glob(field: str) -> bool:
 
 
 def described(text: str) -> Description:
-    """Fields are filled from the right: ``BEGIN`` is a name, ``malloc:entry`` a function's. Where there are more than
-    four, the pairs of colons in the middle are the function's own, as in ``pid1:a.out:ns::f:entry``."""
+    """The description that ``text`` means. Fields are filled from the right: ``BEGIN`` is a name, ``malloc:entry`` a
+    function and a name. If there are more than four, the pairs of colons in the middle belong to the function, as in
+    ``pid1:a.out:ns::f:entry``.
+    """
     fields = text.split(":")
     if len(fields) > _FIELDS:
         fields = [*fields[:2], ":".join(fields[2:-1]), fields[-1]]

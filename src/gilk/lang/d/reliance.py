@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How far one may rely on a program and on probes, as -v tells."""
+"""The stability of a program and of probes, which -v shows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ProbeStability:
-    """``types``: of args[]."""
+    """The stability of a probe. ``types``: the types of args[]."""
 
     description: Attributes
     arguments: Attributes
@@ -19,8 +19,9 @@ class ProbeStability:
 
 @dataclass(frozen=True, slots=True)
 class ProgramStability:
-    """The lowest of all its probe descriptions, and of all its statements; and ``each`` description in the order of the
-    text."""
+    """The stability of a program: the lowest of all its probe descriptions, the lowest of all its statements, and
+    ``each`` description in the order of the text.
+    """
 
     descriptions: Attributes
     statements: Attributes

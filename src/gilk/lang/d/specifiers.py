@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The words of a type, before there is a declarator: whether they go together."""
+"""The words of a type before its declarator, and the check that they fit together."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Specifiers:
 
     @property
     def complete(self) -> bool:
-        """Whether a name that follows cannot be a type's."""
+        """Whether the specifiers are complete, so that a name that follows cannot be a type's."""
         return self.named is not None or any(word in TYPE_WORDS for word in self.words)
 
     def store(self, word: str, span: Span) -> None:
@@ -37,11 +37,13 @@ class Specifiers:
         self.storage = word
 
     def check_tag(self, span: Span) -> None:
-        """Before a struct, a union or an enum. ``span``: behind its tag, where DTrace is when it finds a mistake."""
+        """Check the words before a struct, a union or an enum. ``span``: the token after its tag, where DTrace reports
+        mistakes. Raises Rejected.
+        """
         _check(Specifiers(words=self.words, named=ast.TagType(span, "struct", "")), span)
 
     def base(self, span: Span) -> ast.BaseType:
-        """The type that they are together."""
+        """The type that the specifiers make together. Raises Rejected."""
         _check(self, span)
         if self.named is None:
             return ast.BasicType(span, tuple(self.words) if self.complete else (*self.words, "int"))
@@ -51,7 +53,7 @@ class Specifiers:
 
 
 def _check(given: Specifiers, span: Span) -> None:
-    """DTrace's names for words that do not go together."""
+    """Raises Rejected, with DTrace's tag, if words do not go together."""
     words = [word for word in given.words if word not in QUALIFIERS]
     lengths, signs = [w for w in words if w in _LENGTHS], [w for w in words if w in _SIGNS]
     types = [word for word in words if word not in _LENGTHS | _SIGNS]
@@ -66,7 +68,7 @@ def _check(given: Specifiers, span: Span) -> None:
         _wrong(
             SyntaxTag.D_DECL_LONGINT, span, "long and long long may only be used with integer or floating-point type"
         )
-    impossible = words and basic(tuple(words)) is None and set(lengths) != _LENGTHS  # short long has no name, later
+    impossible = words and basic(tuple(words)) is None and set(lengths) != _LENGTHS  # short long is rejected later
     if (given.named and words) or len(signs) > 1 or len(types) > 1 or impossible:
         raise Rejected(SyntaxTag.D_DECL_COMBO, span, "invalid type combination")
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How far one may rely on what a program uses: DTrace's attributes, as Evolving/Evolving/Common (the Guide, Stability).
+"""The stability of names that a program uses: DTrace's attributes, such as Evolving/Evolving/Common (the Guide,
+Stability).
 
-The first is about the name, the second about what is behind it, the third about where it is the same.
+The first attribute is about the name, the second about the data behind it, the third about the machines on which it is
+the same.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ PARTS = ("provider", "module", "function", "name", "args")
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """Each is a place in its list, which begins with what one may rely on least."""
+    """Three attributes. Each is an index in _STABILITY or _CLASS, which begin with the least stable."""
 
     names: int
     data: int
@@ -34,18 +36,18 @@ class Attributes:
         return _STABILITY[self.names], _STABILITY[self.data], _CLASS[self.dependency]
 
     def lowest(self, other: Attributes) -> Attributes:
-        """The lower of the two for each of the three."""
+        """The lower of both for each of the three attributes."""
         return Attributes(
             min(self.names, other.names), min(self.data, other.data), min(self.dependency, other.dependency)
         )
 
     def below(self, least: Attributes) -> bool:
-        """Whether any of the three is."""
+        """Whether any of the three attributes is below that of ``least``."""
         return self.lowest(least) != least
 
 
 def read(text: str) -> Attributes | None:
-    """From their names, in capitals or not. None of what they are not."""
+    """The attributes named in ``text``, in any case; None if a name is unknown."""
     words = text.lower().split("/")
     rows = (_STABILITY, _STABILITY, _CLASS)
     if len(words) != len(rows):
@@ -61,8 +63,7 @@ def _known(text: str) -> Attributes:
     return found
 
 
-#: The attributes of a name that has no row of its own; the highest that there are; and those of names of the traced
-#: program.
+#: The attributes of a name without a row of its own, the highest attributes, and those of names of the traced program.
 USUAL, HIGHEST, OWN = map(_known, ("Stable/Stable/Common", "Standard/Standard/Common", "Private/Private/Unknown"))
 _EVOLVING = _known("Evolving/Evolving/Common")
 #: The attributes of D's own names that are not the usual ones.
@@ -83,14 +84,14 @@ class ProviderAttributes:
     args: Attributes
 
     def of(self, description: Description) -> Attributes:
-        """The least of those whose fields say something: a glob does not."""
+        """The lowest attributes of those fields that name something; a glob does not."""
         rows = ((description.module, self.module), (description.function, self.function), (description.name, self.name))
         said = (attributes for field, attributes in rows if says(field))
         return reduce(Attributes.lowest, said, self.provider)
 
 
 def says(field: str) -> bool:
-    """Whether a field of a description names something, and is not empty, nor a glob."""
+    """Whether a field of a description names something: it is neither empty nor a glob."""
     return bool(field) and not is_glob(field)
 
 
@@ -98,7 +99,7 @@ def _provider(text: str) -> ProviderAttributes:
     return ProviderAttributes(*map(_known, text.split()))
 
 
-#: The attributes of a description that many providers fit, or any; and those of a provider without a row.
+#: The attributes of a description that fits any or many providers, and those of a provider without a row.
 ANY = ProviderAttributes(*[_known("Unstable/Unstable/Common")] * len(fields(ProviderAttributes)))
 NOBODYS = ProviderAttributes(*[OWN] * len(fields(ProviderAttributes)))
 _PID = _provider(f"Evolving/Evolving/ISA {OWN} {OWN} Evolving/Evolving/ISA {OWN}")
@@ -112,7 +113,9 @@ PROVIDERS = {
 
 
 def of_provider(field: str, defined: dict[str, ProviderAttributes]) -> ProviderAttributes:
-    """``defined``: those of which a program's pragmas tell; after their names comes the number of a process."""
+    """The attributes of a provider. ``defined``: those of providers in a program's pragmas; a process's number may
+    follow the names.
+    """
     if not says(field):
         return ANY
     if field in PROVIDERS:

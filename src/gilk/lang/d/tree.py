@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A D program once it is known what everything in it means: clauses, and what each does as a function of lang/ir.py.
+"""A D program with its meaning: its clauses, and what each does as a function of lang/ir.py.
 
-The checker makes it; the passes behind it, the engine and the printers read it.
+The checker makes it; later passes, the engine and the printers read it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from itertools import accumulate
 
 from gilk.lang.d.stability import USUAL, Attributes, ProviderAttributes
 from gilk.lang.data import Aggregation
-from gilk.lang.ir import Data as Data  # as consumers know it
+from gilk.lang.ir import Data as Data  # under the name by which consumers know it
 from gilk.lang.ir import Function
 from gilk.lang.syntax.source import Span
 from gilk.lang.types import Type
@@ -20,8 +20,9 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """``function`` has its number, in the order of the text. ``attributes``: the lowest of all that it uses.
-    ``lines``: of its file, where each of its descriptions stands; ``places``: of its text.
+    """A clause. ``function`` has the clause's number, in the order of the text. ``attributes``: the lowest stability of
+    all that the clause uses. For each of its descriptions, ``lines`` has the line in its file and ``places`` the place
+    in its text.
     """
 
     span: Span
@@ -33,18 +34,20 @@ class Clause:
 
     @property
     def number(self) -> int:
-        """From 1."""
+        """The number of the clause, from 1."""
         return self.function.number
 
     def place(self, name: str) -> int:
-        """Which of its descriptions names that probe, from 0; 0 where none does so as it is."""
+        """The number, from 0, of the description that names that probe; 0 if none has exactly that name."""
         last = [text.rpartition(":")[2] for text in self.probes]
         return last.index(name) if name in last else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """``offset`` in the globals or in the clause-local memory; of those that are looked up, the ``number``."""
+    """A variable. ``offset``: its offset in the globals or in the clause-local memory. ``number``: that of a variable
+    that is looked up.
+    """
 
     name: str
     scope: str
@@ -56,7 +59,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """A provider that is defined: its probes by their names in C, each with the types of what it is given."""
+    """A provider that the program defines: its probes by their names in C, each with the types of its arguments."""
 
     name: str
     probes: tuple[tuple[str, tuple[Type, ...]], ...]
@@ -64,8 +67,9 @@ class Interface:
 
 @dataclass(frozen=True)
 class Program:
-    """``destructive``: it has such actions, and where the first. ``stacks``: it looks at the stack of the process.
-    ``interfaces``: providers that it, or a library, defines. ``providers``: those of which it says how stable they are.
+    """A checked program. ``destructive``: the place of its first destructive action, None if it has none. ``stacks``:
+    it looks at the stack of the process. ``interfaces``: the providers that it, or a library, defines. ``providers``:
+    the stability of providers that pragmas state.
     """
 
     clauses: tuple[Clause, ...]
@@ -81,6 +85,7 @@ class Program:
 
     @property
     def firsts(self) -> tuple[int, ...]:
-        """By place of a clause: the number, from 0, that DTrace gives what its first description has it do. It counts
-        the clause once for each description."""
+        """By place of a clause in ``clauses``: the number, from 0, that DTrace gives to its first description; DTrace
+        counts a clause once for each description. The tuple has one more number than there are clauses.
+        """
         return (0, *accumulate(len(clause.probes) for clause in self.clauses))

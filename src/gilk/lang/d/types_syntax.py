@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The grammar of types: specifiers, structs and enums, declarators.
 
-Productions are those of C, but for arrays, whose brackets may have types between them.
+The productions are C's, except that the brackets of arrays may contain types.
+
+A docstring that is a grammar rule names the production that the method parses.
 """
 
 from __future__ import annotations
@@ -36,10 +38,10 @@ class Types(Cursor, ABC):
         return ast.TypeName(self.since(start), base, declarator)
 
     def at_type(self, distance: int) -> bool:
-        """Whether what is at that distance, after an opening bracket, is a type, and not an expression.
+        """Whether a type, and not an expression, is ``distance`` tokens ahead, after an opening bracket.
 
-        A name followed by stars and a closing bracket is a type even if we know no type of that name; ``(name)`` is
-        only if we do, or if what comes then can only be the operand of a cast.
+        A name followed by stars and a closing bracket is a type even if no type of that name is known; ``(name)`` is
+        one only if the type is known, or if the next token can only begin the operand of a cast.
         """
         token = self.peek(distance)
         if token.kind is not TokenKind.NAME:
@@ -59,7 +61,7 @@ class Types(Cursor, ABC):
     def _operand_at(self, distance: int) -> bool:
         """Whether the token begins an operand, and cannot be a binary operator or an index.
 
-        ``(f)(x)`` is never a call: it is a cast.
+        ``(f)(x)`` is always a cast, never a call.
         """
         token = self.peek(distance)
         literal = token.kind in (TokenKind.NAME, TokenKind.NUMBER, TokenKind.TEXT, TokenKind.AGGREGATE)
@@ -92,7 +94,7 @@ class Types(Cursor, ABC):
         return found.storage, found.base(self.since(start))
 
     def _at_scoped_tag(self, distance: int) -> bool:
-        """lib`struct foo"""
+        """Whether a tag with a module, like lib`struct foo, is ``distance`` tokens ahead."""
         token = self.peek(distance)
         return token.kind is TokenKind.NAME and token.word.rpartition("`")[2] in TAGS
 
@@ -107,7 +109,9 @@ class Types(Cursor, ABC):
             raise Rejected(SyntaxTag.D_DECL_COMBO, span, "invalid type combination")
 
     def _names_type(self, something_before: bool) -> bool:
-        """Whether the name ahead is a type: after ``self`` or ``const`` it can also be what is declared, an int."""
+        """Whether the next name is a type; after ``self`` or ``const`` it may also be the name that is declared, as an
+        int.
+        """
         if self.peek().kind is not TokenKind.NAME:
             return False
         if self.peek().word in self.types or not something_before:
@@ -142,7 +146,7 @@ class Types(Cursor, ABC):
         return found
 
     def _struct_declarator(self, start: Span, base: ast.BaseType) -> ast.MemberDeclaration:
-        """struct_declarator: declarator | [declarator] ':' conditional | (nothing, of a struct or union)"""
+        """struct_declarator: declarator | [declarator] ':' conditional | (nothing, for an anonymous struct or union)"""
         declarator = self.declarator()
         bits = self.conditional() if self.accept(":") else None
         anonymous = isinstance(base, ast.TagType) and base.members is not None and not declarator.shape
@@ -186,7 +190,7 @@ class Types(Cursor, ABC):
         while self.at("[", "("):
             suffixes.append(self._array() if self.at("[") else self.function())
         shape = (*inner, *suffixes, *reversed(pointers))
-        # It becomes a type in a type in a type.
+        # The type becomes a chain of nested types.
         if len(shape) > NESTING:
             raise too_deep(start)
         span = Span(before.end, before.end) if self.last is before else self.since(start)
@@ -258,7 +262,7 @@ class Types(Cursor, ABC):
         return ast.TypeName(self.since(start.span), base, declarator)
 
     def _scoped(self, name: str, span: Span) -> str:
-        """``name``, if it is one that can be declared."""
+        """``name``, if it can be declared. Raises Rejected."""
         if "`" in name:
             raise Rejected(SyntaxTag.D_DECL_SCOPE, span, f"D scoping operator may not be used in a declaration: {name}")
         return name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The C file of a whole program."""
+"""The C file of a whole program, for processes and for the consumer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gilk.lang.variables import BUILT_INS
 from gilk.lang.walk import walk
 from gilk.values import dataclass
 
-#: At the start of the globals lies the environment (native/runtime/d/environment.h).
+#: The offset at which the globals begin, after the environment (native/runtime/d/environment.h).
 GLOBALS_START = 512
 ProbeName = tuple[str, str, str, str]
 _HEADERS = "".join(f'#include "runtime/d/{each.header}"\n' for each in BUILT_INS.values() if each.header)
@@ -24,10 +24,11 @@ _HEADERS = "".join(f'#include "runtime/d/{each.header}"\n' for each in BUILT_INS
 
 @dataclass(frozen=True)
 class TranslationUnit:
-    """``text`` defines, for each group of clauses, ``void d_group_N(unsigned char *memory, struct gd_event *, own)``:
-    ``own`` is 0 in a process, 1 in the consumer, which has no process's memory to read; 2 more for what fires also when
-    the program is not active, 4 more where the memory of the event's process can be read. Where D_INSIDE
-    is defined there is ``d_run_N`` only, for code in a process. ``needs``: the facts of each clause, by its number.
+    """The C of a program. ``text`` defines ``void d_group_N(unsigned char *memory, struct gd_event *,
+    own)`` for each group of clauses. ``own`` is 0 in a process, and 1 in the consumer, which cannot read the memory of
+    a process; 2 is added for probes that fire also when the program is not active, 4 where the memory of the event's
+    process can be read. If D_INSIDE is defined there is only ``d_run_N``, for code in a process. ``needs``: the facts
+    of each clause, by its number.
     """
 
     text: str
@@ -42,9 +43,11 @@ def unit(
     probes: list[ProbeName],
     error: tuple[int, ...] = (),
 ) -> TranslationUnit:
-    """``layout``: fields of struct gd_layout. ``groups``: numbers of clauses that some probes have in common, in order.
-    ``probes``: names by number, from 1. ``error``: the group of ERROR, which fires here as soon as a clause has failed.
-    Raises Rejected for what cannot be done yet.
+    """The C of a program. ``layout``: the fields of struct gd_layout. ``groups``: the numbers of clauses that share
+    some probes, in order. ``probes``: names by number, from 1. ``error``: the group of ERROR, which fires in the
+    consumer as soon as a clause has failed.
+
+    Raises Rejected for parts that cannot be compiled yet.
     """
     nulls = Nulls(clause.function for clause in program.clauses)
     printer = FunctionPrinter(program.strsize, GLOBALS_START, nulls)
@@ -68,7 +71,7 @@ def unit(
 
 
 def _has_local_pointers(clause: tree.Clause) -> bool:
-    """Whether it asks where a clause-local variable lies."""
+    """Whether the clause takes the address of a clause-local variable."""
     return any(
         isinstance(each, ir.Place) and each.scope == "this"
         for node in walk(clause.function)
@@ -78,13 +81,15 @@ def _has_local_pointers(clause: tree.Clause) -> bool:
 
 
 def _probe_names(names: list[ProbeName]) -> str:
-    """A table for probeprov and the like; probe numbers begin at 1."""
+    """The table for probeprov and the like; probe numbers begin at 1."""
     rows = "".join(f"\t{{ {', '.join(string(part) for part in row)} }},\n" for row in names)
     return f'static const char *const probe_names[][4] = {{\n{rows}\t{{ "", "", "", "" }}\n}};\n'
 
 
 def _group(number: int, clauses: tuple[int, ...], this_size: int, asks: bool, failing: Mapping[int, int]) -> str:
-    """``asks``: any of them may ask for signals. ``failing``: numbers that ERROR is told, of those that may fail."""
+    """The C of a group. ``asks``: one of its clauses may ask for signals. ``failing``: for each clause, the number that
+    ERROR is told if it fails.
+    """
     calls = ""
     for clause in clauses:
         calls += _CALL.format(clause=clause)
@@ -122,7 +127,7 @@ static inline __attribute__((unused)) const char *gd_probe_text(struct gd_contex
 
 """
 
-#: Once for each place that runs it, so that what a clause has no use for is not even made.
+#: It is inlined at each place that runs it, so that the compiler drops what its clauses do not use.
 _GROUP = """
 static inline __attribute__((always_inline)) void d_run_{number}(unsigned char *memory, struct gd_event *event,
 	const unsigned int own)
@@ -141,7 +146,7 @@ __attribute__((used)) void d_group_{number}(unsigned char *memory, struct gd_eve
 #endif
 """
 
-#: A handler may run for long, and may never come back (longjmp): it does not belong to the clauses.
+#: A signal handler may run for long, or never come back (longjmp), so it does not count as part of the clauses.
 _SEND = """\
 	if (signals) {
 		D_LEAVES();
@@ -150,7 +155,7 @@ _SEND = """\
 	}
 """
 
-#: Here, and not in a process: there the consumer lets ERROR fire when it finds the record of the fault.
+#: Code outside of processes only: for a process, the consumer lets ERROR fire when it finds the record of the fault.
 _MAY_FAIL = """
 #ifndef D_INSIDE
 static void d_error(unsigned char *memory, const struct gd_event *of, const struct gd_context *failed, gd_u64 clause,

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From a tree back to D: for messages, and for tests. Brackets are around all that operators join.
+"""From a tree back to D text, for messages and tests. Brackets surround all operands that operators join.
 
-Chains that nest nothing get none: ``a + b + c``, ``a ? b : c ? d : e``; the parser could not read them otherwise.
+Chains that nest nothing get no brackets, as in ``a + b + c`` and ``a ? b : c ? d : e``; with brackets they could be too
+deep for the parser.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def item(node: items.Item) -> str:
 
 def _clause(node: items.Clause) -> str:
     probes = ",\n".join(one.text for one in node.probes)
-    # Blanks: a slash and a star would be a comment.
+    # The blanks keep a slash and a star from making a comment.
     predicate = f"\n/ {expression(node.predicate)} /" if node.predicate else ""
     return probes + predicate + (f"\n{statement(node.body)}" if node.body else "")
 
@@ -88,7 +89,7 @@ def expression(node: ast.Expr) -> str:
         case ast.Stringof(operand=operand):
             return f"stringof {_prefixed(operand)}"
         case ast.Sizeof(operand=operand):
-            # A type in brackets after it would be what is measured.
+            # A type in brackets after sizeof would be measured instead of the operand.
             return f"sizeof {_operand(operand) if isinstance(operand, ast.Cast) else _prefixed(operand)}"
         case ast.Cast(type=type_, operand=operand):
             return f"({type_name(type_)}) {_prefixed(operand)}"
@@ -146,7 +147,7 @@ def _operand(node: ast.Expr) -> str:
 
 
 def _prefixed(node: ast.Expr) -> str:
-    """The operand of a prefix: prefixes before prefixes need no brackets."""
+    """The operand of a prefix; another prefix needs no brackets."""
     prefixes = (ast.Unary, ast.Cast, ast.Sizeof, ast.Stringof)
     return expression(node) if isinstance(node, prefixes) else _operand(node)
 
@@ -184,7 +185,9 @@ def declarator(node: ast.Declarator) -> str:
 
 
 def _declared(text: str, shape: Sequence[ast.Shape]) -> str:
-    """From the name outwards: a pointer goes before it, in brackets if an array or a function follows."""
+    """A declaration of ``text``, built from the name outwards: a pointer goes before it, in brackets if an array or a
+    function follows.
+    """
     for one, after in zip(shape, (*shape, None)[1:], strict=True):
         text += "" if isinstance(one, ast.Pointer) else _shape(one)
         if isinstance(one, ast.Pointer):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A text, places in it, and what a compiler has to say about them."""
+"""A text, places in it, and a compiler's diagnostics about them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Characters [start, end) of a text."""
+    """The characters [start, end) of a text."""
 
     start: int
     end: int
@@ -22,7 +22,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Source:
-    """``name`` is what messages call it; ``first`` is the number of its first line."""
+    """A text. ``name`` is its name in messages; ``first`` is the number of its first line."""
 
     name: str
     text: str
@@ -38,7 +38,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """Something is wrong with the text at ``span``. ``tag`` is the compiler's name for what it is."""
+    """An error or warning about the text at ``span``. ``tag`` is the compiler's name for the kind of error."""
 
     tag: str
     span: Span
@@ -47,7 +47,7 @@ class Diagnostic:
 
 
 class Rejected(Exception):
-    """Ends a pass. Its caller catches it: users get the diagnostic."""
+    """A pass has found an error and ends. Its caller catches this, and shows the diagnostic to the user."""
 
     def __init__(self, tag: str, span: Span, message: str, hint: str = "") -> None:
         super().__init__(message)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The C of calls: a row for each of lang/operations.py that has a value."""
+"""The C of calls: one entry for each operation of lang/operations.py that has a value."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ _VARIABLES = {
     "ucaller": "({ gd_u64 caller = gd_ucaller(c); if (c->fault) goto fault; caller; })",
     "ustackdepth": "({ gd_u32 depth = (gd_u32)gd_ustackdepth(c); if (c->fault) goto fault; depth; })",
     "errno": "((gd_s32)c->event->error)",
-    # No clause in C runs in the kernel.
+    # In the kernel only; no clause in C runs there.
     "caller": "0UL",
     "stackdepth": "0U",
     "curthread": "0UL",
     "by_processor": "0UL",
 }
-#: Operations that make a string, into a buffer that they are given first.
+#: Operations that make a string in a buffer, which is their first argument.
 _MAKE = frozenset(
     (
         *("strjoin", "substr", "basename", "dirname", "cleanpath", "lltostr", "strtok", "tolower", "toupper"),
         *("fdpath", "threadname"),
     )
 )
-#: Operations that may find that an argument makes no sense.
+#: Operations that may fault because of an argument.
 _FAULTY = frozenset(("lltostr",))
-#: Operations that find out themselves whether a string is NULL.
+#: Operations that take a NULL string.
 TAKE_NULL = frozenset(("is_set", "character", "after"))
-#: (number of arguments, the last of them when it is left out) of an operation.
+#: For an operation with an optional last argument: the number of arguments, and the default of the last one.
 _DEFAULTS = {
     "copyinstr": (2, "~0UL"),
     "inet_ntoa6": (2, "0"),
@@ -61,11 +61,11 @@ _DEFAULTS = {
 _SWAPS = {"htons": 16, "ntohs": 16, "htonl": 32, "ntohl": 32, "htonll": 64, "ntohll": 64}
 
 
-_PATH = 4096  # the longest that the kernel gives
+_PATH = 4096  # bytes of the longest path that the kernel returns
 
 
 def call(node: ir.Call, arguments: list[str], strsize: int, name: FreshNames) -> str:
-    """The call, its arguments being C already."""
+    """The C of a call whose arguments are C already."""
     if node.name in _VARIABLES:
         return _VARIABLES[node.name]
     if node.name in BUILT_INS and BUILT_INS[node.name].header:
@@ -147,6 +147,6 @@ _SPECIAL = {
     "copyinto": "({{ if (!gd_copy(c, {2}, {0}, {1})) goto fault; }})",
     "bcopy": "({{ if (!gd_copy(c, {1}, {0}, {2})) goto fault; }})",
     "bcopy_string": "({{ if (!gd_copy_string(c, {1}, {0}, {2})) goto fault; }})",
-    **dict.fromkeys(("d_path", "pathof", "argumentsof"), '""'),  # a kernel's: no clause of a process has them
+    **dict.fromkeys(("d_path", "pathof", "argumentsof"), '""'),  # for clauses in a kernel only
     "progenyof": "gd_progenyof(c, {0})",
 }

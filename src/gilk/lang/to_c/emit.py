@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Pieces of C: types, constants, strings, and names that are used once."""
+"""Pieces of C: types, constants, string literals, and fresh names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SIGNED = {1: "gd_s8", 2: "gd_s16", 4: "gd_s32", 8: "gd_s64"}
 
 
 def c_type(type_: Type) -> str:
-    """Addresses are numbers; a string is where its characters are."""
+    """The C type for values of that type. Addresses are numbers; a string is a pointer to its characters."""
     match type_:
         case Integer():
             return (_SIGNED if type_.signed else _UNSIGNED)[type_.size]
@@ -32,7 +32,7 @@ def constant(type_: Type, value: int) -> str:
 
 
 def string(value: str, most: int | None = None) -> str:
-    """A literal, in the bytes of UTF-8; without what ``most`` bytes do not hold."""
+    """A literal with the UTF-8 bytes of ``value``, at most ``most`` of them."""
     data = value.encode("utf-8", "surrogateescape").split(b"\0")[0][:most]
     return '"' + "".join(f"\\{byte:03o}" if _is_special(byte) else chr(byte) for byte in data) + '"'
 
@@ -42,7 +42,7 @@ def _is_special(byte: int) -> bool:
 
 
 class FreshNames:
-    """Numbers for names, so that none hides another."""
+    """A generator of names with numbers, so that no name hides another."""
 
     def __init__(self) -> None:
         self._next = 0

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Expressions as C. Code that goes wrong at a probe notes the fault and goes to the label ``fault`` of the function.
+"""The printer of expressions as C. Code that fails at a probe notes the fault and jumps to the label ``fault`` of the
+function.
 
-The C wraps (-fwrapv), and never does what C leaves undefined: divisors, shifts and indices are looked at.
+The C wraps (-fwrapv) and never does what C leaves undefined, since it checks divisors, shifts and indices.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from gilk.lang.types import STRING, UINT64, Array, Integer, Record, String, Type
 from gilk.lang.walk import with_parts
 from gilk.values import dataclass
 
-#: What strtok() goes on with.
+#: The first argument of strtok() when it continues with the rest of a text.
 NO_STRING = ir.Constant(STRING, 0)
 
 
@@ -33,7 +34,7 @@ class ExpressionPrinter:
         self.places = PlacePrinter(self.emit, self._name, strsize, globals_start, self._nulls)
 
     def emit(self, expression: ir.Expression) -> str:
-        """The C expression, of the C type of the node. A string that is NULL is an address that cannot be used."""
+        """The C of an expression, of the C type of the node. It faults if a string is NULL."""
         text = self.nullable(expression)
         if not self._nulls.may_be(expression):
             return text
@@ -42,7 +43,7 @@ class ExpressionPrinter:
         return f"({{ const char *{value} = {text}; {check} {value}; }})"
 
     def nullable(self, expression: ir.Expression) -> str:
-        """The same where NULL will do."""
+        """The C of an expression that may be NULL."""
         handler: Callable[[Any, Any], str] | None = _HANDLERS.get(type(expression))
         return handler(self, expression) if handler is not None else PRINTERS[type(expression)](self.emit, expression)
 
@@ -66,7 +67,7 @@ class ExpressionPrinter:
         return f"({{ {text}{body}; }})"
 
     def _xlate(self, node: ir.Xlate) -> str:
-        """As a whole it is nothing; what is translated may do something."""
+        """The C of a translation as a whole, which has no value; only its bindings may have effects."""
         return self._let(ir.Let(UINT64, node.bindings, ir.Constant(UINT64, 0)))
 
     def _literal(self, node: ir.Literal) -> str:
@@ -124,7 +125,9 @@ class ExpressionPrinter:
         return f"(({kind})({left} {node.operator} {right}))"
 
     def in_order(self, values: Sequence[ir.Expression], emit: Emit | None = None) -> tuple[str, list[str]]:
-        """From left to right, as D has it: where that matters, C that gives them names, and the names."""
+        """C for operands that are evaluated from left to right, as in D. If they have effects, the first result
+        declares C variables with their values, and the second has the names of these.
+        """
         emit = emit or self.emit
         if len(values) < 2 or not any(map(effects.has, values)):
             return "", [emit(value) for value in values]
@@ -133,7 +136,9 @@ class ExpressionPrinter:
         return "".join(f"{c_type(value.type)} {name} = {emit(value)}; " for value, name in given), names
 
     def _divide(self, operator: str, kind: str, left: str, right: str, signed: bool) -> str:
-        """The smallest number divided by -1 would be a trap, not a value."""
+        """A division, with checks: by 0 it is a fault, and the smallest number divided by -1, which would
+        trap, wraps.
+        """
         a, b = self._name(), self._name()
         check = f"if (!{b}) {{ gd_fail(c, GD_FAULT_DIVIDE, 0); goto fault; }}"
         value = f"{a} {operator} {b}"
@@ -158,8 +163,9 @@ class ExpressionPrinter:
         return f"(({c_type(node.type)}){self.emit(operand)})"
 
     def _string(self, operand: ir.Expression) -> str:
-        """A string made of characters: in a variable they may fill it, without a NUL; elsewhere they are copied from
-        the process."""
+        """A string made of characters. In a variable they may fill its whole array, without a NUL; from elsewhere they
+        are copied from the process.
+        """
         to = self._name("s")
         room = f"char *{to} = gd_alloca(c, {self._strsize}); if (!{to}) goto fault;"
         if isinstance(operand.type, Array):
@@ -183,7 +189,9 @@ class ExpressionPrinter:
         return f"({{ {before}{kind} {value} = ({kind}){given}; {write}{_kept(target, value)}; }})"
 
     def _once(self, target: ir.Target) -> tuple[str, ir.Target]:
-        """For what is both read and written: C that evaluates its keys and indices, if that must be but once."""
+        """A target that is both read and written, and C before it that evaluates its keys and indices once, if they
+        have effects.
+        """
         if not effects.has(target):
             return "", target
         texts: list[str] = []
@@ -208,7 +216,7 @@ class ExpressionPrinter:
         return f"({{ {before}{text}; }})" if before else text
 
     def _argument_of(self, node: ir.Call) -> Emit:
-        """NULL stands for something where strtok() is given it as it is; some tell of it what they would read."""
+        """The printer for the arguments of a call. strtok() and the functions in TAKE_NULL handle NULL themselves."""
         if node.name in calls.TAKE_NULL or (node.name == "strtok" and node.arguments[0] == NO_STRING):
             return self.nullable
         return self.emit
@@ -216,21 +224,23 @@ class ExpressionPrinter:
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """An expression whose value a C variable has."""
+    """An expression whose value is in a C variable."""
 
     type: Type
     name: str
 
 
 def _kept(target: ir.Target, value: str) -> str:
-    """The value of ``target`` once the C variable ``value`` has been assigned to it: a bit-field keeps but its bits."""
+    """The value of ``target`` after the C variable ``value`` has been assigned to it; a bit-field keeps
+    only its bits.
+    """
     if isinstance(target, ir.Part | ir.Field) and target.bits:
         return bit_field(f"((gd_u64){value} << {target.shift})", target.type, target.bits, target.shift)
     return value
 
 
 def applied(node: ir.Assign) -> ir.Binary:
-    """The operation of a compound assignment, in the type of its right side; shifts work in that of the left one."""
+    """The operation of a compound assignment, in the type of its right side; a shift has the type of the left side."""
     type_ = wide(node.target.type) if node.operator in ("<<", ">>") else node.value.type
     return ir.Binary(type_, node.operator, ir.Convert(type_, node.target), node.value)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Functions, and what their records hold.
+"""The printer of functions as C, and the contents of their records.
 
-A function records its data in *parts*, each a record with an epid of its own. Most functions have one; where actions
-depend on a condition, those behind it make another, and what follows them a third.
+A function records its data in *parts*, each a record with an epid of its own. Most functions have one part. If actions
+depend on a condition, these are another part, and the actions after it a third.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class RecordPart:
 
 
 class FunctionPrinter:
-    """Emits one after another; ``parts`` are those of all of them."""
+    """A printer of the functions of a program, one after another. ``parts``: the parts of all functions so far."""
 
     def __init__(self, strsize: int, globals_start: int, nulls: Nulls | None = None) -> None:
         self._expressions = ExpressionPrinter(strsize, globals_start, nulls)
         self.parts: list[RecordPart] = []
 
     def function(self, function: ir.Function) -> str:
-        """``static void clause_N(context, memory of this firing)``."""
+        """The C of a function, ``static void clause_N(context, memory of this firing)``."""
         first = len(self.parts) + 1
         lines = self._statements(function, function.body)
         test = function.guard
@@ -67,7 +67,7 @@ class FunctionPrinter:
         return [*lines, "} else {", *_deeper(otherwise), "}"] if otherwise else [*lines, "}"]
 
     def _run(self, function: ir.Function, statements: list[ir.Statement]) -> list[str]:
-        """Statements in a row, with a record if any of them has data."""
+        """The C of statements without branches, with a record if any of them has data."""
         actions = [one for one in statements if isinstance(one, ir.Data)]
         if not actions:
             return [self._statement(one) for one in statements]
@@ -81,7 +81,9 @@ class FunctionPrinter:
         return [*lines, "gd_commit(c);"]
 
     def _reserve(self, part: RecordPart) -> list[str]:
-        """A program that is to exit does so also where there is no room for a record of it."""
+        """The C that reserves room for a record. A program that calls exit() ends even if there is no room for the
+        record.
+        """
         ends = (self._expressions.emit(one.values[0]) for one in part.actions if one.action == "exit")
         exits = [f"\tgd_exit(c, (gd_u32){status});" for status in ends]
         size = min(part.size, _NO_ROOM)
@@ -143,7 +145,7 @@ class FunctionPrinter:
 
 
 def record_part(epid: int, clause: int, actions: Sequence[ir.Data]) -> RecordPart:
-    """A part with the data of these actions, which begin at 0."""
+    """A part with the data of these actions, moved so that they begin at 0."""
     data = [datum for action in actions for datum in action.data]
     start = min((datum.offset for datum in data), default=0) & -8
     size = max((datum.offset + datum.size for datum in data), default=start) - start
@@ -159,8 +161,8 @@ def _deeper(lines: list[str]) -> list[str]:
     return [f"\t{line}" for line in lines]
 
 
-_NO_ROOM = 0xFFFFFFFF  # bytes: of a record that no buffer has room for
-#: The last of them are destructive, and may be refused when they are to be done.
+_NO_ROOM = 0xFFFFFFFF  # bytes of a record for which no buffer has room
+#: The last five change the process, and may fail if that is not allowed.
 _DEEDS = {
     "speculate": "if (!gd_speculate(c, {0})) goto done;",
     "commit": "gd_commit_speculation(c, {0}); if (c->fault) goto fault;",

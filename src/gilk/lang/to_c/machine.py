@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The C of lang/machine.py in a process: ``regs`` is the state at the place, ``start`` what is given with it.
+"""The C of lang/machine.py in a process: ``regs`` is the machine's state at the place, ``start`` the beginning of its
+function.
 
-The functions are those of lang/to_c/sites.py and of native/runtime.
+The functions that it calls are those of lang/to_c/sites.py and native/runtime.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def _ask(emit: Emit, node: ir.Ask) -> str:
     return f"(({c_type(node.type)})host_syscall4({node.call}, {', '.join(given)}))"
 
 
-#: The C of a node, by its class; the first argument gives the C of its operands.
+#: The C of a node, by its class; the first argument of each function prints operands.
 PRINTERS: dict[type, Callable[[Emit, Any], str]] = {
     machine.Reg: lambda _, node: f"regs->{node.name}",
     machine.StackWord: lambda _, node: _word(node.number),

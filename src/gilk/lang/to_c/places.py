@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""C that reads and writes variables, and what is recorded."""
+"""The printer of C that reads and writes variables, and stores values in records and keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ Emit = Callable[[ir.Expression], str]
 
 
 class PlacePrinter:
-    """``emit`` gives the C of an expression. All of it may jump to ``fault``, a label of the function."""
+    """A printer of places. ``emit`` prints an expression. All C that it prints may jump to ``fault``, a label of the
+    function.
+    """
 
     def __init__(self, emit: Emit, names: FreshNames, strsize: int, globals_start: int, nulls: Nulls) -> None:
         self._emit = emit
@@ -77,7 +79,7 @@ class PlacePrinter:
         )
 
     def start(self, target: ir.Place | ir.Part) -> str:
-        """A pointer to where it begins."""
+        """A C pointer to the beginning of a variable or a part of one."""
         if isinstance(target, ir.Place):
             return self.address(target)
         at = self._name("p")
@@ -89,7 +91,7 @@ class PlacePrinter:
         return f"(gd_u8 *){self._keyed(target.whole)}"
 
     def _moved(self, at: str, target: ir.Part) -> str:
-        """To the part: its indices are checked."""
+        """C that moves a pointer to the part, and checks its indices."""
         text = f"{at} += {target.offset}; " if target.offset else ""
         for index, count, size in target.indices:
             number = self._name("i")
@@ -104,7 +106,7 @@ class PlacePrinter:
         return f"{target.variable}{'u | GD_SELF' if target.by_thread else 'u'}"
 
     def key(self, keys: tuple[ir.Expression, ...], layout: tuple[Datum, ...], size: int) -> tuple[str, str]:
-        """C that fills in a key, and what names it."""
+        """C that fills in a key, and the name of the C variable with the key."""
         if not keys:
             return "", "0"
         name = self._name("k")
@@ -114,7 +116,9 @@ class PlacePrinter:
         return text, name
 
     def stack_key(self, keys: tuple[ir.Expression, ...], layout: tuple[Datum, ...], size: int) -> tuple[str, str, str]:
-        """The same of one that ends with a stack, and how long it is: without the frames that are not there."""
+        """C that fills in a key that ends with a stack, the name of its C variable, and that of its length, which
+        covers only the frames that exist.
+        """
         name, used, stack = self._name("k"), self._name("n"), layout[-1]
         text = self._room(name, size, stack.offset)
         for key, datum in zip(keys[:-1], layout[:-1], strict=True):
@@ -123,14 +127,14 @@ class PlacePrinter:
         return f"{text}gd_u32 {used} = {stack.offset} + {taken}; if (c->fault) goto fault; ", name, used
 
     def _room(self, name: str, size: int, zeroed: int) -> str:
-        """For a key, of which so many bytes need be zeroed; a large one is not on the program's stack."""
+        """C that declares a key whose first ``zeroed`` bytes are 0; a large key is not on the thread's stack."""
         words = -(-size // 8)
         if size <= LARGE_KEY:
             return f"gd_u64 {name}[{words}] = {{ 0 }}; "
         return f"gd_u64 *{name} = gd_alloca(c, {8 * words}); if (!{name}) goto fault; gd_zero({name}, {zeroed}); "
 
     def datum(self, base: str, value: ir.Expression, datum: Datum) -> str:
-        """Store a value where it belongs in a record or key."""
+        """C that stores a value in its place in a record or key."""
         to = f"({base} + {datum.offset})"
         if datum.kind is Kind.INT:
             return f"*({c_type(value.type)} *){to} = {self._emit(value)}; "
@@ -153,7 +157,7 @@ class PlacePrinter:
     # Writing.
 
     def write(self, target: ir.Target, value: str) -> str:
-        """Statements that store the C expression ``value``, which is simple."""
+        """Statements that store ``value``, a C expression without effects."""
         match target:
             case ir.Place(type=String()) if self._nulls.is_marked(target):
                 return f"gd_put_text((char *){self.address(target)}, {value}, {self._strsize}); "
@@ -180,7 +184,7 @@ class PlacePrinter:
         )
 
     def _write_keyed(self, target: ir.Keyed, value: str) -> str:
-        """A variable that is set to 0, or to NULL, is deleted."""
+        """Statements that store ``value`` in a looked-up variable; 0 or NULL deletes the variable."""
         key, variable, size = (
             self.key(target.keys, target.layout, target.key_size),
             self.variable(target),
@@ -207,7 +211,7 @@ class PlacePrinter:
         )
 
     def _write_memory(self, target: ir.Field, value: str) -> str:
-        """Where scratch memory of the function is, and nowhere else."""
+        """Statements that store ``value`` in the scratch memory of the function; other memory is a fault."""
         at, whole, size = self._name("a"), self._name("w"), self.size(target.type)
         text = f"gd_u64 {at} = {self._emit(target.address)}; "
         if not is_scalar(target.type):
@@ -233,7 +237,7 @@ def bit_field(whole: str, type_: Type, bits: int, shift: int) -> str:
     up = size - bits - shift
     kind = c_type(type_)
     if isinstance(type_, Enumeration) and all(value >= 0 for _, value in type_.names):
-        kind = "gd_u32"  # as compilers have it
+        kind = "gd_u32"  # as compilers do it
     return f"(({kind})(({kind})((gd_u64){whole} << {up}) >> {size - bits}))"
 
 

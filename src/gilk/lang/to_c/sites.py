@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Entries that patches in the process call: each makes an event of the machine's state, and runs the clauses of a
-group."""
+"""The C functions that patches in the process call: each makes an event of the machine's state, and runs the clauses of
+a group.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +14,13 @@ from gilk.lang.runtime import Does
 from gilk.lang.to_c.expressions import ExpressionPrinter
 from gilk.values import dataclass
 
-#: Registers that are handed over as they are (splice/instrument.py, CallWithValues).
+#: Registers whose values can be passed as arguments (splice/instrument.py, CallWithValues).
 _VALUES = frozenset(("rdi", "rsi", "rdx", "rcx", "r8", "r9", "rax"))
 
 
 class Takes(IntEnum):
-    """The part of the machine's state that C is given: nothing, the registers of a call's arguments and rax, or all.
-
-    The less of it is needed, the less has to be saved.
+    """The part of the machine's state that the C takes: nothing, the registers of a call's arguments and rax, or all
+    registers. The less it takes, the less the patch has to save.
     """
 
     NOTHING = 0
@@ -30,11 +30,12 @@ class Takes(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClauseEntry:
-    """An action at a place: the clauses of ``group`` run. ``body``: C that makes the event.
+    """An action at a place: it runs the clauses of ``group``. ``body``: C that makes the event.
 
-    ``select`` is C; for each of its values in ``cases`` another probe fires, for others none; empty where the one does.
-    ``calls``: what is fetched, or done there, takes system calls in the process (native/runtime/d/peek.h). ``begins``:
-    it matters where the function begins that the place lies in.
+    ``select``: C whose value selects the probe, by ``cases`` of a value and a probe's number; no probe fires for
+    another value. It is empty if there is one probe. ``calls``: the code makes system calls in the process
+    (native/runtime/d/peek.h). ``begins``: the code uses the address at which the function begins that contains the
+    place.
     """
 
     group: int
@@ -47,8 +48,8 @@ class ClauseEntry:
 
 
 def entry(group: int, used: Facts, given: ir.Given) -> ClauseEntry:
-    """The entry of a group of clauses that need ``used``, at places that give that much."""
-    need, printer = fetched(given, used), ExpressionPrinter(0, 0)  # there are neither strings nor variables
+    """The entry of a group of clauses with the facts ``used``, at a place with ``given``."""
+    need, printer = fetched(given, used), ExpressionPrinter(0, 0)  # the expressions have no strings and no variables
     assert not need.does & (Does.FAILS | Does.SCRATCH), given
     select = "" if given.select is None else printer.emit(given.select)
     return ClauseEntry(
@@ -65,9 +66,9 @@ def _takes(given: ir.Given, used: Facts, need: Facts) -> Takes:
 
 
 def _event(given: ir.Given, used: Facts, printer: ExpressionPrinter) -> list[str]:
-    """Statements that make the event, or leave where nothing fires."""
+    """Statements that make the event, or return if no probe fires."""
     lines = []
-    if given.condition is not None:  # which may take a system call
+    if given.condition is not None:  # it may make a system call
         lines.append(f"if (!{printer.emit(given.condition)})\n\t\treturn;")
     lines.append("d_event(&event, probe);")
     if used.does & Does.REGISTERS:
@@ -81,7 +82,7 @@ def _event(given: ir.Given, used: Facts, printer: ExpressionPrinter) -> list[str
 
 @dataclass(frozen=True, slots=True)
 class SiteStep:
-    """Something that is done at a place before clauses run there, or behind them."""
+    """An action at a place that comes before or after its clauses."""
 
     code: str
 
@@ -94,15 +95,15 @@ class SiteStep:
         return False
 
 
-#: Steps at places where one of several system calls is made: its number is noted until it returns.
+#: Steps at places where one of several system calls is made: its number is noted until the call returns.
 NOTE, FORGET = SiteStep("d_note(regs);"), SiteStep("d_forget(regs);")
-#: The size of the notes of one thread, in bytes.
+#: The bytes of one thread's notes.
 NOTES = 128
 Kind = ClauseEntry | SiteStep
 
 
 ENTER = "d_enter"
-INSIDE = 48  # in struct gilk_block
+INSIDE = 48  # the offset of `inside` in struct gilk_block
 
 
 def entries(
@@ -114,9 +115,9 @@ def entries(
     starts: list[int],
     marked: bool = False,
 ) -> str:
-    """``memory``, ``notes``: how far behind gilk_control they begin. By instrument number, from 1: ``chosen`` are
-    indexes of ``kinds``, ``probes`` numbers of probes, and ``starts`` what ``start`` is in arguments. ``marked``: while
-    a thread runs clauses its block says so.
+    """The C of the entries. ``memory`` and ``notes``: their offsets behind gilk_control. By instrument number, from 1:
+    ``chosen`` are indexes of ``kinds``, ``probes`` are numbers of probes, and ``starts`` are the beginnings of
+    functions. ``marked``: a thread's block tells while the thread runs clauses.
     """
     text = _HEAD.format(
         memory=memory,
@@ -155,7 +156,9 @@ def _entry(number: int, entry: Kind, takes: Takes) -> str:
 
 
 def _starts(kinds: Iterable[Kind]) -> bool:
-    """Whether it matters where functions begin. Else nothing is said of it, and the code is the same in all runs."""
+    """Whether an entry uses the beginnings of functions. If none does, they are left out of the code, which is then the
+    same in all runs.
+    """
     return any(isinstance(kind, ClauseEntry) and kind.begins for kind in kinds)
 
 
@@ -272,7 +275,7 @@ static inline __attribute__((unused)) void d_forget(const struct gilk_regs *regs
 }}
 """
 
-#: In the one function that calls it, so that what that is given need not be handed on in memory.
+#: It is inlined in its only caller, so that its arguments need not go through memory.
 _ONE = """
 static inline __attribute__((always_inline)) void d_enter_{number}({regs}unsigned int iid)
 {{

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The code of a clause: it begins, and ends by going on behind itself, so that clauses follow one another as they are.
+"""The printer of a clause. Its code ends by running into the code behind it, so that clauses can be put one after
+another.
 
-A record of it is reserved first, then made in the frame, then copied: what it would hold is not computed where there
-is no room. The epid of the part that is being made lies in the frame: a fault tells it.
+Room for a record is reserved first, then the record is made in the frame, then copied; so its values are not computed
+if there is no room. The epid of the current part is kept in the frame, where the report of a fault finds it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from gilk.lang.to_kernel.refused import NotInKernel
 from gilk.lang.types import INT64
 from gilk.values import dataclass
 
-_ARGUMENTS = 10  # at the start of the frame
+_ARGUMENTS = 10  # of a probe, at the start of the frame
 _SIGNALS = ("stop", "raise")
 _SPECULATING = {"speculate": "speculate", "commit": "commit_speculation", "discard": "discard_speculation"}
 _WEIGHED = (Function.QUANTIZE, Function.LQUANTIZE, Function.LLQUANTIZE)
@@ -33,7 +34,7 @@ class PrintedClause:
 
 
 class ClausePrinter:
-    """One clause. ``first``: the epid of the first part of its records."""
+    """A printer of one clause. ``first``: the epid of the first part of its records."""
 
     def __init__(self, printing: Printing, first: int) -> None:
         self._p = printing
@@ -43,7 +44,7 @@ class ClausePrinter:
         self._epid = printing.frame.take(8)
 
     def clause(self, function: ir.Function) -> PrintedClause:
-        """Raises NotInKernel."""
+        """The code of the clause. Raises NotInKernel."""
         p, code, behind = self._p, self._p.code, Label()
         code.call("begin", function.number)
         code.emit("test eax")
@@ -87,7 +88,7 @@ class ClausePrinter:
         code.place(behind)
 
     def _run(self, function: ir.Function, statements: list[ir.Statement]) -> None:
-        """Statements in a row, with a record if any of them has data."""
+        """Print statements without branches, with a record if any of them has data."""
         actions = [one for one in statements if isinstance(one, ir.Data)]
         if not actions:
             for one in statements:
@@ -109,7 +110,9 @@ class ClausePrinter:
             self._p.code.call("commit", at, part.size)
 
     def _reserve(self, part: RecordPart) -> None:
-        """A program that is to exit does so also where there is no room for a record of it."""
+        """Print the reservation of a record. A program that calls exit() ends even if there is no room for
+        the record.
+        """
         code, got = self._p.code, Label()
         code.emit("store immediate", self._epid, part.epid)
         code.call("reserve", part.epid, part.size)
@@ -189,7 +192,9 @@ class ClausePrinter:
 
 
 def preamble(p: Printing, given: ir.Given) -> None:
-    """Before the clauses: the end where the condition is not met, or cannot be computed; then the arguments."""
+    """Print the code before the clauses: it ends the run if the condition is not met or cannot be computed, and then
+    puts the arguments in place.
+    """
     meant, behind = Label(), Label()
     if given.condition is not None:
         values.test(p, given.condition)
@@ -212,6 +217,6 @@ def preamble(p: Printing, given: ir.Given) -> None:
 
 
 def frame_of(this_size: int) -> tuple[KernelFrame, int]:
-    """A frame, and where clause-local variables lie in it."""
+    """A new frame, and the offset of clause-local variables in it."""
     frame = KernelFrame()
     return frame, frame.take(max(this_size, 8))

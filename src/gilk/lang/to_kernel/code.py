@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Assembles instructions of the forms that there are, and keeps room in the frame for values between them."""
+"""An assembler of the allowed forms of instructions, and the allocation of values in the frame."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gilk.lang.to_kernel.helpers import HELPERS
 from gilk.lang.to_kernel.refused import NotInKernel
 from gilk.values import dataclass
 
-HEAD = 128  # bytes at the start of a frame, which tell of the event: struct ilk_d_event, native/abi/ilk_d_abi.h
+HEAD = 128  # bytes at the start of a frame with the event: struct ilk_d_event, native/abi/ilk_d_abi.h
 LARGEST_FRAME = 8192
 WORD = 8
 _MASK = (1 << 64) - 1
@@ -21,19 +21,21 @@ _NAMES = ("rax", "rcx", "rdx", "", "", "", "rsi", "", "r8", "r9")
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A word of the frame, by its place."""
+    """A word of the frame, by its offset."""
 
     at: int
 
 
 class KernelFrame:
-    """Room in a frame: what is taken last is given back first. ``most``: the bytes that were ever in use."""
+    """The allocation of a frame: the room that is taken last is given back first. ``most``: the most bytes that were in
+    use at once.
+    """
 
     def __init__(self, start: int = HEAD) -> None:
         self._at = self.most = start
 
     def take(self, size: int) -> int:
-        """A place of so many bytes, in whole words, which is not given back. Raises NotInKernel."""
+        """The offset of ``size`` new bytes, rounded up to words, which are not given back. Raises NotInKernel."""
         place, self._at = self._at, self._at + (size + WORD - 1 & -WORD)
         self.most = max(self.most, self._at)
         if self.most > LARGEST_FRAME:
@@ -42,21 +44,21 @@ class KernelFrame:
 
     @contextmanager
     def room(self, size: int = WORD) -> Iterator[int]:
-        """The same, given back at the end."""
+        """The offset of ``size`` new bytes, which are given back at the end of the block. Raises NotInKernel."""
         before = self._at
         yield self.take(size)
         self._at = before
 
 
 class Label:
-    """A place that branches before it lead to."""
+    """A place to which branches before it lead."""
 
     def __init__(self) -> None:
-        self.branches: list[int] = []  # where their displacements end
+        self.branches: list[int] = []  # the ends of their displacements
 
 
 class FormCode:
-    """Instructions, one behind the other."""
+    """A sequence of instructions."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
@@ -68,7 +70,9 @@ class FormCode:
         return len(self._bytes)
 
     def emit(self, name: str, *operands: int) -> None:
-        """An instruction of the form of that name; ``operands``: a place in the frame, a number, or both in order."""
+        """Add an instruction of the form called ``name``. ``operands``: an offset in the frame, a number, or both in
+        this order.
+        """
         form = BY_NAME[name]
         self._bytes += form.code
         if form.operand is Operand.WIDE:
@@ -77,7 +81,7 @@ class FormCode:
             self._bytes += b"".join(struct.pack("<I", one & 0xFFFFFFFF) for one in operands)
 
     def branch(self, name: str, label: Label) -> None:
-        """``jmp``, ``jz`` or ``jnz``, to a label that comes later."""
+        """Add a branch, ``jmp``, ``jz`` or ``jnz``, to a label that comes later."""
         self.emit(name, 0)
         label.branches.append(len(self._bytes))
 
@@ -86,7 +90,7 @@ class FormCode:
             self._bytes[end - 4 : end] = struct.pack("<I", len(self._bytes) - end)
 
     def call(self, helper: str, *arguments: int | Slot) -> None:
-        """Its result is in rax; nothing else is kept in a register."""
+        """Add a call of a helper. Its result is in rax; no other register keeps its value."""
         for register, argument in zip(ARGUMENTS, arguments, strict=False):
             name = _NAMES[register]
             if isinstance(argument, Slot):
@@ -96,7 +100,7 @@ class FormCode:
         self.emit("call", HELPERS[helper].number)
 
     def constant(self, value: int, register: int = RAX) -> None:
-        """All 64 bits of it, in rax; in another, where 32 will do."""
+        """Load a constant, of 64 bits in rax, or of 32 bits in another register."""
         if 0 <= value < 1 << 32:
             self.emit(f"mov {_NAMES[register]}, imm", value)
         else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Data in the frame: strings, with zeroes behind them, keys of variables, and what is recorded."""
+"""The printer of data in the frame: strings, which are padded with zeros, keys of variables, and recorded values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gilk.lang.types import Array, String
 
 Emit = Callable[[Printing, ir.Expression], None]
 _PROBE_TEXTS = ("probeprov", "probemod", "probefunc", "probename")
-_SELF = 0x80000000  # in the number of a variable: every thread has its own; GD_SELF, native/abi/gilk_d.h
+_SELF = 0x80000000  # a bit in the number of a variable: every thread has its own; GD_SELF, native/abi/gilk_d.h
 _COMM = 16  # bytes of a task's name
 _FAULT_ADDRESS = 1  # enum gd_fault, native/abi/gilk_d.h
 
@@ -27,7 +27,7 @@ def is_null(node: ir.Expression) -> bool:
 
 
 def longest(p: Printing, node: ir.Expression) -> int:
-    """Bytes that the string takes at the most, with its zero, in whole words."""
+    """The bytes that the string takes at most, with its NUL, in whole words."""
     match node:
         case ir.Literal(value=value):
             size = len(_encoded(value)) + 1
@@ -47,7 +47,7 @@ def longest(p: Printing, node: ir.Expression) -> int:
 
 
 def text(p: Printing, node: ir.Expression, at: int, size: int, value: Emit) -> None:
-    """``size`` bytes of the frame from ``at`` on become the string. Raises NotInKernel."""
+    """Print code that puts the string into ``size`` bytes of the frame from ``at`` on. Raises NotInKernel."""
     match node:
         case ir.Literal(value=literal):
             data = _encoded(literal)[: min(size, p.strsize) - 1]
@@ -96,7 +96,7 @@ def _called(p: Printing, node: ir.Call, at: int, size: int, value: Emit) -> None
 
 
 def _copy(p: Printing, source: int, length: int, at: int, size: int) -> None:
-    """A string that the frame has already, with zeroes behind it."""
+    """Print code that copies a string within the frame, and pads it with zeros."""
     p.code.call("copy", source, at, min(length, size))
     if length < size:
         p.code.call("zero", at + length, size - length)
@@ -104,7 +104,9 @@ def _copy(p: Printing, source: int, length: int, at: int, size: int) -> None:
 
 @contextmanager
 def binding(p: Printing, node: ir.Let, value: Emit) -> Iterator[None]:
-    """The values that its names stand for are computed, one after the other, and lie in the frame meanwhile."""
+    """Print code that computes the bindings of a Let, one after the other, and keep their values in the frame during
+    the block.
+    """
     outer = p.bound
     with ExitStack() as rooms:
         for number, given in node.bindings:
@@ -124,7 +126,7 @@ def binding(p: Printing, node: ir.Let, value: Emit) -> Iterator[None]:
 
 
 def _look(p: Printing, node: ir.Keyed | ir.Call, at: int, size: int, value: Emit) -> None:
-    """A string that there may be, in the frame; rax: 1 where there is, else 0."""
+    """Print code that puts a string, if it exists, into the frame; rax is 1 if it does, otherwise 0."""
     if isinstance(node, ir.Keyed):
         load_keyed(p, node, at, size, value)
     else:
@@ -137,7 +139,7 @@ def _is_looked_at(node: ir.Expression) -> TypeGuard[ir.Keyed | ir.Call]:
 
 
 def present(p: Printing, node: ir.Expression, value: Emit) -> None:
-    """rax: 0 where the string is NULL, else 1. Raises NotInKernel."""
+    """Print code after which rax is 0 if the string is NULL, otherwise 1. Raises NotInKernel."""
     if is_null(node):
         p.code.constant(0)
         return
@@ -158,7 +160,9 @@ def _encoded(literal: str) -> bytes:
 def _copyin(
     p: Printing, given: tuple[ir.Expression, ir.Expression | None], at: int, size: int, value: Emit
 ) -> None:  # fmt: skip
-    """From memory that may not be there; ``given``: where, and the most that is taken."""
+    """Print code that copies a string from memory that may not be there; ``given``: the address, and the most bytes to
+    take, or None.
+    """
     address, most = given
     if most is not None and not isinstance(most, ir.Constant):
         raise NotInKernel("copyinstr() of a size that is computed")
@@ -171,14 +175,14 @@ def _copyin(
 
 
 def _taken(node: ir.Expression) -> ir.Call | None:
-    """The call of copyin() whose result this is."""
+    """The call of copyin() whose result ``node`` is, or None."""
     while isinstance(node, ir.Convert):
         node = node.operand
     return node if isinstance(node, ir.Call) and node.name == "copyin" else None
 
 
 def _take(p: Printing, node: ir.Call, at: int, size: int, value: Emit) -> None:
-    """As many bytes as copyin() is to take, or fewer, if there is a zero among them."""
+    """Print code that copies the bytes of a copyin() as a string, up to a NUL if there is one among them."""
     with p.frame.room() as address, p.frame.room() as length:
         for place, given in zip((address, length), node.arguments, strict=True):
             value(p, given)
@@ -188,7 +192,9 @@ def _take(p: Printing, node: ir.Call, at: int, size: int, value: Emit) -> None:
 
 
 def copyin(p: Printing, node: ir.Call, value: Emit) -> None:
-    """rax: the address itself, if memory is there; whoever uses it reads that."""
+    """Print code after which rax is the address itself, if memory is there. The memory is read only where the address
+    is used.
+    """
     with p.frame.room() as address, p.frame.room() as length:
         for place, given in zip((address, length), node.arguments, strict=True):
             value(p, given)
@@ -221,7 +227,7 @@ def _variable(p: Printing, node: ir.Place, at: int, size: int) -> None:
 
 
 def _some(p: Printing, node: ir.Keyed | ir.Call, at: int, size: int, value: Emit) -> None:
-    """One that is not there is NULL, which cannot be read."""
+    """Print code for a string that may not exist; it is then NULL, and reading it is a fault."""
     fine = Label()
     with p.frame.room(p.strsize) as found:
         _look(p, node, found, p.strsize, value)
@@ -234,7 +240,9 @@ def _some(p: Printing, node: ir.Keyed | ir.Call, at: int, size: int, value: Emit
 
 
 def compare(p: Printing, node: ir.Binary, value: Emit) -> None:
-    """rax: below, at, or above 0, as the left one is below, like, or above the right one. NULL is below all others."""
+    """Print code after which rax is below, equal to or above 0 as the left string is below, equal to or above the right
+    one. NULL is below all other strings.
+    """
     sides = (node.left, node.right)
     sizes = [longest(p, side) for side in sides]
     with p.frame.room(sizes[0]) as left, p.frame.room(sizes[1]) as right:
@@ -247,7 +255,7 @@ def compare(p: Printing, node: ir.Binary, value: Emit) -> None:
 
 
 def _compare_some(p: Printing, node: ir.Binary, at: tuple[int, int], value: Emit) -> None:
-    """The same where either may be NULL."""
+    """Print the comparison of strings either of which may be NULL."""
     absent, done = Label(), Label()
     with p.frame.room() as left, p.frame.room() as right:
         for side, to, mark in ((node.left, at[0], left), (node.right, at[1], right)):
@@ -268,7 +276,7 @@ def _compare_some(p: Printing, node: ir.Binary, at: tuple[int, int], value: Emit
 
 
 def _optional(p: Printing, node: ir.Expression, at: int, value: Emit) -> None:
-    """A string in the frame, if there is one; rax: whether there is."""
+    """Print code that puts a string, if it is not NULL, into the frame; rax is 0 if it is NULL."""
     size = longest(p, node)
     if _is_looked_at(node):
         _look(p, node, at, size, value)
@@ -281,7 +289,7 @@ def _optional(p: Printing, node: ir.Expression, at: int, value: Emit) -> None:
 
 
 def load_keyed(p: Printing, node: ir.Keyed, to: int, size: int, value: Emit) -> None:
-    """The value in the frame, or zeroes; rax tells whether there is one."""
+    """Print code that loads a looked-up variable into the frame, or zeros; rax tells whether it exists."""
     with p.frame.room(node.key_size) as at:
         key(p, at, node.keys, node.layout, node.key_size, value)
         p.code.call("load_dynamic", variable(node), at, node.key_size, to, size)
@@ -290,14 +298,14 @@ def load_keyed(p: Printing, node: ir.Keyed, to: int, size: int, value: Emit) -> 
 def key(
     p: Printing, at: int, keys: Sequence[ir.Expression], layout: Sequence[Datum], size: int, value: Emit
 ) -> None:  # fmt: skip
-    """Fill in a key of so many bytes, which are compared as they are."""
+    """Print code that fills in a key of ``size`` bytes. Keys are compared byte by byte."""
     zero(p, at, size, layout)
     for each, datum in zip(keys, layout, strict=True):
         store(p, at + datum.offset, each, datum, value)
 
 
 def zero(p: Printing, at: int, size: int, layout: Sequence[Datum]) -> None:
-    """The words that the data do not fill."""
+    """Print code that zeros the words that the data do not fill."""
     whole = {
         word
         for datum in layout
@@ -310,7 +318,7 @@ def zero(p: Printing, at: int, size: int, layout: Sequence[Datum]) -> None:
 
 
 def store(p: Printing, at: int, node: ir.Expression, datum: Datum, value: Emit) -> None:
-    """A value where it belongs in a key or a record."""
+    """Print code that stores a value in its place in a key or a record."""
     if datum.kind is Kind.INT:
         value(p, node)
         p.code.emit(f"store {datum.size}", at)

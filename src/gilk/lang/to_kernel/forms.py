@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The instructions that code for the kernel is made of, and the driver accepts: a row each.
+"""The forms of instructions of which code for the kernel consists, and which the driver accepts: one row for each.
 
-Nothing else is ever printed, and the driver's checker (native/ilk/d/check.h) decodes by the same rows: they are printed
-into native/abi/ilk_d_forms.h by tools/d_forms.py. An operand is a register, an immediate, or
-memory at rbx plus a displacement: rbx is the frame, and no form writes it, nor rsp. Branches lead forward. There is no
-division, which may trap: a helper divides.
+Nothing else is ever printed. The driver's checker (native/ilk/d/check.h) decodes by the same rows, which
+tools/d_forms.py prints into native/abi/ilk_d_forms.h. An operand is a register, an immediate, or memory at rbx plus a
+displacement. rbx points to the frame; no form writes it, nor rsp. Branches lead forward. There is no division
+instruction, since it may trap; a helper divides.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from enum import IntEnum
 
 from gilk.values import dataclass
 
-#: Registers by their numbers; values are computed in rax, with rcx besides, and the others hand arguments to helpers.
+#: Registers by their numbers. Values are computed in rax and rcx; the others pass arguments to helpers.
 RAX, RCX, RDX, RSI, R8, R9 = 0, 1, 2, 6, 8, 9
 ARGUMENTS = (RSI, RDX, RCX, R8, R9)
 _NAMES = {RAX: "rax", RCX: "rcx", RDX: "rdx", RSI: "rsi", R8: "r8", R9: "r9"}
-_OTHERWISE = 8  # in `writes`
+_OTHERWISE = 8  # a bit of `writes`
 _FRAME = 3  # rbx, as a base
-EXIT = b"\xe9\xff\xff\xff\xff"  # which the driver makes a jump to its own exit
+EXIT = b"\xe9\xff\xff\xff\xff"  # the driver replaces it by a jump to its own exit
 
 
 class Operand(IntEnum):
     """The bytes that follow those of a form."""
 
     NONE = 0
-    IMMEDIATE = 1  # 4
-    WIDE = 2  # an immediate of 8
-    FRAME = 3  # a displacement of 4, of `width` bytes in the frame
-    FRAME_IMMEDIATE = 4  # the same, and an immediate of 4
-    JUMP = 5  # a displacement of 4, forwards; nothing comes behind it
-    BRANCH = 6  # the same, which may not be taken
-    CALL = 7  # the number of a helper, of 4
+    IMMEDIATE = 1  # 4 bytes
+    WIDE = 2  # an immediate of 8 bytes
+    FRAME = 3  # a displacement of 4 bytes, of `width` bytes in the frame
+    FRAME_IMMEDIATE = 4  # the same, and an immediate of 4 bytes
+    JUMP = 5  # a displacement of 4 bytes, forwards; always taken
+    BRANCH = 6  # a displacement of 4 bytes, forwards; may not be taken
+    CALL = 7  # the number of a helper, in 4 bytes
     EXIT = 8
 
 
@@ -42,8 +42,9 @@ _SIZES = (0, 4, 8, 4, 8, 4, 4, 4, 0)
 
 @dataclass(frozen=True, slots=True)
 class CheckedForm:
-    """``width``: bytes of memory that it reads or writes in the frame. ``writes``: which of ARGUMENTS it changes, from
-    1, and 8 more unless that becomes its immediate; 0: none."""
+    """A form. ``width``: the bytes of the frame that it reads or writes. ``writes``: the register of ARGUMENTS that it
+    changes, by its number from 1, plus 8 unless the register gets the immediate; 0 if it changes none.
+    """
 
     name: str
     code: bytes
@@ -53,7 +54,7 @@ class CheckedForm:
 
     @property
     def size(self) -> int:
-        """Bytes of an instruction of this form."""
+        """The bytes of an instruction of this form."""
         return len(self.code) + _SIZES[self.operand]
 
 
@@ -134,11 +135,11 @@ def _all() -> list[CheckedForm]:
     return found
 
 
-#: In the order in which they are tried: an exit looks like a jump.
+#: The forms in the order in which they are tried, since an exit looks like a jump.
 FORMS = tuple(_all())
 BY_NAME = {form.name: form for form in FORMS}
 
 
 def form_at(code: bytes, at: int) -> CheckedForm | None:
-    """The form of the instruction that begins there; None: of no form."""
+    """The form of the instruction that begins at ``at``; None if no form fits."""
     return next((form for form in FORMS if code.startswith(form.code, at) and at + form.size <= len(code)), None)

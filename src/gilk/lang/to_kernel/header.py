@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The text of native/abi/ilk_d_forms.h, which tools/d_forms.py writes: the driver knows by it what is printed here."""
+"""The text of native/abi/ilk_d_forms.h, which tools/d_forms.py writes; the driver knows from it what is
+printed here.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ enum ilk_d_operand {
 
 
 def header() -> str:
-    """The text of the file."""
+    """The text of the header."""
     operands = "".join(f"\tILK_D_{each.name} = {each.value},\n" for each in Operand)
     numbers = "".join(f"\tILK_D_CALL_{each.name.upper()} = {each.number},\n" for each in HELPERS.values())
     calls = "".join(f"\tCALL({_call(each)}) \\\n" for each in HELPERS.values())

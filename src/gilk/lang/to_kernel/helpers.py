@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The functions of the driver that code for the kernel may call, by number: a row each.
+"""The functions of the driver that code for the kernel may call, by number: one row for each.
 
-The row's number is its place. They take at most five numbers, which they check themselves: places in the frame with
-sizes, places in the program's own tables. The first number of a row bounds the instructions that one runs while no
-other processor is at the same entry, the second those for each eight bytes that it handles. The digits tell which of
-its numbers, from 1, say how many bytes these are, together; ``-``: as many as the frame has. ``fault``: it may find
-that its clause cannot go on, and then gives 0.
+The number of a helper is the place of its row. A helper takes at most five numbers, which it checks itself: offsets in
+the frame with sizes, and places in the program's own tables. The first number of a row bounds the instructions that a
+call runs while no other CPU is at the same entry; the second bounds those for each eight bytes that it handles. The
+digits tell which of its arguments, from 1, give the number of these bytes, together; ``-`` means as many as the frame
+has. ``fault``: the helper may find that the clause cannot go on, and then returns 0.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ _ROWS = """
     copyout_text        400     80      2     string, size of it, address, most; fault
     chill               400     0       -     ns, which are not counted; fault
 """
-#: Those from this one on change processes: only a program that is loaded as destructive may call them.
+#: The first of the helpers that change processes: only a program that is loaded as destructive may call them.
 FIRST_DEED = "raise"
 
 
@@ -91,7 +91,7 @@ class Helper:
     name: str
     cost: int
     per_word: int
-    sizes: tuple[int, ...]  # which of its numbers, from 0
+    sizes: tuple[int, ...]  # the numbers of the arguments that give sizes, from 0
 
 
 def _helpers() -> dict[str, Helper]:

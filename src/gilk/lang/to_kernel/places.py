@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Variables: code that reads them into rax, and writes rax there; strings go by the frame."""
+"""The printer of variables: it reads them into rax and writes them from rax; strings go through the frame."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read(p: Printing, node: ir.Place | ir.Keyed, value: Emit) -> None:
 
 
 def write(p: Printing, target: ir.Target, value: Emit) -> None:
-    """The value is in rax, and stays there."""
+    """Print a store of rax, which keeps its value."""
     size, _ = width(target.type)
     match target:
         case ir.Place(scope="this", offset=offset):
@@ -53,7 +53,7 @@ def write(p: Printing, target: ir.Target, value: Emit) -> None:
 
 
 def _store_keyed(p: Printing, target: ir.Keyed, kept: int, size: int, value: Emit) -> None:
-    """A variable that is set to 0 is deleted."""
+    """Print a store to a looked-up variable; a value of 0 deletes the variable."""
     gone, done = Label(), Label()
     with p.frame.room(target.key_size) as at:
         data.key(p, at, target.keys, target.layout, target.key_size, value)
@@ -68,7 +68,7 @@ def _store_keyed(p: Printing, target: ir.Keyed, kept: int, size: int, value: Emi
 
 
 def write_string(p: Printing, target: ir.Target, given: ir.Expression, value: Emit) -> None:
-    """A string. It leaves nothing in rax."""
+    """Print a store of a string. It leaves no value in rax."""
     size = p.strsize
     if data.is_null(given):
         _forget(p, target, value)

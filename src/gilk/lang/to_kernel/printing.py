@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The state that the printers of one clause share, and how integers lie in registers: as 64 bits of the same value."""
+"""The state that the printers of one clause share. Integers are kept in registers as 64 bits of the same value."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ GLOBALS_START = 512  # bytes at the start of the globals that are not the progra
 
 @dataclass
 class Texts:
-    """The program's constants: texts that end with a zero, each of which is there once."""
+    """The program's constants: texts that end with a NUL, each of which is stored once."""
 
     data: bytearray = field(default_factory=lambda: bytearray(b"\0"))
     _known: dict[bytes, int] = field(default_factory=lambda: {b"": 0})
 
     def place(self, text: bytes) -> int:
-        """Where it begins."""
+        """The offset of a text, which is added if it is new."""
         found = self._known.get(text)
         if found is None:
             found = self._known[text] = len(self.data)
@@ -33,7 +33,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A place in the frame: ``size`` bytes."""
+    """A place of ``size`` bytes in the frame."""
 
     at: int
     size: int
@@ -41,8 +41,11 @@ class Room:
 
 @dataclass
 class Printing:
-    """``this``: where clause-local variables lie in the frame. ``fault``: where code goes on that has failed.
-    ``longest``: bytes of the longest of the probes' providers, modules, functions and names, with its zero.
+    """The state of printing. ``this``: the offset of clause-local variables in the frame. ``fault``: the label at which
+    code goes on after a failure.
+
+    ``longest``: the bytes of the longest provider, module, function and name of the probes, with its NUL. ``bound``:
+    the places of bound values.
     """
 
     strsize: int
@@ -56,13 +59,13 @@ class Printing:
     bound: dict[int, Room] = field(default_factory=dict)
 
     def normalise(self, type_: Type) -> None:
-        """Make rax a value of the type, of whatever its low bits are."""
+        """Print code that extends rax from the low bits of the type to a value of the type."""
         size, signed = width(type_)
         if size < 8:
             self.code.emit(f"extend {'s' if signed else 'u'}{8 * size}")
 
     def load(self, type_: Type, at: int) -> None:
-        """The value that lies in the frame there."""
+        """Print code that loads the value at an offset of the frame into rax."""
         size, signed = width(type_)
         if size == 8:
             self.code.recall(at)
@@ -70,13 +73,13 @@ class Printing:
             self.code.emit(f"load {'s' if signed else 'u'}{8 * size}", at)
 
     def fails(self) -> None:
-        """Go on only if the helper that was called gave anything but 0."""
+        """Print code that goes to ``fault`` if the helper has returned 0."""
         self.code.emit("test eax")
         self.code.branch("jz", self.fault)
 
 
 def width(type_: Type) -> tuple[int, bool]:
-    """Bytes, and whether it is signed. Raises NotInKernel."""
+    """The bytes of a type, and whether it is signed. Raises NotInKernel."""
     match type_:
         case Integer():
             return type_.size, type_.signed
@@ -90,12 +93,12 @@ def width(type_: Type) -> tuple[int, bool]:
 
 
 def number(node: ir.Constant) -> int:
-    """The value of a constant, as its type has it."""
+    """The value of a constant, in its type."""
     size, is_signed = width(node.type)
     return signed(node.value, size) if is_signed else node.value & (1 << 8 * size) - 1
 
 
 def immediate(node: ir.Expression) -> int | None:
-    """The same, where 32 bits hold it with its sign; None of what is no constant."""
+    """The value of a constant that fits a signed immediate of 32 bits; None for other expressions."""
     found = number(node) if isinstance(node, ir.Constant) else 1 << 31
     return found if -(1 << 31) <= found < 1 << 31 else None

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Refusals: parts of lang/ir.py that code for the kernel has no printer for."""
+"""The exception for parts of lang/ir.py that cannot be printed for the kernel."""
 
 from __future__ import annotations
 
 
 class NotInKernel(Exception):
-    """``what``: the part of D that the user wrote; ``clause``: the number of its clause, 0 where that is not known."""
+    """``what`` cannot be printed. ``what``: the part of D that the user wrote; ``clause``: the number of its clause, 0
+    if it is not known.
+    """
 
     def __init__(self, what: str, clause: int = 0) -> None:
         super().__init__(what)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Memory that a clause takes for itself, stores through pointers, which go there alone, and stores to a process."""
+"""The printer of scratch memory, which a clause allocates, of stores through pointers, which may go to scratch memory
+only, and of stores to a process.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ def alloca(p: Printing, node: ir.Call, value: Emit) -> None:
 
 
 def bcopy(p: Printing, node: ir.Call, value: Emit) -> None:
-    """And copyinto(), of which the arguments come in another order."""
+    """Print bcopy(), or copyinto(), whose arguments are in another order."""
     with _computed(p, node.arguments, value) as given:
         source, *rest = map(Slot, given)
         to, size = rest if node.name == "bcopy" else reversed(rest)
@@ -44,7 +46,7 @@ def bcopy_string(p: Printing, node: ir.Call, value: Emit) -> None:
 
 
 def placed(p: Printing, node: ir.Call, value: Emit) -> None:
-    """rax: the address of a string, in scratch memory."""
+    """Print code after which rax is the address of a copy of a string in scratch memory."""
     with p.frame.room(p.strsize) as at, p.frame.room() as address:
         data.text(p, node.arguments[0], at, p.strsize, value)
         p.code.call("alloca", p.strsize)
@@ -56,7 +58,7 @@ def placed(p: Printing, node: ir.Call, value: Emit) -> None:
 
 
 def store(p: Printing, target: ir.Field, value: Emit) -> None:
-    """Through a pointer: the value is in rax, and stays there."""
+    """Print a store of rax through a pointer; rax keeps its value."""
     size, _ = width(target.type)
     with p.frame.room() as kept, p.frame.room() as address, p.frame.room() as made:
         p.code.keep(kept)
@@ -70,7 +72,9 @@ def store(p: Printing, target: ir.Field, value: Emit) -> None:
 
 
 def _merge(p: Printing, target: ir.Field, size: int, at: tuple[int, int, int]) -> None:
-    """The bits of a bit-field in what lies around them: at the third place, from those of the value and the address."""
+    """Print code that merges a bit-field with the bits around it. ``at``: the offsets of the value, of the address, and
+    of the result.
+    """
     kept, address, made = at
     code = p.code
     mask = (1 << target.bits) - 1 << target.shift
@@ -96,7 +100,9 @@ def _merge(p: Printing, target: ir.Field, size: int, at: tuple[int, int, int]) -
 
 @contextmanager
 def once(p: Printing, target: ir.Field, value: Emit) -> Iterator[ir.Field]:
-    """The same target, for what reads it and then writes it: its address is computed now, and lies in the frame."""
+    """The same target with its address computed once and kept in the frame, for code that reads the target and then
+    writes it.
+    """
     outer, number = p.bound, -1 - len(p.bound)
     with p.frame.room() as address:
         value(p, target.address)
@@ -106,7 +112,7 @@ def once(p: Printing, target: ir.Field, value: Emit) -> Iterator[ir.Field]:
         p.bound = outer
 
 
-# Deeds: they change the process.
+# Actions that change the process.
 
 
 def copyout(p: Printing, arguments: tuple[ir.Expression, ...], value: Emit) -> None:
@@ -133,7 +139,7 @@ def chill(p: Printing, arguments: tuple[ir.Expression, ...], value: Emit) -> Non
 
 @contextmanager
 def _computed(p: Printing, given: tuple[ir.Expression, ...] | list[ir.Expression], value: Emit) -> Iterator[list[int]]:
-    """Each in a word of the frame, one after the other: their places."""
+    """Print code that computes each value into a word of the frame; yield their offsets."""
     with ExitStack() as rooms:
         places = [rooms.enter_context(p.frame.room()) for _ in given]
         for place, each in zip(places, given, strict=True):
@@ -142,7 +148,7 @@ def _computed(p: Printing, given: tuple[ir.Expression, ...] | list[ir.Expression
         yield places
 
 
-#: Calls of these leave an address in rax, or nothing of use.
+#: The printers of calls that leave an address in rax, or no value.
 CALLS: dict[str, Callable[[Printing, ir.Call, Emit], None]] = {
     "alloca": alloca, "bcopy": bcopy, "copyinto": bcopy, "bcopy_string": bcopy_string, "placed": placed,
 }  # fmt: skip

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Subroutines about strings: code that has the driver's helpers make them, in strsize bytes of the frame each.
+"""The printer of subroutines about strings: the driver's helpers make each string in strsize bytes of the frame.
 
-A string that is searched for has twice as much room behind it, in which the helper keeps what it learns of it.
+A string that is searched for has room for twice as much behind it, for the helper's search table.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gilk.lang.to_kernel.refused import NotInKernel
 from gilk.lang.types import INT64
 
 Emit = Callable[[Printing, ir.Expression], None]
-#: Fill in so many bytes of the frame from a place on with a string.
+#: Prints code that fills in so many bytes of the frame from an offset on with a string.
 Text = Callable[[Printing, ir.Expression, int, int, Emit], None]
 _PATHS = ("basename", "dirname", "cleanpath")
 _CASES = ("tolower", "toupper")
@@ -26,17 +26,17 @@ _ARGUMENTS = "argumentsof"
 _FILES = ("cwd", "root", "d_path", "pathof")
 _OF_PATH, _OF_CWD, _OF_ROOT = 0, 3, 4  # native/ilk/d/files.h
 _INDEXES = ("index", "rindex")
-_LONGEST = 0x7FFFFFFF  # the length that substr() is not given
+_LONGEST = 0x7FFFFFFF  # the length of substr() if it is not given
 #: Subroutines whose results are strings; those of FOUND may find none.
 MADE = frozenset(("strjoin", "substr", "lltostr", "after", *_PATHS, *_CASES, *_ADDRESSES, *_FILES, _ARGUMENTS))
 FOUND = frozenset(("strstr", "strtok", *_FINDS))
-#: Those whose results are places in a string.
+#: Subroutines whose results are positions in a string.
 PLACES = frozenset(_INDEXES)
 SWAPS = {"htons": 2, "ntohs": 2, "htonl": 4, "ntohl": 4, "htonll": 8, "ntohll": 8}
 
 
 def make(p: Printing, node: ir.Call, to: int, value: Emit, text: Text) -> None:
-    """strsize bytes from ``to`` on become the string; rax is 0 where the helper could not, or has found none."""
+    """Print code that makes the string in strsize bytes from ``to`` on; rax is 0 if the helper failed or found none."""
     if node.name == "strtok":
         _token(p, node, to, value, text)
         return
@@ -72,14 +72,14 @@ def make(p: Printing, node: ir.Call, to: int, value: Emit, text: Text) -> None:
 
 
 def _address(name: str, given: list[Slot]) -> tuple[Slot, int | Slot]:
-    """Where it is; and its family or kind, or whether an address of IPv6 is to be written as one."""
+    """The address, and its family or kind, or for inet_ntoa6() whether an IPv4 address is written like one of IPv6."""
     if name in ("inet_ntop", "link_ntop"):
         return given[1], given[0]
     return given[0], given[1] if len(given) > 1 else 0
 
 
 def _file(name: str, given: list[Slot]) -> tuple[int | Slot, int | Slot]:
-    """The kind of thing that the path is of, and where that is."""
+    """The kind of the path, and the address of the object with the path."""
     match name:
         case "cwd":
             return _OF_CWD, 0
@@ -91,7 +91,7 @@ def _file(name: str, given: list[Slot]) -> tuple[int | Slot, int | Slot]:
 
 
 def _token(p: Printing, node: ir.Call, to: int, value: Emit, text: Text) -> None:
-    """strtok(): NULL for a text is what was kept."""
+    """Print strtok(). A NULL text stands for the rest of the text that was kept."""
     given, between, *rest = node.arguments
     kept = rest[0] if rest else None
     if not isinstance(kept, ir.Place):
@@ -103,7 +103,7 @@ def _token(p: Printing, node: ir.Call, to: int, value: Emit, text: Text) -> None
 
 
 def index(p: Printing, node: ir.Call, value: Emit, text: Text) -> None:
-    """index(), rindex(): rax is the place, or -1."""
+    """Print index() or rindex(): rax is the position, or -1."""
     numbers, strings = _parted(node)
     last = _INDEXES.index(node.name)
     with _texts(p, strings, value, text, True) as at, _numbers(p, numbers, value) as given:
@@ -111,7 +111,7 @@ def index(p: Printing, node: ir.Call, value: Emit, text: Text) -> None:
 
 
 def character(p: Printing, node: ir.Call, value: Emit, text: Text) -> None:
-    """A character of a string, by its place: rax is the character."""
+    """Print code after which rax is the character at a position of a string."""
     numbers, strings = _parted(node)
     with p.frame.room() as to, _texts(p, strings, value, text) as at, _numbers(p, numbers, value) as given:
         p.code.call("character", to, at[0], given[0], p.strsize)
@@ -120,13 +120,13 @@ def character(p: Printing, node: ir.Call, value: Emit, text: Text) -> None:
 
 
 def length(p: Printing, node: ir.Call, value: Emit, text: Text) -> None:
-    """strlen(): rax is the number of characters."""
+    """Print strlen(): rax is the number of characters."""
     with _texts(p, node.arguments[:1], value, text) as at:
         p.code.call("strlen", at[0], p.strsize)
 
 
 def number(p: Printing, node: ir.Call, value: Emit, text: Text) -> None:
-    """strtoll(): rax is the number."""
+    """Print strtoll(): rax is the number."""
     numbers, strings = _parted(node)
     with p.frame.room() as to, _texts(p, strings, value, text) as at, _numbers(p, numbers, value) as given:
         p.code.call("strtoll", to, at[0], given[0] if given else 10, p.strsize)
@@ -135,7 +135,7 @@ def number(p: Printing, node: ir.Call, value: Emit, text: Text) -> None:
 
 
 def swap(p: Printing, node: ir.Call, value: Emit) -> None:
-    """htons() and its like."""
+    """Print htons() and its like."""
     with _numbers(p, node.arguments, value) as given:
         p.code.call("swap", given[0], SWAPS[node.name])
 
@@ -154,7 +154,7 @@ def _parted(node: ir.Call) -> tuple[tuple[ir.Expression, ...], tuple[ir.Expressi
 def _texts(
     p: Printing, given: tuple[ir.Expression, ...], value: Emit, text: Text, searches: bool = False
 ) -> Iterator[list[int]]:  # fmt: skip
-    """``searches``: for the last of them."""
+    """Print code that makes strings in the frame; yield their offsets. ``searches``: the last one is searched for."""
     with ExitStack() as rooms:
         found: list[int] = []
         for number, each in enumerate(given, 1):

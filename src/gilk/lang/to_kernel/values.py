@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Expressions with an integer value: code that leaves it in rax."""
+"""The printer of expressions with an integer value: code that leaves the value in rax."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from gilk.lang.to_kernel.printing import Printing, immediate, number, width
 from gilk.lang.to_kernel.refused import NotInKernel
 from gilk.lang.types import String, Void
 
-#: Conditions of signed and of unsigned operands.
+#: The conditions of signed and of unsigned operands.
 _COMPARED = {
     "==": ("e", "e"), "!=": ("ne", "ne"), "<": ("l", "b"), "<=": ("le", "be"), ">": ("g", "a"), ">=": ("ge", "ae"),
 }  # fmt: skip
 _ALU = {"+": "add", "-": "sub", "&": "and", "|": "or", "^": "xor", "*": "imul"}
-#: Calls that make a number of strings.
+#: Printers of calls that compute a number from strings.
 _OF_STRINGS = {
     "strlen": strings.length, "strtoll": strings.number, "character": strings.character,
     **dict.fromkeys(strings.PLACES, strings.index),
 }  # fmt: skip
 _PARTS_OF_DEVICES = ("getmajor", "getminor")
 _FAULT_DIVIDE = 4  # enum gd_fault, native/abi/gilk_d.h
-#: Variables that the head of the frame has: their places in struct ilk_d_event, and forms that load them.
+#: Variables in the head of the frame: their offsets in struct ilk_d_event, and the forms that load them.
 EVENT_PLACES = {
     "pid": (80, "load s32"), "tid": (84, "load s32"), "cpu": (88, "load s32"), "id": (92, "load u32"),
     "errno": (96, "load s32"), "ipl": (100, "load u32"),
 }  # fmt: skip
 _IDENTITY = {"ppid": 0, "uid": 1, "gid": 2, "euid": 3, "egid": 4, "curthread": 5, "by_processor": 6}
-#: By the numbers that `uregister` goes by (gd_register_places, native/runtime/d/program.h).
+#: Registers in the order of the numbers that `uregister` takes (gd_register_places, native/runtime/d/program.h).
 _REGISTERS = (
     "r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi", "rdi", "", "rip",
     "", "", "rsp",
 )  # fmt: skip
-_USER_BITS = 47  # of an address of a process
+_USER_BITS = 47  # bits of an address in a process
 _ASKED = ("timestamp", "walltimestamp", "vtimestamp", "rand", "caller", "stackdepth", "ucaller", "ustackdepth")
 
 
 def value(p: Printing, node: ir.Expression) -> None:
-    """Raises NotInKernel for what there is no code of."""
+    """Print code after which rax is the value. Raises NotInKernel if the expression cannot be printed."""
     handler: Callable[[Printing, Any], None] | None = _HANDLERS.get(type(node))
     if handler is None:
         raise NotInKernel(_NAMES.get(type(node), type(node).__name__.lower()))
@@ -66,7 +66,7 @@ def _read(p: Printing, node: ir.Place | ir.Keyed) -> None:
 
 
 def _field(p: Printing, node: ir.Field) -> None:
-    """Memory at an address, which may not be there."""
+    """Print a read of memory that may not be there."""
     size, signed = width(node.type)
     value(p, node.address)
     with p.frame.room() as address, p.frame.room() as to:
@@ -103,7 +103,9 @@ def _reg(p: Printing, node: machine.Reg) -> None:
 
 
 def _peek(p: Printing, node: ir.Peek) -> None:
-    """Memory of the process, or 0: what the process says is an address may be the kernel's."""
+    """Print a read of memory of the process; the value is 0 if it cannot be read. An address given by the process may
+    be the kernel's, so it is checked first.
+    """
     done = Label()
     value(p, node.address)
     with p.frame.room() as address, p.frame.room() as to:
@@ -115,7 +117,7 @@ def _peek(p: Printing, node: ir.Peek) -> None:
         p.code.call("load", to, Slot(address), node.type.size)
         p.code.emit("test eax")
         p.code.branch("jnz", done)
-        p.code.emit("store immediate", to, 0)  # part of it may have been there
+        p.code.emit("store immediate", to, 0)  # a part of it may have been there
         p.code.place(done)
         p.load(node.type, to)
 
@@ -162,7 +164,7 @@ def _is_set(node: ir.Expression) -> ir.Expression:
 
 
 def _short(p: Printing, node: ir.Binary) -> None:
-    """The right side is computed where the left one leaves it open."""
+    """Print && or ||: the right side is computed only if the left one leaves the result open."""
     done = Label()
     test(p, node.left)
     _truth(p, "ne")
@@ -174,7 +176,7 @@ def _short(p: Printing, node: ir.Binary) -> None:
 
 
 def test(p: Printing, node: ir.Expression) -> None:
-    """Set the flags by whether it is 0, or NULL. Raises NotInKernel."""
+    """Print code that sets the flags by whether the value is 0, or NULL. Raises NotInKernel."""
     if isinstance(node.type, String):
         data.present(p, node, value)
     else:
@@ -183,7 +185,7 @@ def test(p: Printing, node: ir.Expression) -> None:
 
 
 def _operands(p: Printing, left: ir.Expression, right: ir.Expression) -> None:
-    """The left one in rax, the right one in rcx; computed in that order."""
+    """Print code that computes two values, in order; the left one is then in rax, the right one in rcx."""
     value(p, left)
     with p.frame.room() as kept:
         p.code.keep(kept)
@@ -221,7 +223,7 @@ def _arithmetic(p: Printing, node: ir.Binary) -> None:
 
 
 def _divide(p: Printing, node: ir.Binary) -> None:
-    """By 0: a fault."""
+    """Print a division; by 0 it is a fault."""
     _, signed = width(node.type)
     value(p, node.left)
     with p.frame.room() as left, p.frame.room() as right:
@@ -325,7 +327,7 @@ def _call(p: Printing, node: ir.Call) -> None:
     elif node.name == "is_set":
         data.present(p, node.arguments[0], value)
     elif node.name in strings.MADE | strings.FOUND:
-        data.present(p, node, value)  # computed for nothing but its faults
+        data.present(p, node, value)  # it is computed only for its faults
     elif node.name in _OF_STRINGS:
         _OF_STRINGS[node.name](p, node, value, data.text)
         p.normalise(node.type)
@@ -361,7 +363,7 @@ def _progeny(p: Printing, node: ir.Call) -> None:
 
 
 def _part_of_device(p: Printing, node: ir.Call) -> None:
-    """As the kernel has the numbers of devices: 12 bits, and 20."""
+    """Print getmajor() or getminor(): the kernel's device numbers have 12 and 20 bits."""
     value(p, node.arguments[0])
     if node.name == "getmajor":
         _shift(p, "shr", 20)

@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Aspects as C: one function in place of each function of a program that they are about."""
+"""The C of aspects: for each function or variable of a program that aspects advise, the code that runs at its calls or
+accesses.
+"""

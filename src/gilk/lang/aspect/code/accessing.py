@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The whole C for reads, or for writes, of one variable, or of memory by its address: what runs when an instruction is
-about to make one.
+"""The whole C for the reads, or for the writes, of one variable or of memory found by its address; it runs when an
+instruction is about to make the access.
 
-A read is what its advice in place returns. A write has happened in a place on the stack; it reaches the variable where
-advice in place proceeds, and there is none of it otherwise.
+A read returns the value of its advice in place. A write has been made to a place on the stack; it reaches the variable
+only if advice in place proceeds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gilk.lang.c.advice import When
 from gilk.lang.c.signature import CSignature
 from gilk.values import dataclass
 
-#: A copy by one member after the other, as compilers would take vector registers for all at once.
+#: Copies one member after the other, since compilers would use vector registers to copy the whole struct.
 _SAME = """\
 __attribute__((unused)) static void gilk_same(struct gilk_arguments *to, const struct gilk_arguments *from)
 {
@@ -38,7 +38,7 @@ to->size = from->size;
 to->offset = from->offset;
 }
 """
-#: Of memory by its address, ``gilk_typed_t`` is what the advice in place has as the value.
+#: For memory found by its address, ``gilk_typed_t`` is the type of the value in advice in place.
 _PROCEED_READ = (
     "#define gilk_proceed() ({ gilk_typed_t gilk_read; "
     "gilk_result_t gilk_raw = gilk_inner(gilk_call, gilk_at, gilk_came); "
@@ -54,10 +54,12 @@ _SIGNATURE = CSignature("void", WOVEN, ("void *gilk_frame", "const void *gilk_wh
 
 @dataclass(frozen=True, slots=True)
 class MetAccess:
-    """Reads, or writes, of ``size`` bytes at ``start`` in the process. ``point``: a read as a function that returns the
-    value, a write as one that takes it. ``whole``: that is all of the variable. ``functions``: image and name of those
-    with instructions that make them, which places know by number. ``by_address``: of memory that instances watch, where
-    that is; then a value is what the instruction accesses, as a number."""
+    """Reads, or writes, of ``size`` bytes at ``start`` in the process. ``point``: the access as a function; a read
+    returns the value, a write takes it. ``whole``: the bytes are the whole variable. ``functions``: image and name of
+    each function with instructions that make such accesses; places refer to them by index. ``by_address``: the accesses
+    are of memory that instances watch, wherever that lies; the value is then what the instruction accesses, as a
+    number.
+    """
 
     start: int
     size: int
@@ -81,17 +83,17 @@ class MetAccess:
 
     @property
     def needs_value(self) -> bool:
-        """Whether an element that matches ahead of the access asks for what is written."""
+        """Whether an element that matches ahead of the access uses the value."""
         return _asks(self.at(Moment.BEFORE), BindingSource.VALUE)
 
     @property
     def needs_bytes(self) -> bool:
-        """Whether an element asks for what is read or written, or was there before, or advice decides on it."""
+        """Whether an element uses the value or the old value, or advice in place decides on the value."""
         return _asks(self.elements, BindingSource.VALUE, BindingSource.OLD) or self.gives_value
 
     @property
     def gives_value(self) -> bool:
-        """Whether advice in place says what is read or written."""
+        """Whether advice in place determines the value that is read or written."""
         bodies = [one.advice.body.text for one in self.elements if one.advice and one.advice.when == "inplace"]
         return bool(bodies) and (not self.write or any(given for text in bodies for _, given in calls(text, "proceed")))
 
@@ -102,7 +104,7 @@ def _asks(elements: Sequence[MetElement], *sources: BindingSource) -> bool:
 
 
 def woven_access(file: CheckedFile, met: MetAccess, tables: dict[str, int]) -> WovenText:
-    """``tables``: where each lies, from the start of the state."""
+    """The C for the accesses ``met``. ``tables``: the offset of each table in the state."""
     aspects = list({one.aspect.number: one.aspect for one in met.elements}.values())
     parts = [
         *unit.head(file, met.elements, tables), *_head(met), *unit.typed(aspects), *_access(met, aspects),
@@ -125,7 +127,9 @@ def _head(met: MetAccess) -> Iterator[str]:
 
 
 def _access(met: MetAccess, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
-    """``gilk_value_t`` is what is read or written; an access has it, as a call has its arguments."""
+    """Declarations for an access, which stands for a call; ``gilk_value_t`` is the type of the value that is read or
+    written.
+    """
     yield f"typedef __typeof__({met.point.result.text}) gilk_result_t;"
     yield f"typedef __typeof__({_value_of(met)}) gilk_value_t;"
     yield (
@@ -177,7 +181,9 @@ gilk_restore_errno;
 
 
 def _original(met: MetAccess) -> str:
-    """The access itself, and what matches behind it. A read sees what advice before it has done to the variable."""
+    """The function that makes the access itself and runs the matches behind it. A read sees changes that earlier advice
+    has made to the variable.
+    """
     if met.write:
         went = "gilk_call->went = 1;\nif (gilk_call->site->phase == GILK_ACCESS_DECIDED) return;\n"
         body = f"{went}{_put(met, 'gilk_call->', '&gilk_came->argument_0')}" if met.replaces else ""
@@ -200,7 +206,9 @@ static gilk_result_t gilk_original(struct gilk_woven_call *gilk_call, const stru
 
 
 def _entered(met: MetAccess) -> str:
-    """The function for the patch. An instruction that runs as it is comes ahead of a write, and behind it."""
+    """The function that the patch calls. If the instruction runs unchanged, the patch calls it both ahead of a write
+    and behind it.
+    """
     store = "if (gilk_site->phase == GILK_ACCESS_WHOLE) gilk_access_store(gilk_access, gilk_site);\n"
     missed = store if met.write else ""
     return f"""\
@@ -231,7 +239,7 @@ gilk_restore_errno;
 
 def _reaches(met: MetAccess) -> str:
     if met.by_address:
-        return "gilk_call.came.size"  # whether it reaches what an instance watches is for that to say
+        return "gilk_call.came.size"  # each instance's match tests whether its memory is reached
     return "gilk_access_reaches(gilk_access, gilk_site, &gilk_variable)"
 
 
@@ -245,7 +253,9 @@ def _loaded(met: MetAccess) -> str:
 
 
 def _value(met: MetAccess, of: str, bytes_: str, to: str) -> str:
-    """Put the value of ``bytes_`` into ``to``; ``of``: how the access and its place are reached."""
+    """C that puts the value of ``bytes_`` into ``to``; ``of`` is the prefix by which the access and its place are
+    reached.
+    """
     if met.by_address:
         return f"{to} = gilk_access_raw({of}site, {bytes_});\n"
     return f"gilk_access_value({of}access, {of}site, &gilk_variable, {bytes_}, &{to}, sizeof {to});\n"
@@ -258,7 +268,9 @@ def _put(met: MetAccess, of: str, value: str) -> str:
 
 
 def _filled(met: MetAccess) -> str:
-    """Behind an instruction that ran as it is, the bytes are those from before it."""
+    """C that fills in the value and the old value. Behind an instruction that ran unchanged, the saved bytes are the
+    old ones.
+    """
     there = "(const gilk_u8 *)gilk_access->address"
     offset = "" if met.by_address else "gilk_call.came.offset = gilk_access_offset(gilk_access, &gilk_variable);\n"
     came = "gilk_call.came.argument_0 = gilk_call.came.value;\n"

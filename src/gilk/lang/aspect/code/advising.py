@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The C of advice: a function for each element that has some, and what runs those that have matched at one moment."""
+"""The C of advice: a function for each element with advice, and the functions that run the advice of the matches at one
+moment.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ static void gilk_advice_{one.name}(struct gilk_bound_{one.name} *gilk_bound,
 
 
 def _inplace(one: MetElement, advice: CheckedAdvice, met: Met, source: Source) -> str:
-    """Advice whose text ends without ``return`` returns 0."""
+    """The function for advice in place. It returns 0 if the text of the advice ends without ``return``."""
     typed = ""
     if one.value is not None:
         typed = f"typedef __typeof__({one.value.text}) gilk_typed_t __attribute__((unused));\n"
@@ -55,24 +57,26 @@ static {_result(one, met)} gilk_advice_{one.name}(struct gilk_woven_call *gilk_c
 
 
 def _result(one: MetElement, met: Met) -> str:
-    """The type of what advice in place returns: of memory by its address its own, though C around has a number."""
+    """The result type of advice in place. For memory found by its address it is the type of the memory, although the C
+    around it uses a number.
+    """
     return "gilk_result_t" if one.value is None or met.is_void else f"__typeof__({one.value.text})"
 
 
 def whose(one: MetElement) -> int:
-    """The number of an element among those of all aspects."""
+    """The number that identifies an element among those of all aspects."""
     return one.aspect.number | one.number << 8
 
 
 def _body(one: MetElement, advice: CheckedAdvice, source: Source) -> str:
-    """Names that the advice declares itself are its own."""
+    """The text of advice with its names replaced, except those that the advice itself declares."""
     names = {name: to for name, to in names_of(one).items() if not declares(advice.body.text, name)}
     text = renamed(advice.body.text, names)
     return f"{line(source, advice.body.span)}\n{text}{'' if advice.block else ';'}"
 
 
 def runners(met: Met) -> str:
-    """``gilk_observe`` runs what has matched and observes, ``gilk_next`` advice in place from a number on."""
+    """``gilk_observe``, which runs the advice of a match before or after the event. nest() has ``gilk_next``."""
     return "".join(_runners(met))
 
 
@@ -95,12 +99,12 @@ def _observing(one: MetElement) -> str:
 
 
 def _commit(one: MetElement) -> str:
-    """A call that puts words which advice has written into the instance."""
+    """A call that copies the words that advice has written to the instance; "" if the aspect has no words."""
     return f" gilk_commit_{one.aspect.number}(gilk_one);" if one.aspect.checked.words else ""
 
 
 def _fetch(one: MetElement) -> str:
-    """A call that takes the words that others may have written."""
+    """A call that fetches the words that other advice may have written; "" if the aspect has no words."""
     return f" gilk_fetch_{one.aspect.number}(gilk_one);" if one.aspect.checked.words else ""
 
 
@@ -109,8 +113,10 @@ def _cases(elements: Iterable[MetElement], what: Callable[[MetElement], str]) ->
 
 
 def nest(met: Met) -> str:
-    """``gilk_next``: the advice in place that is next, or the function itself, with what observes its return;
-    ``gilk_inner``: the same for advice that proceeds. Others have the words of the instance meanwhile."""
+    """``gilk_next`` runs the next advice in place, or the function itself with the matches at its return.
+    ``gilk_inner`` does the same for advice that proceeds, and lets other advice see and change the words of the
+    instance meanwhile.
+    """
     replacing = [one for one in met.elements if one.advice is not None and one.advice.when == "inplace"]
     wordy = [one for one in replacing if one.aspect.checked.words]
     void = met.is_void
@@ -143,7 +149,7 @@ switch (gilk_one->element) {{
 
 
 def standing(one: MetElement, result: str) -> str:
-    """The call of advice in place that never proceeds; ``result`` is what takes its value, as in ``x =``."""
+    """A call of advice in place that never proceeds. ``result`` is the C that takes its value, as in ``x =``."""
     bound = f"&gilk_one->bound.bound_{one.name}, &gilk_one->words.words_{one.aspect.number}"
     return f"{_fetch(one)} {result}gilk_advice_{one.name}(0, 0, gilk_came, {bound});{_commit(one)}"
 

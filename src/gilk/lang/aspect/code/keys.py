@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Keys: names of instances that are numbers or pointers, and that an event says the value of before any condition is
-looked at. Instances that wait for it are found by that value (native/include/gilk_region.h).
+"""Keys: names of instances that are numbers or pointers, and whose values an event gives before any condition is
+evaluated. Instances that wait for the event are found by these values (native/include/gilk_region.h).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def indexed(aspect: NumberedAspect) -> tuple[str, ...]:
 
 
 def _is_kept_by_all(aspect: NumberedAspect, name: str) -> bool:
-    """Whether every way to match the element that binds the name does so, to a number or a pointer."""
+    """Whether every alternative of the element that binds the name binds it, to a number or a pointer."""
     number, _, step = first_binders(aspect)[name]
     steps = [[each for each in _bindings(one) if each.name == name] for one in aspect.elements[number].alternatives]
     return _is_scalar(step.type.type) and all(each and not each[0].test for each in steps)
@@ -41,7 +41,7 @@ def _bindings(alternative: CheckedAlternative) -> Iterator[CheckedBinding]:
 
 
 def _expression(element: CheckedElement, key: AspectKey) -> str | None:
-    """The value that the event says the name has, as C; None where a condition in front may keep it from being said."""
+    """The value of the key in the event, as C; None if a condition before it may prevent its evaluation."""
     alternative = element.alternatives[key.alternative]
     for step in _bindings(alternative):
         if step.test and step.name == key.name and step.span == key.span:
@@ -60,8 +60,9 @@ def _told(step: CheckedBinding) -> str | None:
 
 
 def looked_up(aspect: NumberedAspect, elements: Sequence[MetElement]) -> tuple[tuple[str, ...], ...] | None:
-    """The keys, as C, by which all instances are found that any of the elements may move: of each way to match one,
-    several of which any will do. None: it takes a look at each instance."""
+    """The keys, as C, by which all instances are found that any of the elements may move: a tuple for each alternative,
+    of whose keys any one will do. None if all instances have to be looked at.
+    """
     found: dict[tuple[str, ...], None] = {}
     for one in elements:
         for way in one.alternatives:
@@ -81,5 +82,5 @@ def _keys(aspect: NumberedAspect, element: MetElement, way: MetAlternative) -> I
 
 
 def key_of(aspect: NumberedAspect, name: str, expression: str) -> str:
-    """Number and value of a key, as C, in the type in which the name was bound first."""
+    """The number and the value of a key, as C, in the type in which the name was bound first."""
     return f"{indexed(aspect).index(name)}, (gilk_u64)(__typeof__({kept_symbols(aspect)[name]}))({expression})"

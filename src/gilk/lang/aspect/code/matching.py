@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The C that says whether an element matches, and what it binds then."""
+"""The C that tests whether an element matches, and binds its names."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ from gilk.lang.syntax.source import Source, Span
 
 
 def match_function(met: MetElement, source: Source) -> str:
-    """``gilk_match_N_M_when(arguments, result, kept, words, bound, position)``: whether it matches; ``bound`` has the
-    names then. ``position``: the instance's, 0 where none has begun."""
+    """``gilk_match_N_M_when(arguments, result, kept, words, bound, position)`` returns whether the element matches, and
+    fills ``bound`` with its names. ``position`` is that of the instance, 0 if none has begun.
+    """
     aspect, n = met.aspect, met.aspect.number
     ways = "".join(_way(met, one, source) for one in met.alternatives)
     kept = "".join(
@@ -52,7 +53,7 @@ static int gilk_match_{met.place}(const struct gilk_arguments *gilk_came, const 
 def _way(met: MetElement, one: MetAlternative, source: Source) -> str:
     names = names_of(met)
     steps = "".join(f"{line}\n" for step in one.checked.steps for line in _step(met, one, step, names, source))
-    has = "gilk_kept->gilk_has" if met.number else "0"  # a way that has failed leaves nothing behind
+    has = "gilk_kept->gilk_has" if met.number else "0"  # an alternative that has failed leaves no marks behind
     begin = f"gilk_bound->gilk_has = {has};\n" if uncertain(met.aspect) else ""
     asks = f"{_caller(one)}{_around(one)}{_reaching(one, names)}"
     end = "if (!gilk_readable()) break;\nreturn 1;\n} while (0);\n"
@@ -75,7 +76,7 @@ def _caller(one: MetAlternative) -> str:
 
 
 def _around(one: MetAlternative) -> str:
-    """The innermost calls of the functions around that fit: ``gilk_outer_N``, outermost first."""
+    """C that finds the innermost fitting calls of the outer functions: ``gilk_outer_N``, outermost first."""
     if not one.outer:
         return ""
     own = "0" if one.of_access else "gilk_own_call()"
@@ -97,7 +98,9 @@ def _is_one_of(functions: Sequence[OuterFunction]) -> str:
 
 
 def _calls_itself(one: MetAlternative, functions: Sequence[OuterFunction], accesses: bool) -> str:
-    """Strict: the inner call returns into the code of the outer function, or that code ``accesses`` the variable."""
+    """A test for a strict control flow: the inner call returns into the code of the outer function, or, if
+    ``accesses``, that code makes the access.
+    """
     if not one.strict:
         return ""
     where = "gilk_own_pc()" if accesses else "*gilk_inner->rsp"
@@ -105,7 +108,9 @@ def _calls_itself(one: MetAlternative, functions: Sequence[OuterFunction], acces
 
 
 def names_of(met: MetElement) -> Symbols:
-    """How C that belongs to an element says its names: members of what the match has bound, and of the words."""
+    """The C for each name that the element's own C uses: members of the names that the match has bound, and of the
+    words.
+    """
     words = {one.name: f"gilk_words->{one.name}" for one in met.aspect.checked.words}
     return words | {name: f"gilk_bound->{name}" for name in seen_symbols(met.aspect, met.number)}
 
@@ -145,12 +150,14 @@ def _of_alias(alias: CheckedAlias, step: CheckedBinding) -> str:
 
 
 def _bind(met: MetElement, step: CheckedBinding, value: str) -> Iterator[str]:
-    """A name that is bound already is a test, in the type in which it was bound first. For ``until``, the position says
-    whether it is, and of names that only some alternatives bind, the instance."""
+    """C that binds a name, or tests it if it is bound already, in the type in which it was bound first. For ``until``,
+    the position of the instance tells whether the name is bound; for names that only some alternatives bind, a bit of
+    the instance does.
+    """
     to = f"gilk_bound->{step.name}"
     first = first_binders(met.aspect).get(step.name)
     if step.expression is None and is_pointer(first[2].type if first is not None else step.type):
-        value = f"(__typeof__({to}))({value})"  # another element may have it as a pointer to something else
+        value = f"(__typeof__({to}))({value})"  # another element may bind it as a pointer to another type
     lacking = uncertain(met.aspect)
     if not step.test and first is not None and step.name in lacking:
         bit = f"{1 << lacking.index(step.name)}UL"
@@ -168,7 +175,7 @@ def _bind(met: MetElement, step: CheckedBinding, value: str) -> Iterator[str]:
 
 
 def _tested(met: MetElement, step: CheckedBinding, to: str, value: str) -> Iterator[str]:
-    """A block that breaks off where the value is another one than that which is bound."""
+    """A block that breaks off unless the value equals the bound one."""
     first = first_binders(met.aspect).get(step.name)
     kind = first[2].type if first is not None else step.type
     kept = kept_symbols(met.aspect).get(step.name)
@@ -186,6 +193,6 @@ def _assign(to: str, type_: CheckedType, value: str) -> str:
 
 
 def line(source: Source, span: Span) -> str:
-    """Whatever the compiler says of what follows, it says of the aspect's line."""
+    """A #line directive, so that the compiler's messages name the line of the aspect."""
     name = source.name.replace("\\", "\\\\").replace('"', '\\"')
     return f'\n#line {source.line(span)} "{name}"'

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A function of a program, and the parts of aspects that match its calls."""
+"""The functions of a program whose calls aspects match, and the matching parts of the aspects; the C of code/ is made
+from these values.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,13 @@ from gilk.lang.aspect.checked import (
 )
 from gilk.values import dataclass
 
-#: Names of an aspect's values in C, by the name in the aspect.
+#: The C for each value of an aspect, by its name in the aspect.
 Symbols = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class NumberedAspect:
-    """An aspect of a file by its ``number``, from 0, with its automaton."""
+    """An aspect of a file with its automaton, by its ``number``, from 0."""
 
     number: int
     checked: CheckedAspect
@@ -36,17 +38,17 @@ class NumberedAspect:
 
     @property
     def elements(self) -> tuple[CheckedElement, ...]:
-        """Elements of the sequence, then those of ``until``."""
+        """The elements of the sequence, then those of ``until``."""
         return (*self.checked.elements, *self.checked.until)
 
     def moment(self, element: int, alternative: int) -> Moment:
-        """The moment at which that alternative of that element matches; both are numbers, from 0."""
+        """The moment at which an alternative of an element matches; both are given by number, from 0."""
         one = (*self.automaton.elements, *self.automaton.until)[element]
         return one.moment(one.alternatives[alternative])
 
     @property
     def is_sequence(self) -> bool:
-        """Whether an instance stays open behind the first match."""
+        """Whether an instance stays open after its first match."""
         return self.automaton.after(0) is not None
 
     @property
@@ -56,8 +58,9 @@ class NumberedAspect:
 
 @dataclass(frozen=True, slots=True)
 class OuterFunction:
-    """A function that a control flow has around its last. ``number``: that of its MetFunction; ``code``: where the
-    ranges of its code lie in the state; ``point``: its declaration."""
+    """A function around the last event of a control flow. ``number``: the number of its MetFunction. ``code``: the
+    offset in the state of the ranges of its code. ``point``: its declaration.
+    """
 
     number: int
     code: int
@@ -66,9 +69,10 @@ class OuterFunction:
 
 @dataclass(frozen=True, slots=True)
 class MetAlternative:
-    """One of the ways in which an element matches here. ``outer``: of a control flow, outermost first, the functions
-    that may be each of those around. ``callers``: the sets of ranges in the state one of which has to have the return
-    address; () allows every caller."""
+    """One of the ways in which an element matches the function. ``outer``: for each outer call of a control flow,
+    outermost first, the functions that it may be. ``callers``: offsets in the state of sets of code ranges; one of them
+    must contain the return address. () allows every caller.
+    """
 
     checked: CheckedAlternative
     outer: tuple[tuple[OuterFunction, ...], ...] = ()
@@ -80,18 +84,20 @@ class MetAlternative:
 
     @property
     def alias(self) -> CheckedAlias | None:
-        """The memory whose accesses it matches, if that is found by its address."""
+        """The point, if it is memory found by its address; otherwise None."""
         return self.checked.point if isinstance(self.checked.point, CheckedAlias) else None
 
     @property
     def of_access(self) -> bool:
-        """Whether it matches accesses, not calls."""
+        """Whether the alternative matches accesses, not calls."""
         return not isinstance(last_of(self.checked.point), CheckedFunction)
 
 
 @dataclass(frozen=True, slots=True)
 class MetElement:
-    """An element that matches calls of the function at ``moment``, by those ``alternatives`` of it, in order."""
+    """An element that matches calls of the function at ``moment``, by those of its alternatives that are listed, in
+    order.
+    """
 
     aspect: NumberedAspect
     number: int
@@ -108,7 +114,7 @@ class MetElement:
 
     @property
     def value(self) -> CheckedType | None:
-        """The type of what is read or written, in memory by its address; None of other elements."""
+        """The type of the value that is read or written, in memory found by its address; None for other elements."""
         alias = self.alternatives[0].alias
         return value_of(alias) if alias is not None else None
 
@@ -118,17 +124,19 @@ class MetElement:
 
     @property
     def name(self) -> str:
-        """The part of names in C that says which it is."""
+        """The part of names in C that identifies the element."""
         return f"{self.aspect.number}_{self.number}"
 
     @property
     def place(self) -> str:
-        """The part of names in C that says which it is, and at which moment."""
+        """The part of names in C that identifies the element and its moment."""
         return f"{self.name}_{self.moment}"
 
 
 class Met(Protocol):
-    """Calls of a function, or accesses of a variable, at which elements match, as the parts of their C have them."""
+    """The calls of a function, or the accesses of a variable, at which elements match, as far as the generators of C
+    need them.
+    """
 
     @property
     def point(self) -> CheckedFunction: ...
@@ -144,9 +152,8 @@ class Met(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MetFunction:
-    """``function`` of ``image``; ``point`` is the first declaration of it that says what its parameters are.
-
-    ``number``: one of its own among those of the process. ``tracked``: control flows ask whether it is under way.
+    """A ``function`` of ``image`` whose calls elements match. ``point`` is the first declaration of it that describes
+    its parameters. ``number`` is unique in the process. ``tracked``: control flows ask whether it is under way.
     """
 
     number: int
@@ -165,12 +172,12 @@ class MetFunction:
 
     @property
     def partial(self) -> bool:
-        """Whether every aspect permits that calls of the function go without it."""
+        """Whether every aspect permits that calls of the function remain without advice."""
         return not self.tracked and all(one.aspect.checked.partial for one in self.elements)
 
     @property
     def observes_entries_only(self) -> bool:
-        """Whether nothing waits for the function, or stands in its place."""
+        """Whether no advice waits for the return of the function or stands in its place."""
         return not self.tracked and all(
             one.moment is Moment.BEFORE and (one.advice is None or one.advice.when == "before")
             for one in self.elements
@@ -178,8 +185,9 @@ class MetFunction:
 
     @property
     def waits(self) -> bool:
-        """Whether something wants to know when the function returns. If not, a call that nothing replaces goes on as if
-        there were no advice: so the function may end in a jump to another."""
+        """Whether anything needs to know when the function returns. If not, a call that nothing replaces goes on as if
+        there were no advice, so the function may end in a jump to another.
+        """
         return self.tracked or bool(self.at(Moment.AFTER)) or any(
             one.advice is not None and one.advice.when == "inplace" and "proceed" in one.advice.body.text
             for one in self.elements
@@ -187,7 +195,7 @@ class MetFunction:
 
 
 def value_of(alias: CheckedAlias) -> CheckedType:
-    """The type that ``value`` has: what the pointer leads to, or a word."""
+    """The type of ``value`` for memory found by its address: the type to which the pointer leads, or a word."""
     return alias.type if alias.type.size in (1, 2, 4, 8) else CheckedType("unsigned long", None, 8)
 
 
@@ -196,7 +204,9 @@ def numbered(file: CheckedFile, automata: Sequence[Automaton]) -> tuple[Numbered
 
 
 def first_binders(aspect: NumberedAspect) -> dict[str, tuple[int, int, CheckedBinding]]:
-    """How each name that instances keep is bound first: numbers of the element and of the alternative, and the step."""
+    """The first binding of each name that instances keep: the numbers of the element and of the alternative, and the
+    step.
+    """
     kept = {one.name for one in aspect.checked.kept}
     found: dict[str, tuple[int, int, CheckedBinding]] = {}
     for number, element in enumerate(aspect.checked.elements):
@@ -208,7 +218,9 @@ def first_binders(aspect: NumberedAspect) -> dict[str, tuple[int, int, CheckedBi
 
 
 def uncertain(aspect: NumberedAspect) -> tuple[str, ...]:
-    """The names that instances keep, and may lack: only some alternatives bind them. Each has a bit in what is kept."""
+    """The kept names that an instance may lack because only some alternatives bind them. Each has a bit in
+    the record.
+    """
     return tuple(
         name
         for name, (number, _, _) in first_binders(aspect).items()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The C of one aspect at one moment of a function: which instances move, which end, whether one begins."""
+"""The C of one aspect at one moment of a function: it moves and ends instances, and begins new ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ const struct gilk_arguments *gilk_came, const gilk_result_t *gilk_result,
 
 
 def moments(met: Met) -> Iterator[str]:
-    """``gilk_at_before`` and ``gilk_at_after``: have all aspects match; how many matches have advice."""
+    """``gilk_at_before`` and ``gilk_at_after`` have all aspects match, and return how many matches have advice."""
     for moment in Moment:
         found = _by_aspect(met.at(moment))
         for aspect, elements in found:
@@ -63,7 +63,9 @@ def _of_aspect(aspect: NumberedAspect, moment: Moment, elements: list[MetElement
 
 
 def _room(one: MetElement) -> str:
-    """Where the match is put: the last place of the list is for those whose advice finds no room, or that have none."""
+    """The place for a match. The last place of the list is for matches whose advice finds no room, and for those
+    without advice.
+    """
     room = "gilk_count < GILK_MATCHED ? gilk_count : GILK_MATCHED"
     return f"gilk_list + ({room if one.advice is not None else 'GILK_MATCHED'})"
 
@@ -104,7 +106,9 @@ def _first_words(aspect: NumberedAspect, one: MetElement, to: str) -> str:
 
 
 def _step(one: MetElement) -> str:
-    """It has matched: -1 if somebody else has moved the instance, else how many matches have advice now."""
+    """The function for an instance that has matched: it returns -1 if another thread has moved the instance, otherwise
+    the new number of matches with advice.
+    """
     aspect = one.aspect
     target = aspect.automaton.after(one.number)
     kept = "" if one.checked.repeated or target is None else _keep(one, "gilk_record") + note(aspect, one.number)
@@ -132,7 +136,7 @@ gilk_one->serial = gilk_seen->serial;
 
 
 def _keep(one: MetElement, record: str) -> str:
-    """The instance's record is given the names that the match has bound, and that later elements use."""
+    """C that copies to the instance's record the names that the match has bound and that later elements use."""
     kept = first_binders(one.aspect)
     has = f"{record}->kept.gilk_has = gilk_bound->gilk_has;\n" if uncertain(one.aspect) else ""
     return has + "".join(
@@ -143,7 +147,9 @@ def _keep(one: MetElement, record: str) -> str:
 
 
 def _move(aspect: NumberedAspect, moment: Moment, elements: dict[int, MetElement]) -> str:
-    """An open instance at this moment: -1 if somebody else has changed it meanwhile, else as _step()."""
+    """The function that tries to move an open instance: it returns -1 if another thread has changed the instance
+    meanwhile, otherwise the number of matches with advice.
+    """
     length = len(aspect.checked.elements)
     cases = "".join(
         f"case {position}:\n"
@@ -182,7 +188,7 @@ def _end(one: MetElement) -> str:
 
 
 def _stages(aspect: NumberedAspect, numbers: Collection[int]) -> int:
-    """The positions, as bits, at which one of the elements is active; ``until`` is at all."""
+    """The positions, as bits, at which one of the elements is active; elements of ``until`` are active at all."""
     length = len(aspect.checked.elements)
     ends = any(number >= length for number in numbers)
     moved = (at for at in range(1, length) if ends or set(aspect.automaton.active(at)) & set(numbers))
@@ -192,7 +198,7 @@ def _stages(aspect: NumberedAspect, numbers: Collection[int]) -> int:
 def _sequence(aspect: NumberedAspect, moment: Moment, elements: Collection[int], found: Found) -> str:
     n = aspect.number
     last = "return gilk_count;"
-    others = "if (gilk_instance_->tid != (gilk_u32)gilk_tid()) continue;\n"  # which they may be writing just now
+    others = "if (gilk_instance_->tid != (gilk_u32)gilk_tid()) continue;\n"  # they may be writing them
     skip = others if aspect.automaton.sharing is Sharing.THREAD else ""
     near, number, bounded = found
     if 0 in elements:
@@ -229,7 +235,7 @@ gilk_oldest_first(gilk_list, gilk_before, gilk_count);
 
 
 def _closed(aspect: NumberedAspect) -> str:
-    """Texts end within their arrays, whatever another process has written there."""
+    """C that ends texts within their arrays, whatever another process has written there."""
     texts = (name for name, (_, _, step) in first_binders(aspect).items() if is_text(step.type))
     record = f"((struct gilk_record_{aspect.number} *)gilk_seen.record)"
     return "".join(f"{record}->kept.{name}[sizeof {record}->kept.{name} - 1] = 0;\n" for name in texts)
@@ -287,8 +293,9 @@ gilk_one->serial = gilk_serial;
 
 
 def _replace(one: MetElement) -> str:
-    """End those with equal names. When two begin at once, the one with the greater serial number stays, and the other
-    ends itself."""
+    """The function that ends instances with equal names. If two begin at the same time, the one with the greater serial
+    number stays and the other ends itself.
+    """
     aspect, n = one.aspect, one.aspect.number
     differ = "".join(
         f"if (gilk_unequal(gilk_record->kept.{name}, gilk_bound->{name})) continue;\n"

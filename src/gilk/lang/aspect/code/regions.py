@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The C that notes by what an instance is found: keys, and the memory that it watches by its address
-(native/include/gilk_region.h)."""
+"""The C that enters an instance into the index: by its keys, and by the memory that it watches
+(native/include/gilk_region.h).
+"""
 
 from __future__ import annotations
 
@@ -15,14 +16,16 @@ from gilk.lang.aspect.code.types import kept_symbols
 
 
 def watched(aspect: NumberedAspect) -> tuple[CheckedAlias, ...]:
-    """The memory that elements of the aspect are about, each once."""
+    """The memory whose accesses elements of the aspect match, each once."""
     points = (one.point for element in aspect.elements for one in element.alternatives)
     found = {(one.address, _length_text(one)): one for one in points if isinstance(one, CheckedAlias)}
     return tuple(found.values())
 
 
 def noted_by(aspect: NumberedAspect, element: int) -> tuple[CheckedAlias, ...]:
-    """That of which the element binds the last name: from its match on, it is known where the memory is."""
+    """The watched memory whose place is known from a match of ``element`` on, because that binds the last
+    of its names.
+    """
     binders = first_binders(aspect)
 
     def last(one: CheckedAlias) -> int:
@@ -40,7 +43,7 @@ def _length_text(alias: CheckedAlias) -> str:
 
 
 def length_of(alias: CheckedAlias, names: Mapping[str, str]) -> str:
-    """How many bytes it has, as C, with those ``names``."""
+    """The length of the memory in bytes, as C that uses ``names``."""
     if alias.length is None:
         return f"(long)sizeof(*{names[alias.address]})"
     return f"(long)({renamed(alias.length.text, names)})"
@@ -53,13 +56,14 @@ def _keys_of(aspect: NumberedAspect, element: int) -> tuple[str, ...]:
 
 
 def has_index(aspect: NumberedAspect) -> bool:
-    """Whether its instances can be found otherwise than one by one."""
+    """Whether instances of the aspect can be found by an index."""
     return bool(watched(aspect) or indexed(aspect))
 
 
 def regions(aspects: Sequence[NumberedAspect], kernel: bool = False) -> Iterator[str]:
-    """A function for each element, in processes or in the ``kernel``, that binds a key, or the last name of what is
-    watched. A length that may change while an instance is open does not compile."""
+    """A function for each element, in processes or in the ``kernel``, that binds a key or the last name of watched
+    memory. A length that may change while an instance is open does not compile.
+    """
     found = [one for one in aspects if has_index(one)]
     if found:
         yield "#include <gilk_region.h>"
@@ -94,6 +98,6 @@ const struct gilk_record_{aspect.number} *gilk_record = (const void *)gilk_one->
 
 
 def note(aspect: NumberedAspect, number: int) -> str:
-    """A call of that function, while the instance is busy; "" if there is none."""
+    """A call of the element's function, for an instance that is taken; "" if there is none."""
     notes = noted_by(aspect, number) or _keys_of(aspect, number)
     return f"gilk_note_{aspect.number}_{number}(gilk_part, gilk_instance_);\n" if notes else ""

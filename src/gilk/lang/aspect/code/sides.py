@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Instances that processes and the kernel share: what they keep lies alike for both, each of which has a compiler and
-headers of its own. A name that the other side binds is declared as what it is made of, numbers and bytes; and each side
-has its compiler check where every name lies.
+"""Instances that processes and the kernel share: their records have the same layout on both sides, each of which has
+its own compiler and headers. A name that the other side binds is declared by the numbers and bytes of which it
+consists, and the compiler of each side checks where every name lies.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ _INTEGERS = {1: "char", 2: "short", 4: "int", 8: "long"}
 
 
 def is_on_both(aspect: NumberedAspect) -> bool:
-    """Whether it has elements in processes and in the kernel."""
+    """Whether the aspect has elements both in processes and in the kernel."""
     return len({one.kernel for one in aspect.elements}) > 1
 
 
 def is_own(element: CheckedElement, kernel: bool | None) -> bool:
-    """Whether an element is on this side; None: of both."""
+    """Whether the element is on this side; None stands for both sides."""
     return kernel is None or element.kernel is kernel
 
 
 def declared_there(type_: CheckedType, name: str) -> str | None:
-    """The declaration of a name for the side that does not bind it; None where nobody can tell what it is made of."""
+    """The declaration of a name for the side that does not bind it; None if its layout is not known."""
     if type_.type is None or type_.size is None or _alignment(type_.type) is None:
         return None
     base, counts = _element(type_.type)
@@ -34,7 +34,7 @@ def declared_there(type_: CheckedType, name: str) -> str | None:
 
 
 def _element(type_: Type) -> tuple[Type, str]:
-    """An array's innermost type, and its numbers of elements as C has them."""
+    """The innermost type of an array, and its numbers of elements as C writes them."""
     if not isinstance(type_, Array):
         return type_, ""
     inner, counts = _element(type_.of)
@@ -55,7 +55,7 @@ def _plain(type_: Type) -> str:
 
 
 def _alignment(type_: Type | None) -> int | None:
-    """In bytes, where both sides agree upon it."""
+    """The alignment in bytes, if both sides agree on it; otherwise None."""
     match type_:
         case Array(of=inner):
             return _alignment(inner)
@@ -71,7 +71,7 @@ def _alignment(type_: Type | None) -> int | None:
 
 
 def layout_checks(aspect: NumberedAspect) -> Iterator[str]:
-    """Assertions in C about where the words and the names that its instances keep lie."""
+    """C assertions about the offsets of the words and names that instances keep."""
     if not is_on_both(aspect):
         return
     n = aspect.number

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The types of what aspects bind, as C: each name has an external declaration that is never defined, and what has the
-same type says ``__typeof__`` of it. So a compiler finds the types of expressions, and each is written once.
+"""The types of bound names, as C. Each name has an external declaration that is never defined, and everything of the
+same type uses ``__typeof__`` of it. So the compiler finds the types of expressions, and each type is written once.
 """
 
 from __future__ import annotations
@@ -18,19 +18,21 @@ _QUALIFIER = re.compile(r"\b(?:const|volatile|restrict)\b")
 
 
 def declared(type_: CheckedType, name: str) -> str:
-    """``type_`` as that of a variable which may be written."""
+    """A declaration of ``name`` as a variable of that type which may be written."""
     return f"{_whole(type_)} {name}"
 
 
 def parameter(type_: CheckedType, name: str) -> str:
-    """``type_`` as that of a parameter: C makes an array a pointer to its first element."""
+    """A declaration of ``name`` as a parameter of that type; C makes an array a pointer to its first element."""
     if _ARRAY.search(type_.text):
         return f"__typeof__(&(*({_whole(type_)} *)0)[0]) {name}"
     return declared(type_, name)
 
 
 def _whole(type_: CheckedType) -> str:
-    """Without qualifiers of the value itself: ``long`` for ``const long``, ``T *`` for ``T *const``. It is a copy."""
+    """The type without qualifiers of the value itself, which is a copy: ``long`` for ``const long``, ``T *`` for
+    ``T *const``.
+    """
     inner, star, outer = type_.text.rpartition("*")
     if "(" in type_.text:
         return f"__typeof__({type_.text})"
@@ -42,12 +44,12 @@ def is_array(type_: CheckedType) -> bool:
 
 
 def is_pointer(type_: CheckedType) -> bool:
-    """Whether it is written as one."""
+    """Whether the type is written as a pointer."""
     return type_.text.endswith("*")
 
 
 def is_text(type_: CheckedType) -> bool:
-    """Whether it is an array of characters, which names are bound to up to the NUL."""
+    """Whether the type is an array of characters; such names are bound up to the NUL."""
     words = type_.text.split("[")[0].replace("unsigned", "").replace("signed", "").replace("const", "")
     return is_array(type_) and words.strip() == "char"
 
@@ -57,13 +59,15 @@ def symbol(aspect: NumberedAspect, element: int, alternative: int, name: str) ->
 
 
 def kept_symbols(aspect: NumberedAspect) -> Symbols:
-    """By each name that instances keep; words of instances besides."""
+    """The C symbol with the type of each name that instances keep, and of each word."""
     found = {name: symbol(aspect, e, a, name) for name, (e, a, _) in first_binders(aspect).items()}
     return found | {word.name: f"gilk_type_{aspect.number}_{word.name}" for word in aspect.checked.words}
 
 
 def externals(aspect: NumberedAspect, kernel: bool | None = None) -> Iterator[str]:
-    """Declarations of all that an aspect's elements bind: those of one side, and what the other side's have kept."""
+    """Declarations of all names that the aspect's elements bind: those of one side, and the kept names of the other
+    side.
+    """
     kept = kept_symbols(aspect)
     for word in aspect.checked.words:
         yield f"extern {declared(word.type, kept[word.name])};"
@@ -92,7 +96,9 @@ def _type_of(step: CheckedBinding, names: Symbols) -> str:
 
 
 def seen_symbols(aspect: NumberedAspect, number: int) -> Symbols:
-    """The names that advice and conditions of an element have: those that instances keep, and those that it binds."""
+    """The names that advice and conditions of an element can use: those that instances keep, and those that
+    it binds.
+    """
     found = kept_symbols(aspect) if number else {}
     for which, alternative in enumerate(aspect.elements[number].alternatives):
         for step in alternative.steps:
@@ -102,13 +108,13 @@ def seen_symbols(aspect: NumberedAspect, number: int) -> Symbols:
 
 
 def binds(element: CheckedElement) -> tuple[str, ...]:
-    """The names that some match of it binds anew."""
+    """The names that some alternative of the element binds anew."""
     steps = (step for one in element.alternatives for step in one.steps)
     return tuple(dict.fromkeys(one.name for one in steps if isinstance(one, CheckedBinding) and not one.test))
 
 
 def structs(aspect: NumberedAspect, kernel: bool | None = None) -> Iterator[str]:
-    """Structs of what an instance keeps, and of the names that a match of each element has."""
+    """Structs for the words and names that an instance keeps, and for the names of a match of each element."""
     kept = kept_symbols(aspect)
     words = {one.name for one in aspect.checked.words}
     yield _struct(f"gilk_words_{aspect.number}", {name: kept[name] for name in words})

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The whole C for one function of a program: what runs in its place, or before it.
+"""The whole C for one function of a program, which runs in its place or before it.
 
-All aspects match at the entry; then what observes it runs, then advice in place, nested around the function; then all
-match at its return, and what observes that runs, the last first (docs/aspect/semantics.md).
+All aspects match at the entry; then advice before runs, and advice in place, nested around the function. At the return
+all aspects match again, and advice after runs, the last first (docs/aspect/semantics.md).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from gilk.lang.c.advice import When
 from gilk.lang.c.signature import CSignature
 from gilk.values import dataclass
 
-#: The function in the text, for the engine of advice.
+#: The name of the function that the engine of advice calls.
 WOVEN = "gilk_woven"
-_DOUBLES = re.compile(r"%[^%a-zA-Z]*[aAeEfFgG]|report\s*\((?!\s*\x22)")  # or a format that is not to be seen
-_CROWD = 16  # matches of sequences whose advice there is room for at one moment
+_DOUBLES = re.compile(r"%[^%a-zA-Z]*[aAeEfFgG]|report\s*\((?!\s*\x22)")  # or a format that is not a literal
+_CROWD = 16  # room at one moment for matches of sequences that have advice
 
 
 @dataclass(frozen=True, slots=True)
 class WovenText:
-    """C for the engine of advice: ``declarations`` stand before the signature."""
+    """C for the engine of advice; ``declarations`` stand before the signature."""
 
     text: str
     declarations: str
@@ -56,7 +56,7 @@ gilk_copy(list + at - 1, &kept, sizeof kept);
 
 
 def woven(file: CheckedFile, met: MetFunction, tables: dict[str, int]) -> WovenText:
-    """``tables``: where each lies, from the start of the state."""
+    """The C for the function ``met``. ``tables``: the offset of each table in the state."""
     aspects = list({one.aspect.number: one.aspect for one in met.elements}.values())
     parts = [
         *head(file, met.elements, tables), *_place(), *typed(aspects), *_call(met, aspects), *regions(aspects),
@@ -69,13 +69,13 @@ def woven(file: CheckedFile, met: MetFunction, tables: dict[str, int]) -> WovenT
 
 
 def signature(met: MetFunction) -> CSignature:
-    """How the function is called; one whose parameters nobody names is called as if it had none."""
+    """The signature of the function; one whose parameters no aspect declares is called as if it had none."""
     given = tuple(parameter(one, f"gilk_given_{n}") for n, one in enumerate(met.point.parameters or ()))
     return CSignature(met.point.result.text, met.point.name, given, met.point.variadic)
 
 
 def head(file: CheckedFile, elements: Sequence[MetElement], tables: dict[str, int]) -> Iterator[str]:
-    """Everything that advice may use besides names, ``proceed`` and ``jp``."""
+    """C for all that advice may use besides names, ``proceed`` and ``jp``."""
     if not any(_DOUBLES.search(one.advice.body.text) for one in elements if one.advice is not None):
         yield "#define GILK_NO_DOUBLES"
     yield "#include <gilk_aspect.h>"
@@ -91,12 +91,14 @@ def head(file: CheckedFile, elements: Sequence[MetElement], tables: dict[str, in
 
 
 def _place() -> Iterator[str]:
-    """The function that a call is of: its C serves all that are declared alike, so the engine says which it is."""
+    """The definition of ``jp``. The C serves all functions that are declared alike, so the engine tells which one is
+    called.
+    """
     yield "#define jp ((struct gilk_join_point){gilk_own_call()->about->function, gilk_own_call()->about->image})"
 
 
 def table_function(table: CheckedTable, at: int) -> str:
-    """The function that adds to a table, which lies at ``at``."""
+    """The function that adds to a table, which lies at offset ``at`` of the state."""
     parameters = ", ".join(parameter(one, f"gilk_{n}") for n, one in enumerate(table.key))
     fields = "".join(f"{declared(one, f'part_{n}')}; " for n, one in enumerate(table.key))
     copies = "".join(
@@ -116,14 +118,14 @@ for (n = 0; n < GILK_KEY / 8; n++) ((volatile gilk_u64 *)key.words)[n] = 0;
 
 
 def typed(aspects: Sequence[NumberedAspect], kernel: bool = False) -> Iterator[str]:
-    """Types of all that the aspects bind in processes, or in the ``kernel``, and keep."""
+    """Declarations of the types of all names that the aspects bind and keep, in processes or in the ``kernel``."""
     for aspect in aspects:
         yield from externals(aspect, kernel)
         yield from structs(aspect, kernel)
 
 
 def _call(met: MetFunction, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
-    """The arguments, and a call under way."""
+    """Declarations of the arguments, and of a call under way."""
     yield f"typedef __typeof__({met.point.result.text}) gilk_result_t;"
     arguments = "".join(f"{parameter(one, f'argument_{n}')}; " for n, one in enumerate(met.point.parameters or ()))
     yield f"struct gilk_arguments {{ {arguments}}};"
@@ -136,7 +138,7 @@ def _call(met: MetFunction, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
 
 
 def matched(met: Met, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
-    """The declaration of what has matched at a moment, and has advice."""
+    """The declaration of a match that has advice."""
     names = dict.fromkeys(one.name for one in met.elements)
     bound = "".join(f"struct gilk_bound_{name} bound_{name}; " for name in names)
     words = "".join(f"struct gilk_words_{one.number} words_{one.number}; " for one in aspects)
@@ -148,7 +150,7 @@ def matched(met: Met, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
 
 
 def outer_arguments(elements: Sequence[MetElement]) -> Iterator[str]:
-    """Declarations of structs with the arguments of functions around, each laid out as in that function's own C."""
+    """Structs with the arguments of the outer functions, each laid out as in that function's own C."""
     ways = (way for each in elements for way in each.alternatives)
     for one in {one.number: one for way in ways for functions in way.outer for one in functions}.values():
         fields = "".join(f"{parameter(each, f'argument_{n}')}; " for n, each in enumerate(one.point.parameters or ()))
@@ -156,7 +158,7 @@ def outer_arguments(elements: Sequence[MetElement]) -> Iterator[str]:
 
 
 def _most(met: Met) -> int:
-    """How many matches with advice there may be at one moment."""
+    """The number of matches with advice for which there is room at one moment."""
     return max(_amount(met.at(moment)) for moment in Moment)
 
 
@@ -189,18 +191,18 @@ def _forward(met: MetFunction) -> Iterator[str]:
 
 
 def on(elements: Sequence[MetElement]) -> str:
-    """An expression with a bit for each aspect that is on."""
+    """An expression with a bit for each aspect that is switched on."""
     mask = sum(1 << number for number in {one.aspect.number for one in elements})
     return f"__atomic_load_n(&gilk_shared.on, __ATOMIC_RELAXED) & {mask:#x}UL"
 
 
 def _on(met: MetFunction) -> str:
-    """The same, with bit 63 set where control flows ask for the function."""
+    """The same expression, with bit 63 set if control flows ask for the function."""
     return f"({on(met.elements)}) | 1UL << 63" if met.tracked else on(met.elements)
 
 
 def _entered(met: MetFunction) -> Iterator[str]:
-    """The function for the engine."""
+    """The function that the engine calls."""
     sign = signature(met)
     given = ", ".join(f"gilk_given_{n}" for n, _ in enumerate(sign.parameters))
     fill = "".join(f"gilk_call.came.argument_{n} = gilk_given_{n};\n" for n, _ in enumerate(sign.parameters))
@@ -229,7 +231,7 @@ gilk_restore_errno;
 
 
 def _original(met: MetFunction, given: str) -> str:
-    """The function itself, and what matches at its return."""
+    """The function that calls the original and runs the matches at its return."""
     if not met.waits:
         return """\
 static gilk_result_t gilk_original(struct gilk_woven_call *gilk_call, const struct gilk_arguments *gilk_came)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The C that puts words which advice has written into their instance, and takes them from there."""
+"""The C that copies words between advice, which writes them, and their instance."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from gilk.lang.aspect.code.meeting import NumberedAspect
 
 
 def commits(aspects: Sequence[NumberedAspect]) -> Iterator[str]:
-    """Functions that put words which advice has written into the instance, and take those that others have written, if
-    it is still there."""
+    """Functions that copy the words that advice has written to the instance, and fetch those that other advice has
+    written, if the instance is still open.
+    """
     for aspect in aspects:
         n = aspect.number
         if aspect.checked.words:

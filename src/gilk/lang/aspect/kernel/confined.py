@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""C of conditions, binds and advice in the kernel, so that it does no harm whatever its values are.
+"""Confinement of the C in conditions, binds and advice for the kernel, so that it does no harm whatever its values are.
 
-It is read as trees (fragments.py), and written anew: what reads memory does so by checked loads, what divides looks at
-the divisor, and all else than that, arithmetic, words of instances, own variables and some functions is refused by
-name. There are no loops, so it ends. native/include/kernel/gilk_woven.h has what it calls.
+The C is read as trees (fragments.py) and written anew: memory is read by checked loads, and a division checks its
+divisor. Only these, arithmetic, words of instances, own variables and some functions are allowed; everything else is
+refused with its name. There are no loops, so the code ends. native/include/kernel/gilk_woven.h has the functions that
+it calls.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from gilk.lang.d import ast
 from gilk.lang.d.unparse import type_name
 from gilk.lang.types import Integer
 
-#: Functions that have no effect; macros and inline functions of the kernel's headers that are arithmetic.
+#: Functions without effects, with their number of arguments, and below macros and inline functions of the kernel's
+#: headers that only compute.
 _PURE = {"pid": 0, "tid": 0, "now": 0}
 _MACROS = frozenset(
     ["S_ISREG", "S_ISDIR", "S_ISLNK", "S_ISCHR", "S_ISBLK", "S_ISFIFO", "S_ISSOCK", "MAJOR", "MINOR", "MKDEV",
@@ -44,17 +46,17 @@ _NEVER = {
     "join": "the kernel does not change groups", "leave": "the kernel does not change groups",
 }  # fmt: skip
 _CONVERSION = re.compile(r"%([-+ #0]*)(\d*)(?:\.(\d*))?(hh|h|ll|l|z|j|t)?(.?)", re.DOTALL)
-#: Besides what the file binds. Names in capital letters are constants, as the kernel has them.
+#: Names that are known besides those that the file binds. Names in capital letters are constants of the kernel.
 _KNOWN = frozenset(["current", "jp", "true", "false"])
 _CONSTANT = re.compile(r"[A-Z][A-Z0-9_]*")
-_DEPTH = 12  # of members in members: each of some doubles the text
+_DEPTH = 12  # of members in members; some of these double the text
 _MOST_TEXTS = 4  # in a report
 _NO_MACROS: Mapping[str, int | None] = MappingProxyType({})
 _NOTHING_FOREIGN = Foreign()
 
 
 class Confined(Exception):
-    """The fragment has what may not run in the kernel."""
+    """The fragment has something that must not run in the kernel."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -62,9 +64,10 @@ class Confined(Exception):
 
 
 class ConfinedC:
-    """``names``: those that have a value where the fragment stands; ``writable``: words of the instance among them;
-    ``macros``: those of the file for the kernel, with how many parameters, None of one without brackets; ``foreign``:
-    what processes may have written."""
+    """The confinement of one fragment. ``names``: the names that have a value where it stands. ``writable``: words of
+    the instance among them. ``macros``: the macros of the file for the kernel, with their number of parameters, None
+    for one without brackets. ``foreign``: the names that processes may have written.
+    """
 
     def __init__(
         self, names: Iterable[str], writable: Iterable[str] = (), macros: Mapping[str, int | None] = _NO_MACROS,
@@ -77,20 +80,22 @@ class ConfinedC:
         self.foreign = ForeignNames(foreign)
 
     def bound(self, name: str, text: str | None) -> None:
-        """From here on the name has the value of an expression; None: what the event itself tells."""
+        """Note that from now on the name has the value of an expression; None: a value that the event itself gives."""
         self.foreign.given(name, None if text is None else expression(text))
 
     def _check_leads(self, node: ast.Expr) -> None:
-        """Raises Confined where memory would be read whose address a process may have chosen."""
+        """Raises Confined if memory would be read at an address that a process may have chosen."""
         if names := self.foreign.lead(node):
             raise Confined(f"where {', '.join(names)} leads is not read: a process may have written that")
 
     def value(self, text: str) -> str:
-        """An expression. Raises Confined."""
+        """The confined C of an expression. Raises Confined."""
         return self._of(self._tree(text))
 
     def text(self, text: str) -> str:
-        """An expression that says where characters begin: an array of them, or a pointer."""
+        """The confined C of an expression that gives the beginning of characters: an array of them, or a pointer.
+        Raises Confined.
+        """
         return self._characters(self._tree(text))
 
     def _characters(self, node: ast.Expr) -> str:
@@ -105,7 +110,9 @@ class ConfinedC:
         return tree
 
     def advice(self, text: str, returns: bool = False) -> str:
-        """A block, or one call. ``returns``: it may return a value, in place of the function. Raises Confined."""
+        """The confined C of a block, or of one call. ``returns``: it may return a value, in place of the function.
+        Raises Confined.
+        """
         tree = block(text)
         if tree is None:
             raise Confined(f"`{_short(text)}` has more than expressions, own variables, if and return")
@@ -176,7 +183,9 @@ class ConfinedC:
         return f"{target.name} {node.op} {self._of(node.value)}"
 
     def _key(self, node: ast.Expr, text: bool) -> str:
-        """The part of a table's key, which may be a ``text``: a name may be of a struct."""
+        """The C of a part of a table's key, which may be a ``text``. A name is written as it is, since it may be that
+        of a struct.
+        """
         if text:
             self._check_leads(node)
         return self._named(node.name) if isinstance(node, ast.Name) else self._start(node)
@@ -265,7 +274,9 @@ class ConfinedC:
         raise Confined(f"`{_kind(node)}` may not stand in a condition or value in the kernel")
 
     def _named(self, name: str) -> str:
-        """A variable of the kernel is refused: where it lies may be no memory, as of those that each processor has."""
+        """The name itself. Variables of the kernel are refused, since their address may not be in memory, as that of
+        per-CPU variables. Raises Confined.
+        """
         bare = name in self._macros and self._macros[name] is None
         if not (name in self._names | self._own | _KNOWN or bare or _CONSTANT.fullmatch(name)):
             raise Confined(f"nothing here is called {name}: variables of the kernel are not read")
@@ -276,7 +287,7 @@ class ConfinedC:
         return f"{'gilk_divide' if op == '/' else 'gilk_remainder'}({left}, {right})"
 
     def _place(self, node: ast.Expr) -> str:
-        """Where something lies: the address is computed, and what lies on the way loaded."""
+        """The C of an lvalue: its address is computed, and memory on the way is loaded. Raises Confined."""
         if _is_place(node) and not _is_direct(node):
             self._check_leads(node)
         match node:
@@ -295,7 +306,7 @@ class ConfinedC:
         raise Confined(f"`{_kind(node)}` has no address")
 
     def _start(self, node: ast.Expr) -> str:
-        """A pointer: where an array begins, as a copy, or a pointer's value."""
+        """The C of a pointer: to a copy of an array's beginning, or the value of a pointer."""
         if _is_place(node) and not _is_direct(node):
             with self._deeper():
                 return f"gilk_start({self._place(node)})"
@@ -325,12 +336,12 @@ _C_OF = {False: "int", True: "long"}
 
 
 def _is_place(node: ast.Expr) -> bool:
-    """Whether it lies in memory."""
+    """Whether the expression is in memory."""
     return isinstance(node, ast.Member | ast.Index) or (isinstance(node, ast.Unary) and node.op == "*")
 
 
 def _is_direct(node: ast.Expr) -> bool:
-    """Whether it is a name, or a member of one: of what the match itself has."""
+    """Whether the expression is a name, or a member of one, so that it is part of the match itself."""
     while isinstance(node, ast.Member) and not node.arrow:
         node = node.base
     return isinstance(node, ast.Name)
@@ -352,7 +363,7 @@ def _leaf(node: ast.Expr) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As a literal of C: three octal digits, so that no digit behind belongs to it."""
+    """The text as a C literal, with escapes of three octal digits, so that no digit after them belongs to them."""
     data = text.encode("utf-8", "surrogateescape")
     return '"' + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\?' else f"\\{b:03o}" for b in data) + '"'
 

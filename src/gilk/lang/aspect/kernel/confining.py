@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A file of aspects whose elements in the kernel have confined C (confined.py) in the place of the user's."""
+"""Replaces the user's C in the kernel's elements of a file of aspects by confined C (confined.py)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 
 class NotForKernel(Exception):
-    """Something that an element in the kernel has cannot be there."""
+    """An element in the kernel has something that it cannot have there."""
 
     def __init__(self, span: Span, why: str, hint: str) -> None:
         super().__init__(why)
@@ -43,7 +43,7 @@ class KernelC:
 
     def __init__(self, file: CheckedFile) -> None:
         self.macros: dict[str, int | None] = {}
-        self.loading: set[str] = set()  # those that read memory
+        self.loading: set[str] = set()  # macros that read memory
         self.headers: list[str] = []
         self.lines: list[str] = []
         for part in file.kernel_c:
@@ -76,14 +76,17 @@ _HINT = "docs/aspect/kernel.md has what the kernel's part may do"
 
 
 def confined(file: CheckedFile, shared: bool = False, replaces: bool = False) -> CheckedFile:
-    """The file with confined C in all elements of the kernel. ``shared``: the state is in processes too, also where no
-    element is. ``replaces``: advice may stand in place of functions. Raises NotForKernel."""
+    """The file with confined C in all elements of the kernel. ``shared``: processes share the state, even if no element
+    is in a process. ``replaces``: advice may stand in place of functions. Raises NotForKernel.
+    """
     confining = _Confining(file, shared, replaces)
     return replace(file, aspects=tuple(map(confining.aspect, file.aspects)))
 
 
 class _Confining:
-    """The state of a file that has parts in processes, too, lies in memory that they may write."""
+    """The confinement of one file. If the file also has elements in processes, its state is in memory that they may
+    write.
+    """
 
     def __init__(self, file: CheckedFile, shared: bool, replaces: bool) -> None:
         kernel = KernelC(file)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The names in the kernel's C whose values a process may have written: those of instances in memory that both have.
+"""The names in the kernel's C whose values a process may have written: those of instances in memory shared with
+processes.
 
-The kernel computes with such values, and compares them. Where they lead is not read: a process could have the kernel
-tell, in what both see, what is in memory that is not the process's own.
+The kernel may compute with such values and compare them, but it does not read memory at addresses that they give.
+Otherwise a process could make the kernel show, in the shared memory, memory that is not the process's own.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """``names`` of an instance. ``texts``: those among them that are arrays of characters, which end within themselves.
-    ``loading``: macros that read memory. ``text_keys``: by table, which places of its key are arrays."""
+    """The values that processes may have written. ``names``: names of an instance. ``texts``: those among them that are
+    arrays of characters, which end within themselves. ``loading``: macros that read memory. ``text_keys``: for each
+    table, which parts of its key are arrays.
+    """
 
     names: frozenset[str] = frozenset()
     texts: frozenset[str] = frozenset()
@@ -26,31 +29,31 @@ class Foreign:
 
 
 class ForeignNames:
-    """Those at one place of an element: more, or fewer, as names are given values."""
+    """The foreign names at one place of an element; assignments to names add and remove them."""
 
     def __init__(self, foreign: Foreign) -> None:
         self.foreign, self.names, self._texts = foreign, set(foreign.names), set(foreign.texts)
 
     def are_in(self, node: object) -> list[str]:
-        """The names in a tree, in order."""
+        """The foreign names in a tree, sorted."""
         return sorted({one.name for one in _named_in(node)} & self.names)
 
     def given(self, name: str, value: ast.Expr | None) -> None:
-        """From here on it has the value of an expression; None: what is the kernel's own."""
+        """Note that from now on the name has the value of an expression; None: a value of the kernel's own."""
         (self.names.add if self.are_in(value) else self.names.discard)(name)
 
     def declared(self, name: str, value: ast.Expr | None) -> None:
-        """A variable of the fragment's own has that name, as far as its block goes."""
+        """Note that a variable of the fragment's own has that name until its block ends."""
         self._texts.discard(name)
         self.given(name, value)
 
     def lead(self, node: ast.Expr) -> list[str]:
-        """The names that say where memory is that begins at the value of an expression."""
+        """The foreign names that determine the address of memory that begins at the value of an expression."""
         return [] if isinstance(node, ast.Name) and node.name in self._texts else self.are_in(node)
 
 
 def _named_in(node: object) -> Iterator[ast.Name]:
-    """All names that stand in a tree."""
+    """All names in a tree."""
     if isinstance(node, ast.Name):
         yield node
     elif isinstance(node, tuple):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The C of the module that the kernel's part of a file of aspects becomes: a unit for all functions that are declared
-alike and have the same elements, and one that has the state. native/include/kernel/gilk_woven.h is their protocol.
+"""The C of the module that is made of the kernel's part of a file of aspects: a unit for all functions that are
+declared alike and have the same elements, and one with the state. native/include/kernel/gilk_woven.h is their protocol.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAIN = "gilk_state"
 
 @dataclass(frozen=True, slots=True)
 class KernelLimits:
-    """``within`` in ns, 0 without; the others as struct gilk_limits has them."""
+    """The limits of an aspect. ``within`` is in ns, 0 without limit; the other fields are as in struct gilk_limits."""
 
     limit: int
     first: int
@@ -36,7 +36,7 @@ class KernelLimits:
 
 @dataclass(frozen=True, slots=True)
 class KernelUnit:
-    """``functions`` of the kernel with the same C. Each is told by its number, from 1."""
+    """The ``functions`` of the kernel that share the same C. Each is known by its number, from 1."""
 
     number: int
     functions: tuple[MetFunction, ...]
@@ -47,7 +47,7 @@ class KernelUnit:
 
     @property
     def entry(self) -> str:
-        """The C function for entries; ``leaving`` is that for returns."""
+        """The name of the C function for entries; ``leaving`` is that for returns."""
         return f"gilk_entry_{self.number}"
 
     @property
@@ -61,7 +61,7 @@ class KernelUnit:
 
     @property
     def waits(self) -> bool:
-        """Whether returns matter."""
+        """Whether the returns of the functions matter."""
         return bool(self.met.at(Moment.AFTER)) or any(
             one.advice is not None and one.advice.when == "after" for one in self.met.elements
         )
@@ -75,7 +75,7 @@ def units(functions: Sequence[MetFunction]) -> tuple[KernelUnit, ...]:
 
 
 def unit_text(file: CheckedFile, unit: KernelUnit, tables: dict[str, int]) -> str:
-    """``file`` is confined. ``tables``: where each lies, from the start of the state."""
+    """The C of a unit. ``file`` is confined. ``tables``: the offset of each table in the state."""
     met, kernel = unit.met, KernelC(file)
     aspects = list({one.aspect.number: one.aspect for one in met.elements}.values())
     parts = [
@@ -173,7 +173,9 @@ void {unit.leaving}(const struct gilk_regs *regs, unsigned int number)
 
 
 def _replaces(unit: KernelUnit) -> str:
-    """``gilk_replace``: whether the first advice in place that could read all that it reads has said a result."""
+    """``gilk_replace`` runs advice in place until one could read all memory that it reads; it returns whether one did,
+    and puts its result into ``result``.
+    """
     result = "" if unit.met.is_void else "*result = (gilk_u64)"
     cases = "".join(
         f"\tcase {whose(one)}: {standing(one, result)} if (gilk_readable()) return 1; break;\n"
@@ -205,7 +207,7 @@ def _fetched(met: MetFunction) -> Iterator[str]:
 
 
 def main_text(aspects: Sequence[NumberedAspect], limits: Sequence[KernelLimits], size: int) -> str:
-    """The state, which has ``size`` bytes."""
+    """The C of the state, which has ``size`` bytes."""
     rows = "".join(
         f"\t[{aspect.number}] = {{ {one.limit}UL, {one.first}UL, {one.within}UL, {one.index}UL }},\n"
         for aspect, one in zip(aspects, limits, strict=True)
@@ -222,7 +224,7 @@ static const struct gilk_limits gilk_limits_given[GILK_ASPECTS] = {{
 
 
 def kbuild_of(name: str, files: Sequence[str]) -> str:
-    """Kbuild of module ``name`` of C files, without calls of ftrace."""
+    """The Kbuild file of a module ``name`` of C files, without calls of ftrace."""
     objects = " ".join(f"{one}.o" for one in files)
     removed = "".join(f"CFLAGS_REMOVE_{one}.o := $(CC_FLAGS_FTRACE)\n" for one in files)
     return f"obj-m := {name}.o\n{name}-y := {objects}\n{removed}ccflags-y := -I $(src)/include -I $(src)/include/.. " \

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From the tree of a file of aspects to its checked form: passes, in the order that order.py gives."""
+"""The passes that turn the tree of a file of aspects into its checked form; order.py has their order."""

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Advice: whether it can stand where it does, and calls in it that the language gives a meaning."""
+"""The pass that checks advice: whether it can stand where it does, and its calls of functions that the language
+defines.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def run(file: NamedFile, findings: Findings) -> NamedFile:
 
 
 def _returns(aspect: NamedAspect, findings: Findings) -> None:
-    """Values and advice of a return, where there is one."""
+    """Check that returned values and advice after a call are used only where there is a return."""
     for element in (*aspect.elements, *aspect.until):
         advice = element.item.advice if isinstance(element.item, ast.ElementItem) else None
         for match in element.matches:
@@ -77,7 +79,7 @@ def _proceeds(element: PlacedElement, advice: ast.AdviceItem, findings: Findings
 
 
 def _fits(element: PlacedElement, given: int, span: Span, findings: Findings) -> None:
-    """Whether it is given as many arguments as what it stands in the place of has."""
+    """Check that proceed gets as many arguments as the advised call or access has."""
     for match in element.matches:
         call = last_call(match.term)
         if call is None:
@@ -94,7 +96,7 @@ def _fits(element: PlacedElement, given: int, span: Span, findings: Findings) ->
 
 
 def _calls(body: ast.CText, names: _Names, findings: Findings) -> None:
-    """Tables, groups and aspects that advice names."""
+    """Check that the tables, groups and aspects that advice names exist."""
     for function in ("join", "leave", "add", "aspect_on", "aspect_off"):
         for offset, given in cnames.calls(body.text, function):
             name = given[0] if given else ""

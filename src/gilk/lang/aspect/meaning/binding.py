@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Each name gets its type where it is bound; a name bound again becomes a test."""
+"""The pass that gives each name its type where it is bound; binding a name again is a test."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _Types = Mapping[str, CheckedType]
 
 
 def run(file: NamedFile, findings: Findings) -> CheckedFile:
-    """Keys, and what instances keep, are for later passes."""
+    """The checked file; later passes add keys and what instances keep."""
     items = file.written.items
     parts = [one for one in items if isinstance(one, ast.CPart)]
     tables = (CheckedTable(one.name.text, tuple(map(checked_type, one.key)), one.fold.text) for one in file.tables)
@@ -52,7 +52,7 @@ def _part(part: ast.CPart) -> CheckedC:
 
 
 class _Binder:
-    """One aspect. ``_known``: names that have a value for sure, behind the elements so far."""
+    """The checker of one aspect. ``_known``: the names that surely have a value after the elements so far."""
 
     def __init__(self, named: NamedAspect, findings: Findings) -> None:
         self._named, self._findings = named, findings
@@ -108,13 +108,15 @@ class _Binder:
                 yield CheckedWord(one.name.text, type_, initial, one.span)
 
     def _forget(self, first: _Types) -> None:
-        """Behind the first element already, the match that ends a sequence early may come."""
+        """Forget the names that later elements bind: for ``until``, only those of the first element surely
+        have values.
+        """
         for name in self._known.keys() - first.keys():
             self._why[name] = "until may come before it is bound"
         self._known = dict(first)
 
     def _scope(self, match: PlainMatch, kernel: bool, first: bool) -> AspectScope:
-        """Names that a match has. An instance that has not begun has no words."""
+        """The names that a match can use. For the first element, words have no value because no instance has begun."""
         words = {one.name for one in self._words}
         why = {**self._why, **dict.fromkeys(words if first else (), "an instance has its words once it has begun")}
         for one in bound_names(match):
@@ -162,7 +164,7 @@ class _Binder:
 
 
 def _in_all(scopes: list[AspectScope]) -> dict[str, CheckedType]:
-    """Names that every way to match binds."""
+    """The names that every alternative binds."""
     common = set.intersection(*(set(scope.bound) for scope in scopes)) if scopes else set()
     return {name: type_ for name, type_ in scopes[0].bound.items() if name in common} if scopes else {}
 

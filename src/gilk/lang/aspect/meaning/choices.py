@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Options: whether they go together and name what there is; and whether anything bounds how many instances live."""
+"""The passes that check options: whether they fit together and name what exists, and whether anything limits how many
+instances live.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Matches without pointcuts and ``||``: each pointcut is replaced by its match, with the names of its use."""
+"""The expansion of matches: pointcuts are replaced by their matches, with the names of their uses, and ``||`` by
+alternatives.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,13 @@ from gilk.lang.aspect.meaning.findings import PlainMatch
 from gilk.lang.aspect.tags import AspectTag
 from gilk.lang.syntax.source import Rejected
 
-#: Ways in which one element may match.
+#: The number of ways in which one element may match.
 _MOST = 256
 _Pointcuts = Mapping[str, ast.PointcutItem]
 
 
 def plain_matches(match: ast.Match, pointcuts: _Pointcuts) -> tuple[PlainMatch, ...]:
-    """In the order in which they are tried. Raises Rejected."""
+    """The ways in which ``match`` can match, in the order in which they are tried. Raises Rejected."""
     found = list[PlainMatch]()
     for one in _plain(match, pointcuts, ()):
         found.append(one)
@@ -58,7 +60,7 @@ def _used(use: ast.PointcutUse, pointcuts: _Pointcuts, within: tuple[str, ...]) 
 
 
 def _names(item: ast.PointcutItem, use: ast.PointcutUse) -> dict[str, str]:
-    """The new name of each parameter; that of ``_`` is none that anybody else has."""
+    """The new name of each parameter of a pointcut; ``_`` is replaced by a name that is used nowhere else."""
     found = dict[str, str]()
     for parameter, given in zip(item.parameters, use.arguments, strict=True):
         assert parameter.name is not None
@@ -92,7 +94,7 @@ def bound_names(match: PlainMatch) -> Iterator[ast.Ident]:
 
 
 def _renamed(node: Any, to: Mapping[str, str]) -> Any:
-    """The same tree with other names, in C too; variables of the program keep theirs."""
+    """The same tree with names replaced as ``to`` says, in C too; variables of the program keep their names."""
     match node:
         case tuple():
             return tuple(_renamed(one, to) for one in node)

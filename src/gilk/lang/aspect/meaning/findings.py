@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The diagnostics that passes have found so far, and what names stand for."""
+"""The diagnostics that passes have found so far, and the forms of a file between passes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PrimitiveTerm: TypeAlias = ast.CallPattern | ast.GlobalPattern | ast.AliasPatter
 
 @dataclass(slots=True)
 class Findings:
-    """Passes go on behind a mistake: a file is told all that is wrong with it."""
+    """The diagnostics found so far. Passes go on after a mistake, so that all mistakes of a file are reported."""
 
     found: list[Diagnostic] = field(default_factory=list)
 
@@ -30,7 +30,7 @@ class Findings:
         self.found.append(error.diagnostic)
 
     def tells(self, tag: AspectTag, span: Span) -> bool:
-        """Whether that has been said of that place."""
+        """Whether a diagnostic with that tag was found at that place."""
         return any(one.tag == tag and one.span == span for one in self.found)
 
     def has_errors(self) -> bool:
@@ -50,7 +50,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlainMatch:
-    """One way to match: no pointcut and no ``||`` is left in it."""
+    """One way to match, without pointcuts and ``||``."""
 
     span: Span
     term: PrimitiveTerm
@@ -59,7 +59,7 @@ class PlainMatch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedElement:
-    """``item`` is as written. ``places``: the groups, to the last."""
+    """An element or an ``until`` with its place. ``item`` is as written. ``places``: its groups, resolved."""
 
     item: ast.ElementItem | ast.UntilItem
     places: tuple[str, ...]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""An instance keeps what later elements use, and is found by what they ask to be equal."""
+"""The pass that finds out what an instance keeps, which is what later elements use, and the keys by which
+it is found.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from gilk.lang.aspect.checked import (
 from gilk.lang.aspect.meaning.findings import Findings
 from gilk.lang.aspect.tags import AspectTag
 
-#: Bytes that an instance has for what it keeps and its words.
+#: Bytes that an instance has for the names that it keeps and its words.
 ROOM = 512
 _WORD = 8
 
@@ -51,7 +53,7 @@ def _bound(element: CheckedElement) -> set[str]:
 
 
 def _keys(element: CheckedElement, before: set[str]) -> Iterator[AspectKey]:
-    """The equalities that each alternative asks for, between what is bound before it and what the event tells."""
+    """The equalities, for each alternative, between names in ``before`` and values of the event."""
     for number, alternative in enumerate(element.alternatives):
         if isinstance(alternative.point, CheckedAlias) and alternative.point.address in before:
             name = alternative.point.address
@@ -74,7 +76,7 @@ def _asked(demand: CheckedDemand, before: set[str], number: int) -> Iterator[Asp
 
 
 def _kept(aspect: CheckedAspect) -> Iterator[KeptName]:
-    """Names that elements between the first and the last bind for those behind them, in order of binding."""
+    """The names, in order of binding, that an element other than the last binds and a later one uses."""
     seen = set[str]()
     for number, element in enumerate(aspect.elements[:-1]):
         later = set(aspect.unique or ())
@@ -88,7 +90,7 @@ def _kept(aspect: CheckedAspect) -> Iterator[KeptName]:
 
 
 def _used(element: CheckedElement) -> set[str]:
-    """All names that its C has, and those that it tests."""
+    """All names in the element's C, and those that it binds or tests."""
     found = set(element.advice.body.names) if element.advice is not None else set()
     for alternative in element.alternatives:
         found |= _used_by(alternative)

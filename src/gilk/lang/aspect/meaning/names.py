@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Groups, tables, pointcuts and aspects are found by their names; matches are expanded."""
+"""The pass that finds groups, tables, pointcuts and aspects by their names, and expands matches."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _once(kind: str, items: Iterable[_Named], findings: Findings) -> None:
 
 
 def _groups(items: list[ast.GroupItem], findings: Findings) -> dict[str, tuple[str, ...]]:
-    """The groups that each consists of, to the last; a group of processes consists of itself."""
+    """The groups of which each group consists, resolved; a group of processes consists of itself."""
     found: dict[str, tuple[str, ...]] = {KERNEL_GROUP: (KERNEL_GROUP,)}
     for item in items:
         name = item.name

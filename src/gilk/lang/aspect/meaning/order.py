@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The passes in their order, each with the reason for its place.
 
-A pass is a function of a frozen value and the findings so far to the value that the next one takes. To add one: a
+A pass is a function from a frozen value and the findings so far to the value that the next pass takes. A new pass is a
 module with ``run``, and a row here.
 """
 
@@ -20,7 +20,7 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class AspectPass:
-    """``alone``: behind a mistake it would only repeat it, so it is left out."""
+    """A pass. ``alone``: it is left out after errors, because it would only repeat them."""
 
     name: str
     run: Callable[[Any, Findings], Any]
@@ -41,7 +41,7 @@ PASSES = (
 
 
 def check_aspects(source: Source) -> AspectCheck:
-    """The checked form of a file, or all that is wrong with it."""
+    """The checked form of a file, or all errors in it."""
     findings = Findings()
     value: Any
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Join points with types, and the names that their parameters bind."""
+"""Join points with their types, and the names that their parameters bind."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def point(term: PrimitiveTerm, scope: AspectScope) -> CheckedPoint:
 
 
 def functions(term: PrimitiveTerm) -> tuple[ast.CallPattern, ...]:
-    """The calls that it names, outermost first."""
+    """The calls that ``term`` names, outermost first."""
     match term:
         case ast.CallPattern():
             return (term,)
@@ -56,7 +56,7 @@ def functions(term: PrimitiveTerm) -> tuple[ast.CallPattern, ...]:
 
 
 def last_call(term: PrimitiveTerm) -> ast.CallPattern | None:
-    """The call that happens when it matches; None if that is an access."""
+    """The call at which ``term`` matches; None if it matches an access."""
     happens = term.last if isinstance(term, ast.FlowPattern) else term
     return happens if isinstance(happens, ast.CallPattern) else None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Qualifiers: what they bind and demand, and of what join points they can be."""
+"""Qualifiers: what they bind and demand, and with which join points they can stand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WORD = {"size": CheckedType("unsigned long", ULONG, 8), "offset": CheckedType("
 
 
 class QualifierReader:
-    """The qualifiers of one match, in order; arguments come first wherever they stand."""
+    """The reader of the qualifiers of one match, in order; ``args`` come first wherever they stand."""
 
     def __init__(self, match: PlainMatch, point: CheckedPoint, scope: AspectScope) -> None:
         self._match, self._scope = match, scope
@@ -89,13 +89,13 @@ class QualifierReader:
     def _gives(self, one: ast.GivesQualifier) -> list[CheckedStep]:
         type_ = self._given(one)
         if type_ is None:
-            self._scope.bind(one.name.text, CheckedType(""), one.name.span)  # one mistake is told once
+            self._scope.bind(one.name.text, CheckedType(""), one.name.span)  # one mistake is reported once
         if type_ is None or one.name.text == "_":
             return []
         return [self._bound(one.name, type_, BindingSource(one.what))]
 
     def _given(self, one: ast.GivesQualifier) -> CheckedType | None:
-        """The type of what it gives; None if there is no such thing."""
+        """The type of the value that a qualifier gives; None, after reporting it, if there is no such value."""
         point = self._point
         if one.what == "return":
             return self._returned(one)
@@ -138,7 +138,7 @@ class QualifierReader:
 
 
 def _unsized(written: TypeName | None) -> bool:
-    """An array without a size is a pointer only as a parameter."""
+    """Whether an array has no size; such a type is a pointer only as a parameter."""
     shape = written.declarator.shape if written is not None else ()
     return any(isinstance(one, ArrayOf) and one.size is None for one in shape)
 

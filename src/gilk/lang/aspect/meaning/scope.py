@@ -17,9 +17,8 @@ from gilk.values import dataclass
 
 @dataclass(slots=True)
 class AspectScope:
-    """``known``: names that elements before have bound, and words. ``bound``: those that this match has so far.
-
-    ``elsewhere``: names of the aspect that have no value here, each with the reason.
+    """The names at one place. ``known``: the names that earlier elements have bound, and words. ``bound``: the names
+    that this match has bound so far. ``elsewhere``: names of the aspect that have no value here, each with the reason.
     """
 
     findings: Findings
@@ -29,7 +28,7 @@ class AspectScope:
     bound: dict[str, CheckedType] = field(default_factory=dict)
 
     def bind(self, name: str, type_: CheckedType, span: Span) -> bool:
-        """Whether it has a value already, so that this is a test."""
+        """Bind a name; return whether it has a value already, so that the binding is a test."""
         before = self.bound.get(name, self.known.get(name))
         if before is None:
             self.bound[name] = type_
@@ -43,7 +42,7 @@ class AspectScope:
         return self.bound.get(name, self.known.get(name))
 
     def c(self, given: ast.CText, declares: bool = False) -> CheckedC:
-        """A fragment; ``declares``: it may have variables of its own, as a block has."""
+        """A fragment with its names. ``declares``: it is a block, which may have variables of its own."""
         names = cnames.names(given.text)
         for name in names:
             if self.typed(name) is None and name in self.elsewhere:
@@ -61,7 +60,7 @@ def _shown(type_: CheckedType) -> str:
 
 
 def _first(given: ast.CText, name: str) -> Span:
-    """The place of its first appearance; all of the fragment where a pointcut has renamed it."""
+    """The place of the first appearance of ``name``; the whole fragment if a pointcut has renamed names in it."""
     at = cnames.place(given.text, name)
     if at is None or len(given.text) != given.span.end - given.span.start:
         return given.span

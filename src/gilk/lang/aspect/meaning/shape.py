@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The shape of sequences: their first element, and which may be repeated."""
+"""The pass that checks the shape of sequences: the first element, and the elements that may be repeated."""
 
 from __future__ import annotations
 

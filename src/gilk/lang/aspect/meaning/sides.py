@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Values that processes and the kernel share have one size in both."""
+"""The pass that checks that values shared by processes and the kernel have the same size in both."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(file: CheckedFile, findings: Findings) -> CheckedFile:
 
 
 def _bound(aspect: CheckedAspect) -> Iterator[tuple[str, CheckedType, bool, Span]]:
-    """(name, type, whether in the kernel, place) of words and what elements bind."""
+    """(name, type, whether bound in the kernel, place) of each word and of each name that an element binds."""
     for word in aspect.words:
         yield word.name, word.type, False, word.span
     for element in aspect.elements:
@@ -61,7 +61,7 @@ def _names(element: CheckedElement) -> set[str]:
 
 
 def _its_own(element: CheckedElement, name: str) -> bool:
-    """Whether the element binds another value to that name itself."""
+    """Whether the element itself binds ``name`` to another value."""
     steps = (one for each in element.alternatives for one in each.steps)
     return any(isinstance(one, CheckedBinding) and one.name == name and not one.test for one in steps)
 
@@ -76,7 +76,7 @@ def _compare(name: str, type_: CheckedType, kernel: bool, span: Span, findings: 
 
 
 def _tables(element: CheckedElement, tables: dict[str, CheckedTable], findings: Findings) -> None:
-    """Keys of tables to which the kernel adds."""
+    """Check the keys of tables to which advice in the kernel adds."""
     if element.advice is None:
         return
     for _, given in cnames.calls(element.advice.body.text, "add"):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From what a D program says to what it means: names, types and what a clause leaves behind are settled."""
+"""The meaning of a D program: its passes use these modules to find the names, the types and the records of clauses."""

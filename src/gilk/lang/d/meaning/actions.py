@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Actions: what each leaves in the record of its clause, and what the consumer is to do with it."""
+"""Actions: the data that each puts into the record of its clause, and what the consumer is to do with them."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ from gilk.lang.types import (
     text,
 )
 
-_LARGEST = 16384  # bytes of one tracemem()
+_LARGEST = 16384  # the bytes that tracemem() can record
 _Arguments: TypeAlias = Sequence[typed.Argument]
 AGGREGATION = ArgumentKind(Category.AGGREGATION, "aggregation")
 _USER_SYMBOLS = (Special.USYM, Special.UMOD, Special.UADDR)
 
 
 class Actions:
-    """``layout`` is of the record that is being filled: see begin()."""
+    """The compiler of actions. ``layout`` is that of the current record; see begin()."""
 
     def __init__(self, scope: Scope, declarations: Declarations) -> None:
         self._scope = scope
@@ -64,11 +64,11 @@ class Actions:
         self.layout = Layout(scope.strsize)
 
     def begin(self) -> None:
-        """Another record."""
+        """Begin a new record."""
         self.layout = Layout(self._scope.strsize)
 
     def statement(self, action: typed.Action) -> ir.Statement:
-        """Raises Rejected."""
+        """The statement for an action. Raises Rejected."""
         call = action.call
         if action.known.role is Role.DEED and call.name in OF_THE_KERNEL:
             raise Rejected(Tag.D_KERNEL, call.span, f"{call.name}( ) is about the kernel, where no clause runs")
@@ -82,7 +82,7 @@ class Actions:
             return ir.Data(call.name, (self.layout.add(value, call.span),), (value,))
         raise Rejected(Tag.D_UNSUPPORTED, call.span, f"{call.name}( ) is not here: {NOT_HERE[call.name]}")
 
-    # With a format.
+    # Actions with a format.
 
     def _format(self, call: ast.Call, given: _Arguments) -> str:
         if not isinstance(call.arguments[0], ast.Text):
@@ -108,7 +108,7 @@ class Actions:
         if operands.holds_text(value):
             return operands.as_string(value, NOWHERE)
         if operands.is_null(value) and value.type == Pointer(VOID):
-            return constants.integer(0)  # NULL is an inline of 0
+            return constants.integer(0)  # NULL is an inline of 0 in DTrace
         return operands.decayed(value)
 
     def _printa(self, call: ast.Call, given: _Arguments) -> ir.Statement:
@@ -131,7 +131,7 @@ class Actions:
             return AGGREGATION
         return kind_of(argument.type)
 
-    # About aggregations.
+    # Actions about aggregations.
 
     def _aggregation(self, argument: typed.Argument) -> Aggregation:
         assert isinstance(argument, ast.Aggregate)
@@ -152,7 +152,7 @@ class Actions:
         data = tuple(self.layout.add(value, call.span) for value in values)
         return ir.Data(call.name, data, values, aggregations=(name,))
 
-    # Single values.
+    # Actions that record single values.
 
     def _trace(self, call: ast.Call, given: _Arguments) -> ir.Statement:
         value = given[0]
@@ -165,7 +165,7 @@ class Actions:
         return ir.Data("trace", (self.layout.add(value, call.span),), (value,))
 
     def _print(self, call: ast.Call, given: _Arguments) -> ir.Statement:
-        """Where it points to, and what is there."""
+        """print(): record the address, and the memory at the address."""
         first = _valued(given[0])
         pointer = operands.decayed(first)
         if not isinstance(pointer.type, Pointer) or isinstance(pointer.type.to, Void):
@@ -245,7 +245,7 @@ def _valued(argument: typed.Argument) -> ir.Expression:
 
 
 def kind_of(type_: Type) -> ArgumentKind:
-    """As formats see it."""
+    """The kind of an argument of that type, as formats see it."""
     name = text(type_)
     match type_:
         case Integer():
@@ -266,7 +266,7 @@ def kind_of(type_: Type) -> ArgumentKind:
 
 
 def _integer(key: Datum) -> str:
-    """A type of D's that has its values."""
+    """The name of a type of D's with the values of ``key``."""
     return "int" if (key.size, key.signed) == (4, True) else f"{'' if key.signed else 'u'}int{8 * key.size}_t"
 
 

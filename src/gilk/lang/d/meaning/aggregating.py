@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``@name[keys] = function(...)``: what it counts, and whether its parameters make sense."""
+"""Aggregations ``@name[keys] = function(...)``: the function with its parameters, which are checked, the keys and the
+value.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ class Aggregations:
         self._scope = scope
 
     def statement(self, given: typed.AggregateCall) -> ir.Aggregate:
-        """Raises Rejected."""
+        """The statement for an aggregation. Raises Rejected."""
         keys, layout, processor = self._keys(given)
         how, used = self._what(Function(given.call.name), given)
         values = [self._operand(given, n) for n in range(1, len(given.arguments) + 1) if n in (1, *used)]
@@ -47,7 +49,7 @@ class Aggregations:
         raise Rejected(Tag.D_AGG_SCALAR, span, f"{call.name}( ) argument #1 must be of scalar type")
 
     def _keys(self, given: typed.AggregateCall) -> tuple[list[tuple[Datum, ir.Expression]], Layout, Datum | None]:
-        """With that of the processor, which comes before them."""
+        """The keys with their data, their layout, and the datum of the processor, which comes before them, or None."""
         target, layout = given.target, Layout(self._scope.strsize)
         processor = layout.add(_PROCESSOR, target.span) if self._scope.by_processor else None
         known = self._scope.aggregations.get(target.name)
@@ -62,7 +64,7 @@ class Aggregations:
         return keys, layout, processor
 
     def _what(self, function: Function, given: typed.AggregateCall) -> tuple[Aggregating, tuple[int, ...]]:
-        """And which arguments, besides the first, are values: weights."""
+        """The function with its parameters, and which arguments besides the first are values, that is weights."""
         match function:
             case Function.QUANTIZE:
                 return Aggregating(function), (2,)
@@ -74,5 +76,5 @@ class Aggregations:
 
 
 def _integer(key: Datum) -> Type:
-    """The type that later keys at the place of ``key`` are converted to."""
+    """The type to which later keys at the place of ``key`` are converted."""
     return Pointer(VOID) if key.pointer else Integer(f"{8 * key.size}-bit integer", key.size, key.signed, 0)

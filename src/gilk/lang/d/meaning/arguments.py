@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``args[n]``: with the type that the probe's provider says, by its definition or by what is known of the process.
+"""``args[n]``, with the type that the probe's provider states in its definition, or that is known of the process.
 
-Where nothing is known it is ``argn``. A definition says behind its colon which type an argument is translated to.
+If nothing is known it is ``argn``. After its colon, a definition states the types to which arguments are translated.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gilk.lang.types import CHAR, INT64, STRING, Pointer, String, Type, Void, is
 from gilk.values import dataclass
 
 _MOST, _GIVEN = 128, 10
-_WITHOUT = ("BEGIN", "END")  # probes that give nothing
+_WITHOUT = ("BEGIN", "END")  # probes without arguments
 _LONGEST = 64  # characters of a name, with its NUL
 
 
@@ -30,7 +30,7 @@ _LONGEST = 64  # characters of a name, with its NUL
 class Argument:
     """An element of ``args[]``: the probe gives it as ``argn``, of type ``native``; a clause sees it as ``type``.
 
-    ``number``: the n; None when it is passed otherwise.
+    ``number``: the n of ``argn``; None if it is passed in another way.
     """
 
     number: int | None
@@ -40,7 +40,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Defined:
-    """A provider: the arguments of its probes by name, and what a program that has them gives."""
+    """A provider: the arguments of its probes by name, and its interface for programs that contain the probes."""
 
     name: str
     probes: dict[str, tuple[Argument, ...]]
@@ -58,7 +58,7 @@ class Arguments:
     # Definitions of providers.
 
     def define(self, item: items.ProviderDefinition) -> None:
-        """Raises Rejected."""
+        """Take note of the definition of a provider. Raises Rejected."""
         if not re.fullmatch(r"[A-Za-z_]\w*[A-Za-z_]|[A-Za-z_]", item.name) or len(item.name) >= _LONGEST:
             what = f"a provider's name may not end in a digit, nor be longer than {_LONGEST - 1}: {item.name[:80]}"
             raise Rejected(Tag.D_PROV_BADNAME, item.span, what)
@@ -81,7 +81,7 @@ class Arguments:
 
     @property
     def interfaces(self) -> tuple[tree.Interface, ...]:
-        """The interfaces of all probes that are defined, in the order of the text."""
+        """The interfaces of all defined providers, in the order of the text."""
         return tuple(each.interface for each in self._defined.values())
 
     def _of(self, provider: str, probe: items.ProbeDefinition, native: list[Type]) -> tuple[Argument, ...]:
@@ -116,7 +116,9 @@ class Arguments:
         return types
 
     def _formal(self, probe: items.ProbeDefinition, given: ast.TypeName, number: int, count: int) -> int:
-        """Which of those that the probe gives it is: the one of its name, if they have names."""
+        """The number of the native argument that a translated one is made of: the one with the same name, if they have
+        names, otherwise the one at the same place. Raises Rejected.
+        """
         names = [each.declarator.name for each in probe.parameters.parameters]
         name = given.declarator.name
         if name is not None and any(names):
@@ -129,18 +131,18 @@ class Arguments:
         what = f"probe {probe.name} gives fewer arguments than it translates"
         raise Rejected(Tag.D_DECL_PROTO_FORM, given.span, what)
 
-    # Their use.
+    # The use of arguments.
 
     def begin(self, probes: tuple[str, ...]) -> None:
-        """Begin a clause at these probes: ``args[]`` has their types from now on."""
+        """Begin a clause at these probes, whose types ``args[]`` has from now on."""
         self._probes = probes
 
     def types(self, probe: str) -> tuple[Type, ...]:
-        """The types of ``args[]`` at the probes of that description; none where nothing is known."""
+        """The types of ``args[]`` at the probes of that description; () if nothing is known."""
         return tuple(each.type for each in self._known(probe) or ())
 
     def argument(self, number: int, span: Span) -> ir.Expression:
-        """Raises Rejected."""
+        """The expression for ``args[number]``. Raises Rejected."""
         found = [self._known(probe) for probe in self._probes]
         if any(each != found[0] for each in found):
             what = "args[ ] may not be referenced because probe description matches probes with different arguments"
@@ -161,7 +163,7 @@ class Arguments:
 
     def _known(self, text_: str) -> tuple[Argument, ...] | None:
         description = described(text_)
-        number = r"(\d+|\d*\*)?" if self._scope.world.in_kernel else r"(\d+|\d*\*)"  # of a process
+        number = r"(\d+|\d*\*)?" if self._scope.world.in_kernel else r"(\d+|\d*\*)"  # the number of a process
         for provider in self._defined.values():
             if not re.fullmatch(re.escape(provider.name) + number, description.provider):
                 continue
@@ -195,7 +197,7 @@ class Arguments:
 
 
 def _goes(type_: Type, native: Type) -> bool:
-    """Whether a value of ``native`` is one of ``type_`` without being translated."""
+    """Whether a value of ``native`` can be used as one of ``type_`` without translation."""
     if isinstance(type_, Pointer) and isinstance(native, Pointer):
         return type_ == native or isinstance(type_.to, Void) or isinstance(native.to, Void)
     return is_fit(type_, native) and isinstance(type_, Pointer) == (isinstance(native, Pointer) and is_scalar(type_))

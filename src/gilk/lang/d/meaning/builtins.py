@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Variables that D has without their being declared, and names for numbers: one row each.
+"""Variables that D has without a declaration, and names for numbers: one row for each.
 
-Those that a probe computes without being asked about anything are rows of lang/variables.py.
+Built-in variables that are plain values, without an argument, are rows of lang/variables.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from gilk.lang import ir
 from gilk.lang.types import INT64, UINT64, Array, Type
 from gilk.lang.variables import BUILT_INS
 
-#: In the order of Linux' struct pt_regs, as in DTrace 2.0; then 32-bit registers, which are the whole ones here.
+#: In the order of Linux' struct pt_regs, as in DTrace 2.0; then names of 32-bit registers, which mean the 64-bit ones
+#: here.
 _REGISTERS = "R15 R14 R13 R12 RBP RBX R11 R10 R9 R8 RAX RCX RDX RSI RDI ERR RIP CS RFL RSP SS DS ES FS GS"
 _ALSO = {"PC": "EIP", "FP": "EBP", "SP": "ESP", "PS": "EFL", "R0": "EAX", "R1": "EBX"}
 _FAULTS = "UNKNOWN BADADDR BADALIGN ILLOP DIVZERO NOSCRATCH KPRIV UPRIV TUPOFLOW BADSTACK"
@@ -32,20 +33,20 @@ def _builtins() -> dict[str, Type]:
 
 BUILTINS = _builtins()
 _ARGUMENTS = {f"arg{number}": number for number in range(10)}
-#: Those that the process's stack is walked for.
+#: Variables whose evaluation unwinds the stack of the process.
 OF_STACKS = frozenset(("ucaller", "ustackdepth"))
-#: Those that only a clause in the kernel has a value for, with the struct that they lead to there.
+#: Variables that have a value only in a kernel's clauses, with the struct to which they point.
 OF_THE_KERNEL = {"curthread": "task_struct"}
 
 
 def builtin(name: str) -> ir.Expression:
-    """The expression that computes the variable ``name``, which is no array."""
+    """The expression for the variable ``name``, which is no array."""
     type_ = BUILTINS[name]
     return ir.Argument(type_, _ARGUMENTS[name]) if name in _ARGUMENTS else ir.Call(type_, name)
 
 
 def is_builtin(value: ir.Expression) -> bool:
-    """Whether it is one of them, or a register."""
+    """Whether the expression is a built-in variable, or a register."""
     if isinstance(value, ir.Call):
         return not value.arguments and value.name in BUILTINS
     return isinstance(value, ir.Argument | ir.Register)
@@ -64,5 +65,5 @@ def _constants() -> dict[str, int]:
     return {**found, **network, "NULL": 0, "R_TRAPNO": 25}
 
 
-#: Inlines of the D libraries.
+#: Inlines that DTrace's D libraries define.
 CONSTANTS = _constants()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Calls, and whether what is handed over fits the prototype."""
+"""Calls of functions, and checks that the arguments fit the prototype."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from gilk.lang.types import (
     text,
 )
 
-#: What messages call parameters that are no integers.
+#: The names in messages of parameters that are no integers.
 _PROTOTYPES = {
     "addr": "uintptr_t",
     "ptr": "void *",
@@ -50,7 +50,7 @@ def function(call: ast.Call) -> Callable_:
 
 
 def check_length(call: ast.Call, known: Callable_) -> None:
-    """Raises Rejected."""
+    """Raises Rejected if the number of arguments is wrong."""
     given = len(call.arguments)
     if given < known.least:
         bound, expected = "at least " if known.most is None or known.most > known.least else "", known.least
@@ -79,7 +79,7 @@ class Calls:
         self._check = check
 
     def subroutine(self, call: ast.Call) -> ir.Expression:
-        """A call that has a value. Raises Rejected."""
+        """The expression for a call that has a value. Raises Rejected."""
         known = function(call)
         arguments = self.arguments(call, known, tuple(map(self._check, call.arguments)))
         if known.role is Role.AGGREGATING:
@@ -102,7 +102,9 @@ class Calls:
 
     @staticmethod
     def arguments(call: ast.Call, known: Callable_, given: tuple[ir.Expression, ...]) -> tuple[ir.Expression, ...]:
-        """The arguments as the function takes them: as many as it wants, each fit for its place. Raises Rejected."""
+        """The arguments as the function takes them: the right number, each converted for its parameter. Raises
+        Rejected.
+        """
         check_length(call, known)
         kinds = (*known.parameters, *("rest" for _ in given))
         pairs = enumerate(zip(kinds, given, strict=False), 1)
@@ -116,14 +118,16 @@ class Calls:
             raise Rejected(Tag.D_ALLOCA_SIZE, call.span, what)
 
     def _kept(self, call: ast.Call) -> tuple[ir.Expression, ...]:
-        """Where strtok() keeps the rest of its text for the clauses that follow, if there is room for one."""
+        """The place where strtok() keeps the rest of its text for the clauses that follow, or () if there is no room
+        for one.
+        """
         if not self._scope.has_room(STRING):
             return ()
         variable = self._scope.declare(call.span, tree.Variable("(strtok)", "this", STRING))
         return (ir.Place(STRING, "this", variable.offset),)
 
     def _stack(self, call: ast.Call, arguments: tuple[ir.Expression, ...]) -> ir.Call:
-        """The call with its number of frames. A second argument, the room for names of frames, is checked and dropped.
+        """The call with its number of frames. A second argument, the room for names of frames, is checked and ignored.
 
         Raises Rejected.
         """
@@ -153,7 +157,9 @@ class Calls:
 
 
 def is_of_another_context(value: ir.Expression) -> bool:
-    """A call of an action, or of what aggregates, where a value is wanted; an aggregation."""
+    """Whether the expression is a call of an action, a call of an aggregating function, or an aggregation, none of
+    which can be used as a value.
+    """
     if not isinstance(value, ir.Call):
         return False
     known = FUNCTIONS.get(value.name)
@@ -161,12 +167,12 @@ def is_of_another_context(value: ir.Expression) -> bool:
 
 
 def _is_in6(type_: Type) -> bool:
-    """Also one that the process or the program has declared."""
+    """Whether the type is void or a struct in6_addr, which the process or the program may have declared."""
     return type_ == VOID or (isinstance(type_, Record) and (type_.kind, type_.tag) == ("struct", "in6_addr"))
 
 
 def fit(call: ast.Call, number: int, parameter: str, value: ir.Expression) -> ir.Expression:
-    """An argument converted to what its parameter takes. Raises Rejected."""
+    """An argument converted for its parameter. Raises Rejected."""
     given, kind = call.arguments[number - 1], parameter.rstrip("?")
     if kind in _UNCHECKED and (kind, call.name) != ("fmt", "printf"):
         return value

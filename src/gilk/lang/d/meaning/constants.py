@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Constant expressions are computed when a program is compiled. The arithmetic is that of the code: it wraps, in the
-type it is done in."""
+"""Constant expressions, which are computed at compile time. The arithmetic is that of the code: it wraps, in the type
+in which it is done.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from gilk.lang.types import INT, Integer, Type, wrapped
 
 
 def _quotient(a: int, b: int) -> int:
-    """Towards zero, as C has it."""
+    """The quotient rounded towards zero, as in C."""
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
@@ -39,13 +40,15 @@ _LOGIC: dict[str, Callable[[bool, bool], bool]] = {
 
 
 def _shifted(operator: str, value: int, by: int, size: int) -> int:
-    """As the processor does it: only the low bits of the count matter."""
+    """A shift as the processor does it: only the low bits of the count matter."""
     by &= 8 * size - 1
     return value << by if operator == "<<" else value >> by
 
 
 def binary(operator: str, type_: Type, left: ir.Expression, right: ir.Expression) -> ir.Expression:
-    """Division by zero is left for the probe, where it is an error of the clause."""
+    """An operator applied to its operands. A division by zero is left for the probe, where it is an error of the
+    clause.
+    """
     if isinstance(left, ir.Constant) and isinstance(right, ir.Constant):
         value = _value(operator, left, right)
         if value is not None:
@@ -84,7 +87,7 @@ def convert(type_: Type, operand: ir.Expression) -> ir.Expression:
 
 
 def late(type_: Integer, computed: ir.Expression) -> ir.Expression:
-    """The value that an operator of that type gives, ``computed`` in 64 bits."""
+    """The result of an operator of type ``type_``, where ``computed`` is its value in 64 bits."""
     if computed.type == type_:
         return computed
     if isinstance(computed, ir.Constant) and wrapped(computed.value, type_) == computed.value:
@@ -93,19 +96,19 @@ def late(type_: Integer, computed: ir.Expression) -> ir.Expression:
 
 
 def uncut(type_: Type, operand: ir.Expression) -> ir.Expression:
-    """``convert`` of all 64 bits that an operator has computed."""
+    """``operand`` converted to ``type_`` from all 64 bits that its operator has computed."""
     return convert(type_, operand.operand if isinstance(operand, ir.Convert) and operand.late else operand)
 
 
 def cut(operand: ir.Expression) -> ir.Expression:
-    """The value as it is stored in its type."""
+    """The value cut to its own type."""
     if isinstance(operand, ir.Convert) and operand.late:
         return convert(operand.type, ir.Convert(operand.type, operand.operand))
     return operand
 
 
 def truth(operand: ir.Expression) -> bool | None:
-    """Whether it is true, as far as that is known beforehand."""
+    """Whether the operand is true; None if that is known only when the program runs."""
     if isinstance(operand, ir.Constant):
         return operand.value != 0
     return None
@@ -116,5 +119,5 @@ def integer(value: int, type_: Integer = INT) -> ir.Constant:
 
 
 def holds(type_: Integer, value: int) -> bool:
-    """Whether ``value``, which is not negative, is one of that type."""
+    """Whether ``value``, which is not negative, fits the type."""
     return value < 1 << (8 * type_.size - type_.signed)

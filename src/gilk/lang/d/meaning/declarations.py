@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Types as they are written become types; declarations go into the scope."""
+"""The conversion of types as they are written to types, and of declarations to entries of the scope."""
 
 from __future__ import annotations
 
@@ -33,39 +33,43 @@ from gilk.lang.types import (
 )
 
 _SUBSCRIPT = "positive integral constant expression or tuple signature expected as array declaration subscript"
-#: Words of types, in the order in which DTrace repeats them.
+#: Words of types, in the order in which DTrace's messages list them.
 _QUALIFIERS = ("signed", "unsigned", "short", "long")
 _BITS = "positive integral constant expression expected as bit-field size"
-#: Checks an expression; what must be a constant is asked of it by its value.
+#: Checks an expression; the caller looks whether its value is a constant.
 Check = Callable[[ast.Expr], ir.Expression]
 
 
 def _is_a_headers(name: str, known: Type, declared: Type) -> bool:
-    """Whether a header of C declares a type that D has beforehand, as <sys/types.h> does: its word counts."""
+    """Whether the types are an integer type that D knows by that name and its declaration in a header of C, such as
+    <sys/types.h>; D then accepts the header's declaration.
+    """
     same = isinstance(known, Integer) and isinstance(declared, Integer) and known.size == declared.size
     return same and known == ALIASES.get(name)
 
 
 class Declarations:
-    """``check`` is the checker of expressions: sizes of arrays and values of enumerators are some."""
+    """The reader of types and declarations. ``check`` is the checker of expressions, for sizes of arrays and values of
+    enumerators.
+    """
 
     def __init__(self, scope: Scope, check: Check) -> None:
         self._scope = scope
         self._check = check
-        self._bases: dict[ast.TagType, Type] = {}  # several members or variables may be declared by one
+        self._bases: dict[ast.TagType, Type] = {}  # one base may declare several members or variables
 
     # Types.
 
     def type_name(self, name: ast.TypeName) -> Type:
-        """Raises Rejected."""
+        """The type. Raises Rejected."""
         return self.declared(name.base, name.declarator)[0]
 
     def resolved(self, name: ast.TypeName) -> Type:
-        """The same, with all that is known of it by now."""
+        """The type, completed with all that is known of it by now."""
         return self.complete(self.type_name(name))
 
     def declared(self, base: ast.BaseType, declarator: ast.Declarator) -> tuple[Type, tuple[Type, ...] | None]:
-        """The type, and of an associative array those of its keys."""
+        """The type, and the types of the keys of an associative array, or None."""
         return self._around(self._base(base), declarator)
 
     def _around(self, base: Type, declarator: ast.Declarator) -> tuple[Type, tuple[Type, ...] | None]:
@@ -75,7 +79,7 @@ class Declarations:
             shape = shape[1:]
         found = reduce(self._shaped, reversed(shape), base)
         if shape and isinstance(shape[0], ast.FunctionOf):
-            found = Pointer(found)  # which is what C makes of its name
+            found = Pointer(found)  # in C the name of a function is a pointer to it
         return found, keys
 
     def _key(self, number: int, given: ast.TypeName) -> Type:
@@ -98,7 +102,7 @@ class Declarations:
                 return self._array(type_, shape)
             case ast.FunctionOf():
                 self._check_parameters(shape)
-                return VOID  # what it points to has no size
+                return VOID  # the type behind the pointer has no size
         raise Rejected(Tag.D_DECL_ARRSUB, shape.span, "an associative array cannot be inside of another type")
 
     def _check_parameters(self, function: ast.FunctionOf) -> None:
@@ -126,13 +130,15 @@ class Declarations:
         return Array(type_, count)
 
     def constant(self, expression: ast.Expr, tag: Tag, what: str, span: Span | None = None) -> int:
-        """Raises Rejected with ``tag`` and ``what`` when it is not known before the program runs."""
+        """The value of a constant expression. Raises Rejected with ``tag`` and ``what`` if the value is known only when
+        the program runs.
+        """
         try:
             found = self._check(expression)
         except Rejected as rejected:
             if rejected.diagnostic.tag != Tag.D_IDENT_UNDEF:
                 raise
-            found = None  # a variable, which has a value when the program runs
+            found = None  # a variable, which has a value only when the program runs
         if isinstance(found, ir.Constant):
             return found.value
         raise Rejected(tag, span or expression.span, what)
@@ -157,12 +163,12 @@ class Declarations:
         return found
 
     def _elsewhere(self, kind: str, name: str) -> Type | None:
-        """A type of what the program is about: ``name`` can say of which image, before a backquote."""
+        """A type of the traced process or kernel, or None. ``name`` may begin with an image and a backquote."""
         module, _, own = name.rpartition("`")
         return self._scope.world.type(module, kind, own)
 
     def known(self, name: str) -> Type | None:
-        """The type of that name which needs no ``struct``, ``union`` or ``enum`` before it; None when there is none."""
+        """The type of that name which needs no ``struct``, ``union`` or ``enum`` before it; None if there is none."""
         if name in self._scope.typedefs:
             return self.complete(self._scope.typedefs[name])
         return self._elsewhere("", name)
@@ -219,7 +225,9 @@ class Declarations:
         return found
 
     def complete(self, type_: Type) -> Type:
-        """A struct that was only named when the type was made may be known by now, or known elsewhere."""
+        """The complete type of a struct that was only named when ``type_`` was made, if it is known by now, here or in
+        the process; otherwise ``type_``.
+        """
         if not isinstance(type_, Record) or type_.complete:
             return type_
         if type_.origin:
@@ -229,7 +237,7 @@ class Declarations:
         return known if isinstance(known, Record) else type_
 
     def stepping(self, value: ir.Expression) -> ir.Expression:
-        """The same, of which it is known how large what it points to is, if that is known at all."""
+        """``value`` with the size of the type to which it points, as far as that is known."""
         if not isinstance(value.type, Pointer) or not isinstance(value.type.to, Record) or value.type.to.complete:
             return value
         return replace(value, type=Pointer(self.complete(value.type.to)))
@@ -242,12 +250,12 @@ class Declarations:
     # Declarations.
 
     def declare(self, item: items.Declaration) -> None:
-        """Raises Rejected."""
+        """Put the declared names into the scope. Raises Rejected."""
         try:
             base = self._base(item.base)  # once: it may declare a tag
         except Rejected as rejected:
             unknown = item.storage == "typedef" and rejected.diagnostic.tag == Tag.D_TYPE_ERR
-            if unknown and isinstance(item.base, ast.BasicType):  # to DTrace it is a mistake of grammar
+            if unknown and isinstance(item.base, ast.BasicType):  # DTrace calls this a syntax error
                 raise Rejected(SyntaxTag.D_SYNTAX, item.base.span, rejected.diagnostic.message) from None
             raise
         for declarator in item.declarators:
@@ -283,14 +291,14 @@ class Declarations:
 
 
 class _Layout:
-    """Members one after another, as the System V ABI has it, bit-fields too."""
+    """The layout of members, one after another, as in the System V ABI, including bit-fields."""
 
     def __init__(self, union: bool, scope: Scope) -> None:
         self._union = union
         self._scope = scope
         self._members: list[Member] = []
-        self._bit = 0  # the first that is free
-        self._bits = 0  # how far it goes: of a union, its largest
+        self._bit = 0  # the first free bit
+        self._bits = 0  # the bits so far; of a union those of its largest member
         self._align = 1
 
     def add(self, member: ast.MemberDeclaration, type_: Type, bits: int | None) -> None:

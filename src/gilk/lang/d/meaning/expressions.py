@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Expressions: the meaning and the type of each. One that makes no sense is Rejected, with DTrace's own tags."""
+"""The checker of expressions: it finds the meaning and the type of each. An expression that makes no sense is Rejected,
+with DTrace's own tags.
+"""
 
 from __future__ import annotations
 
@@ -56,13 +58,13 @@ class Expressions:
         self._places = Places(scope, self.declarations, self.arguments, self.check, self.value)
 
     def check(self, expression: ast.Expr) -> ir.Expression:
-        """Raises Rejected."""
+        """The typed form of an expression. Raises Rejected."""
         handler: Callable[[Any, Any], ir.Expression] = _HANDLERS[type(expression)]
         with self._scope.extent.node(expression.span):
             return handler(self, expression)
 
     def value(self, expression: ast.Expr) -> ir.Expression:
-        """The same, where arrays are where they begin."""
+        """The typed form of an expression, with an array of the process replaced by its address. Raises Rejected."""
         return operands.decayed(self.check(expression))
 
     def condition(self, expression: ast.Expr, tag: Tag, what: str) -> ir.Expression:
@@ -207,7 +209,7 @@ class Expressions:
         left, right = self.check(expression.left), self.value(expression.right)
         return ir.Comma(right.type, left, right)
 
-    # What is reached through something else.
+    # Elements and members.
 
     def _index(self, expression: ast.Index) -> ir.Expression:
         base = expression.base
@@ -332,7 +334,9 @@ class Expressions:
 
 
 def _is_number(expression: ast.Expr) -> bool:
-    """Nothing but numbers, which the parser of DTrace computes: of names, only the probe tells what they are worth."""
+    """Whether the expression consists of numbers only, so that DTrace's parser computes it; names have values only at
+    the probe.
+    """
     match expression:
         case ast.Number():
             return True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How large and how high what a program means becomes: inlines that contain inlines double with every line."""
+"""Limits for the size and height of a checked item: inlines that contain inlines can double with every line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOTHING = Measure(0, 0)
 
 
 class Extent:
-    """Counts the nodes of the item that is being checked, and how deep they are nested."""
+    """A counter of the nodes of the item that is being checked, and of their depth."""
 
     def __init__(self) -> None:
         self._nodes = self._level = self._peak = 0
@@ -37,14 +37,14 @@ class Extent:
 
     @contextmanager
     def node(self, span: Span) -> Iterator[None]:
-        """Raises Rejected."""
+        """Count a node, and what is checked inside of the block as nested in it. Raises Rejected."""
         self.add(Measure(1, 1), span)
         self._level += 1
         yield
         self._level -= 1
 
     def add(self, what: Measure, span: Span) -> None:
-        """Something that has been measured stands there. Raises Rejected."""
+        """Count an expression whose measure is known. Raises Rejected."""
         self._nodes += what.nodes
         self._peak = max(self._peak, self._level + what.height)
         if self._peak > HEIGHT:

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The functions that a D program can call: subroutines, aggregating functions and actions, one row each.
 
-Parameters are named by what they take:
+A row has a function's name and its parameters, which are named by the arguments that they take:
 
-    int     an integer, as are int64_t, size_t and other names of C's: what messages call them
-    addr    a pointer or an integer, an address in the process     ptr  a pointer, or 0
+    int     an integer; also int64_t, size_t and other names of integer types in C, which messages use
+    addr    a pointer or an integer: an address in the process
+    ptr     a pointer, or 0
     in6     a pointer to a struct in6_addr, or 0
-    object  a pointer to what only the kernel has
-    mem     the same, or a string
-    str     a string, or a pointer to characters, which is then copied in
-    fmt     a string constant    agg     an aggregation
-    any     whatever has a value that can be recorded
-    rest    any number of what a format asks for
+    object  a pointer to an object that only the kernel has, or 0
+    mem     a pointer, or 0, or a string
+    str     a string, or a pointer to characters, which are then copied from the process
+    fmt     a string constant
+    agg     an aggregation
+    any     a value that can be recorded
+    rest    any number of arguments, for a format
 
-A name that ends in ``?`` may be left out.
+A parameter whose name ends in ``?`` is optional.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ from gilk.values import dataclass
 
 class Role(Enum):
     SUBROUTINE = auto()  # has a value, for use in expressions
-    ACTION = auto()  # leaves a datum, or asks the consumer for something
-    DEED = auto()  # an action that is done at the probe
+    ACTION = auto()  # records a datum, or asks the consumer for something
+    DEED = auto()  # an action that is carried out at the probe
     AGGREGATING = auto()
 
 
@@ -49,19 +51,19 @@ class Callable_:
 
 
 def _rows(role: Role, text: str, type_: Type = VOID, destructive: bool = False) -> dict[str, Callable_]:
-    """One a line: name, parameters."""
+    """Functions by name, from lines with a name and parameters."""
     rows = (line.split() for line in text.strip().splitlines())
     return {name: Callable_(name, role, tuple(parameters), type_, destructive) for name, *parameters in rows}
 
 
-#: Subroutines that ask for what only the kernel has.
+#: Subroutines about objects that only the kernel has.
 _KERNELS = "mutex_owned mutex_type_adaptive mutex_type_spin rw_iswriter rw_read_held rw_write_held"
 _FACTS = ("d_path", "pathof", "argumentsof")
-#: Those that clauses in a kernel have.
+#: Functions that are available in a kernel's clauses.
 IN_A_KERNEL = frozenset(("stack", *_FACTS))
-#: Those that a program is refused for: no clause runs in the kernel.
+#: Functions about the kernel, for which a program is refused if its clauses do not run in a kernel.
 OF_THE_KERNEL = frozenset(("breakpoint", "panic", "stack", "mutex_owner", *_FACTS, *_KERNELS.split()))
-#: DTrace's actions for which a program is refused otherwise: why.
+#: DTrace's other actions for which a program is refused, with the reasons.
 NOT_HERE = {"jstack": "no virtual machine is asked for its stacks", "pcap": "packets are the kernel's"}
 _U16, _U32 = Integer("uint16_t", 2, False, 1), Integer("uint32_t", 4, False, 2)
 FUNCTIONS: dict[str, Callable_] = {

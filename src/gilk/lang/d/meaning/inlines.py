@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Inlines: names for expressions. One with keys has parameters, and is checked anew for what it is given."""
+"""Inlines: names for expressions. An inline with keys has parameters, and is checked again for the arguments of each
+use.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ Check = Callable[[ast.Expr], ir.Expression]
 
 
 class Inlines:
-    """``check`` gives expressions as they are."""
+    """The inlines of a program. ``check`` checks expressions without turning arrays into addresses."""
 
     def __init__(self, scope: Scope, declarations: Declarations, check: Check) -> None:
         self._scope = scope
@@ -30,7 +32,7 @@ class Inlines:
         self._check = check
 
     def define(self, item: items.Inline) -> None:
-        """Raises Rejected."""
+        """Define an inline. Raises Rejected."""
         type_, keys = self._declarations.declared(item.base, item.declarator)
         name = item.declarator.name or ""
         known = self._known(name)
@@ -45,7 +47,7 @@ class Inlines:
         self._scope.inlines[name] = Inline(type_, value, measure, parameters, text_)
 
     def _known(self, name: str) -> str:
-        """The kind of thing that has the name already, as messages call it; "" when the name is free."""
+        """The name in messages of what has the name already; "" if the name is free."""
         if name in self._scope.inlines:
             return "scalar inline"
         if name in FUNCTIONS:
@@ -75,14 +77,14 @@ class Inlines:
         return operands.converted(type_, found, span)
 
     def named(self, inline: Inline, span: Span) -> ir.Expression:
-        """One without keys. Raises Rejected."""
+        """The value of an inline without keys. Raises Rejected."""
         if inline.text is not None:
             raise Rejected(Tag.D_OP_DYN, span, "an inline that has parameters is used without them")
         self._scope.extent.add(inline.measure, span)
         return inline.value
 
     def indexed(self, name: str, expression: ast.Index) -> ir.Expression:
-        """One with keys. Raises Rejected."""
+        """The value of an inline with keys. Raises Rejected."""
         inline = self._scope.inlines[name]
         assert inline.text is not None
         if len(expression.keys) != len(inline.parameters):

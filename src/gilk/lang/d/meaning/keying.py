@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Keys of aggregations and associative arrays: what can be one, and whether they are of the types that they were."""
+"""The keys of aggregations and associative arrays: which types they can have, and whether they have the same types at
+each use.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from gilk.lang.types import Dynamic, Record, Special, String, Translated, Type, 
 
 
 def check(span: Span, kind: str, keys: Sequence[Type]) -> None:
-    """``kind``: what they are keys of. Raises Rejected."""
+    """Raises Rejected unless the types can be keys. ``kind``: the kind of variable that has the keys."""
     for number, key in enumerate(keys, 1):
         if isinstance(key, Void | Dynamic | Translated):
             name = "void" if isinstance(key, Void) else "<DYN>"
@@ -21,7 +23,7 @@ def check(span: Span, kind: str, keys: Sequence[Type]) -> None:
 
 
 def check_alike(span: Span, name: str, known: Sequence[Type], keys: Sequence[Type]) -> None:
-    """``name`` is used with ``keys``, and was with ``known`` before. Raises Rejected."""
+    """Raises Rejected unless ``keys`` fit the types ``known`` with which ``name`` was used before."""
     if len(keys) != len(known):
         plural = "" if len(keys) == 1 else "s"
         what = f"{name}[ ] prototype mismatch: {len(keys)} key{plural} passed, {len(known)} expected"

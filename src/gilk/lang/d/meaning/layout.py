@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where data lie, one after another: in the record of a clause, in the key of an aggregation or of a variable."""
+"""The layout of data, one after another, in the record of a clause, or in the key of an aggregation or a variable."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ _SYMBOL_SIZE = {Special.SYM: 8, Special.MOD: 8}
 
 
 class Layout:
-    """``align`` each datum to its size, at most 8 bytes: records and keys are filled by plain stores."""
+    """A layout in progress. Each number is aligned to its size, other data to at most 8 bytes, because records and keys
+    are filled by plain stores.
+    """
 
     def __init__(self, strsize: int, start: int = 0) -> None:
         self._strsize = strsize
         self.size = start
 
     def add(self, value: ir.Expression, span: Span) -> Datum:
-        """Raises Rejected for what cannot be recorded."""
+        """Add a value to the layout. Raises Rejected if it cannot be recorded."""
         kind, size, align = self._kind(value, span)
         offset = -(-self.size // align) * align
         self.size = offset + size
@@ -49,6 +51,6 @@ class Layout:
 
 
 def frames(value: ir.Expression) -> int:
-    """How many a stack is to have at most."""
+    """The largest number of frames that a stack may have."""
     assert isinstance(value, ir.Call) and isinstance(value.arguments[0], ir.Constant)
     return value.arguments[0].value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Addresses of the network as Linux has them: for programs that do not declare them, and no process does."""
+"""Linux' structs for network addresses, for programs and processes that do not declare them."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ _IN6_U = Record(
 )  # fmt: skip
 IN = Record("struct", "in_addr", "", 4, 4, (Member("s_addr", _U32, 0),))
 IN6 = Record("struct", "in6_addr", "", 16, 4, (Member("in6_u", _IN6_U, 0),))
-#: By kind and tag.
+#: The structs by kind and tag.
 RECORDS = {f"struct {each.tag}": each for each in (IN, IN6)}

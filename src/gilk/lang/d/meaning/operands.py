@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The types that operators ask of their operands, and that they work in. Operands that do not fit are Rejected."""
+"""The types that operators require of their operands, and in which they compute. Operands that do not fit
+are Rejected.
+"""
 
 from __future__ import annotations
 
@@ -36,45 +38,49 @@ LOGIC = ("&&", "||", "^^")
 
 
 def decayed(value: ir.Expression) -> ir.Expression:
-    """An array in the process is where it begins."""
+    """``value``, or the address of its beginning if it is an array in the process."""
     if isinstance(value, ir.Field) and isinstance(value.type, Array):
         return ir.Convert(Pointer(value.type.of), value.address)
     return value
 
 
 def placed(value: ir.Expression) -> ir.Expression:
-    """The same of one in a variable at a fixed place: for what takes pointers."""
+    """``value``, or its address if it is an array, in the process or in a variable at a fixed place; operations on
+    pointers use this.
+    """
     if isinstance(value.type, Array) and is_placed(value):
         return ir.Address(Pointer(value.type.of), value)
     return decayed(value)
 
 
 def pointing(value: ir.Expression, beside: Type) -> ir.Expression:
-    """The same where it stands beside something of that type; characters beside a string are a text."""
+    """``value`` as an operand beside one of type ``beside``: characters beside a string stay a text, other arrays
+    become addresses.
+    """
     return value if isinstance(beside, String) and holds_text(value) else placed(value)
 
 
 def is_placed(value: ir.Expression) -> TypeGuard[ir.Place | ir.Part]:
-    """Whether it lies at a fixed place, and has an address."""
+    """Whether the value lies at a fixed place, so that it has an address."""
     if isinstance(value, ir.Part):
         return isinstance(value.whole, ir.Place) and not value.bits
     return isinstance(value, ir.Place)
 
 
 def is_text(type_: Type) -> bool:
-    """A string, or what one can be made of: a pointer to characters."""
+    """Whether the type is a string, or a pointer to characters, which can be made a string."""
     return isinstance(type_, String) or (
         isinstance(type_, Pointer) and isinstance(type_.to, Integer) and type_.to.size == CHAR.size
     )
 
 
 def holds_text(value: ir.Expression) -> bool:
-    """An array of characters."""
+    """Whether the value is an array of characters."""
     return is_characters(value.type)
 
 
 def is_characters(type_: Type) -> bool:
-    """An array of them."""
+    """Whether the type is an array of characters."""
     return isinstance(type_, Array) and isinstance(type_.of, Integer) and type_.of.size == CHAR.size
 
 
@@ -93,7 +99,7 @@ def is_null(value: ir.Expression) -> bool:
     return isinstance(value, ir.Constant) and not value.value
 
 
-#: What a string variable is set to by NULL or 0.
+#: The value to which NULL or 0 sets a string variable.
 NO_STRING = ir.Constant(STRING, 0)
 
 
@@ -108,7 +114,7 @@ def is_assignable(to: Type, from_: Type) -> bool:
 
 
 def converted(to: Type, value: ir.Expression, span: Span) -> ir.Expression:
-    """``value`` as a value of type ``to``, for which it is fit."""
+    """``value`` converted to type ``to``, to which it can be assigned."""
     if isinstance(to, String):
         return as_string(value, span)
     if isinstance(value.type, String):
@@ -130,7 +136,9 @@ def unary(operator: str, operand: ir.Expression, span: Span) -> ir.Expression:
 
 
 def binary(operator: str, left: ir.Expression, right: ir.Expression, span: Span, strsize: int) -> ir.Expression:
-    """``strsize``: bytes of a string, which pointers to some step by."""
+    """A binary operator applied to its operands. ``strsize``: the bytes of a string, by which pointers to strings move.
+    Raises Rejected.
+    """
     for each in (left, right):
         _check_kind(operator, each.type, span)
     if operator in LOGIC:
@@ -155,7 +163,7 @@ def binary(operator: str, left: ir.Expression, right: ir.Expression, span: Span,
 
 
 def _after(left: ir.Expression, right: ir.Expression, span: Span) -> ir.Expression:
-    """The rest of a string, from so many bytes on."""
+    """The rest of a string, without so many bytes at its beginning."""
     value, by = (left, right) if isinstance(left.type, String) else (right, left)
     if not is_arithmetic(by.type):
         raise Rejected(*incompatible("+", left.type, right.type, span))
@@ -222,7 +230,7 @@ def _pointer(operator: str, left: ir.Expression, right: ir.Expression, span: Spa
 
 
 def offset(pointer: ir.Expression, operator: str, index: ir.Expression, strsize: int) -> ir.Expression:
-    """``pointer`` moved by so many of what it points to."""
+    """``pointer`` moved by ``index`` elements of its type."""
     assert isinstance(pointer.type, Pointer)
     size = max(size_of(pointer.type.to, strsize), 1)
     distance = constants.binary("*", INT64, constants.uncut(INT64, index), ir.Constant(INT64, size))
@@ -238,6 +246,6 @@ def at(type_: Type, address: ir.Expression, bits: int = 0, shift: int = 0) -> ir
 
 
 def moved(address: ir.Expression, by: int) -> ir.Expression:
-    """An address so many bytes further."""
+    """``address`` moved by so many bytes."""
     start = constants.convert(UINT64, address)
     return constants.binary("+", UINT64, start, ir.Constant(UINT64, by)) if by else start

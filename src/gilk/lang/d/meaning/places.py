@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Places can be assigned to, or are reached by index or member: variables, their elements and members, and memory."""
+"""Places, which can be assigned to or are reached by index or member: variables, their elements and members, and
+memory.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ Check = Callable[[ast.Expr], ir.Expression]
 
 
 class Places:
-    """``check`` gives expressions as they are, ``value`` with arrays turned into where they begin."""
+    """The compiler of places. ``check`` checks expressions as they are, ``value`` also turns arrays into addresses."""
 
     def __init__(
         self, scope: Scope, declarations: Declarations, arguments: Arguments, check: Check, value: Check
@@ -75,7 +77,7 @@ class Places:
         return self.of(known, variable.span)
 
     def _known(self, expression: ast.Expr) -> tuple[str, str] | None:
-        """Scope and name of what is only a variable's name."""
+        """The scope and the name, if the expression is just the name of a variable; otherwise None."""
         match expression:
             case ast.Name(name=name):
                 return "global", name
@@ -114,7 +116,7 @@ class Places:
         return ir.Assign(target.type, target, "", operands.converted(target.type, value, expression.span))
 
     def _write_text(self, to: ir.Expression, value: ir.Expression, expression: ast.Assign) -> ir.Expression:
-        """Copy a string, with its end, to memory that alloca() gave: elsewhere it is a fault."""
+        """Copy a string, with its NUL, to memory of alloca(); to other memory it is a fault."""
         if not operands.is_assignable(STRING, value.type):
             raise Rejected(*operands.incompatible(expression.op, STRING, value.type, expression.span))
         given, bindings = substitution.bind(self._scope, STRING, value, expression.span)
@@ -144,7 +146,7 @@ class Places:
         )
         if not isinstance(whole, ir.Binary | ir.Convert) or isinstance(value.type, Pointer):
             raise Rejected(*operands.incompatible(expression.op, target.type, value.type, expression.span))
-        if isinstance(whole, ir.Convert):  # a pointer is moved
+        if isinstance(whole, ir.Convert):  # the target is a pointer
             assert isinstance(whole.operand, ir.Binary)
             return ir.Assign(target.type, target, operator, whole.operand.right)
         return ir.Assign(target.type, target, operator, whole.right)
@@ -173,7 +175,9 @@ class Places:
         return ir.Step(target.type, target, by, before)
 
     def _target(self, expression: ast.Expr, type_: Type, operator: str) -> ir.Target:
-        """The place that ``expression`` names. A variable that is not known yet is declared, with ``type_``."""
+        """The place that ``expression`` names. A variable that is not known yet is declared, with ``type_``. Raises
+        Rejected.
+        """
         name = self._known(expression)
         if name is not None:
             return self._target_by_name(expression, *name, type_, operator)
@@ -208,7 +212,7 @@ class Places:
     # Elements.
 
     def _declare_array(self, expression: ast.Index, type_: Type) -> None:
-        """An associative array that is assigned to for the first time."""
+        """Declare an associative array that is assigned to for the first time."""
         name = self._known(expression.base)
         if name is None or self._scope.variable(*name) is not None:
             return
@@ -220,7 +224,9 @@ class Places:
         self._scope.declare(expression.span, tree.Variable(name[1], name[0], type_, keys))
 
     def index(self, expression: ast.Index, at: Callable[[ir.Expression, ast.Expr], ir.Expression]) -> ir.Expression:
-        """``at``: what a pointer leads to."""
+        """The element that an index reaches. ``at`` makes the expression for the memory to which a pointer leads.
+        Raises Rejected.
+        """
         name = self._known(expression.base)
         known = self._scope.variable(*name) if name is not None else None
         if known is not None and known.keys is not None:
@@ -304,7 +310,9 @@ def multidimensional(base: ast.Aggregate, span: Span) -> Rejected:
 
 
 def _check_bounds(type_: Type, key: ir.Expression, span: Span) -> None:
-    """Arrays of one element, or of none, stand for longer ones at the ends of structs."""
+    """Raises Rejected if a constant index is outside of an array. Arrays with one element or none may stand for longer
+    ones at the ends of structs.
+    """
     if not isinstance(type_, Array) or not isinstance(key, ir.Constant) or type_.count < 2:
         return
     if not 0 <= key.value < type_.count:
@@ -313,7 +321,7 @@ def _check_bounds(type_: Type, key: ir.Expression, span: Span) -> None:
 
 
 def _is_fixed(address: ir.Expression) -> bool:
-    """No scratch memory begins at an address that is known beforehand."""
+    """Whether the address is constant; then no scratch memory can be there."""
     while isinstance(address, ir.Convert):
         address = address.operand
     return isinstance(address, ir.Constant)

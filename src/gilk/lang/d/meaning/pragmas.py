@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Pragmas: what a program says of the stability of its names, and what it depends on."""
+"""Pragmas, in which a program states how stable its names are, and on what it depends."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from gilk.values import dataclass
 
 @dataclass
 class Pragmas:
-    """``libraries``: names of those that were read. ``left_out``: by the name of another, what it lacks. ``stable``,
-    ``providers``: attributes that these were given.
+    """The pragmas of a program and its libraries. ``libraries``: the names of the libraries that were read.
+    ``left_out``: for each library that was left out, what it lacks. ``stable`` and ``providers``: the attributes that
+    pragmas gave to names and providers.
     """
 
     scope: Scope
@@ -33,7 +34,7 @@ class Pragmas:
     _theirs: set[str] = field(default_factory=set)
 
     def pragma(self, item: items.Pragma, library: bool) -> None:
-        """Raises Rejected."""
+        """Apply a pragma. Raises Rejected."""
         match item.kind:
             case "attributes" | "binding":
                 self._about(item)
@@ -41,7 +42,7 @@ class Pragmas:
                 self._depends(item, item.words[0], item.words[1], library)
 
     def _about(self, item: items.Pragma) -> None:
-        """Apply a pragma about a name; one about a name that comes later is noted until then."""
+        """Apply a pragma about a name; if the name is not declared yet, note the pragma until it is."""
         attributes = read(item.words[0]) if item.kind == "attributes" else None
         if item.words[1] == "provider":
             if attributes is not None:
@@ -80,8 +81,10 @@ class Pragmas:
         return self._has_provider(name) if kind == "provider" else self.scope.world.module(name)
 
     def leaves_out(self, name: str, found: Sequence[items.Item]) -> bool:
-        """Whether the library ``name``, in which they are, depends on a provider, on a module or on a library that has
-        what it depends on somewhere else, but not here: DTrace reads none of it. It is noted in ``left_out``."""
+        """Whether the library ``name``, of which ``found`` are the items, depends on a provider or a module that does
+        not exist here, or on a library that was left out. DTrace then reads nothing of the library. The reason is noted
+        in ``left_out``.
+        """
         for item in found:
             kind, wanted = item.words[:2] if isinstance(item, items.Pragma) and item.kind == "depends_on" else ("", "")
             given_up = wanted in self.left_out if kind == "library" else bool(kind) and not self._is_there(kind, wanted)
@@ -91,7 +94,9 @@ class Pragmas:
         return False
 
     def finish(self, library: str) -> None:
-        """At the end of a text; ``library``: its name if it is one. Raises Rejected."""
+        """End a text; ``library``: its name if it is a library. Raises Rejected if a pragma is about a name that is not
+        declared.
+        """
         for name, item in self._pending:
             if not self._known(name) and not self._has_provider(name):
                 raise Rejected(Tag.D_PRAGMA_UNUSED, item.span, f"unused #pragma {item.kind}")

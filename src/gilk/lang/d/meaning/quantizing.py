@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Parameters of lquantize() and llquantize(): constants, checked from left to right, with DTrace's tags and words.
+"""The parameters of lquantize() and llquantize(): constants, checked from left to right, with DTrace's tags and
+messages.
 
-Arguments are numbered from 0 in these messages, as DTrace does it: #1 is the one after the value.
+The messages number arguments from 0, as DTrace does: #1 is the one after the value.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _MOST_CELLS = 1 << 16
 
 
 def linear(given: typed.AggregateCall) -> Aggregating:
-    """Raises Rejected."""
+    """The parameters of lquantize(). Raises Rejected."""
     low = _constant(given, 1, Tag.D_LQUANT_BASETYPE)
     _refuse(given, not _is_int32(low), Tag.D_LQUANT_BASEVAL, "argument #1 must be a 32-bit quantity")
     high = _constant(given, 2, Tag.D_LQUANT_LIMTYPE)
@@ -38,7 +39,7 @@ def linear(given: typed.AggregateCall) -> Aggregating:
 
 
 def logarithmic(given: typed.AggregateCall) -> Aggregating:
-    """Raises Rejected."""
+    """The parameters of llquantize(). Raises Rejected."""
     factor = _constant(given, 1, Tag.D_LLQUANT_FACTORTYPE)
     what = "argument #1 must be an unsigned 16-bit quantity greater than or equal to 2"
     _refuse(given, not 2 <= factor <= _U16, Tag.D_LLQUANT_FACTORVAL, what)
@@ -59,7 +60,7 @@ def logarithmic(given: typed.AggregateCall) -> Aggregating:
 
 
 def _check_steps(given: typed.AggregateCall, factor: int, low: int, steps: int) -> None:
-    """Steps of a magnitude begin where integers do."""
+    """Raises Rejected unless the steps of each magnitude begin at integers."""
     what = "argument #4 (steps) must evenly divide argument #1 (factor) when steps<factor"
     _refuse(given, steps < factor and factor % steps != 0, Tag.D_LLQUANT_STEPVAL, what)
     if steps <= factor:
@@ -76,7 +77,7 @@ def _check_steps(given: typed.AggregateCall, factor: int, low: int, steps: int) 
 
 
 def check_alike(given: typed.AggregateCall, known: Aggregating, now: Aggregating) -> None:
-    """An aggregation's parameters are the same every time. Raises Rejected."""
+    """Raises Rejected unless an aggregation has the same parameters as at its first use."""
     if known.function is Function.LQUANTIZE:
         top, its = (one.low + (one.high - one.low) // one.step * one.step for one in (known, now))
         rows: list[tuple[Tag, str, int, int]] = [

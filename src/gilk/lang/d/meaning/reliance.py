@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How far one may rely on what stands somewhere, and whether that is far enough (-x amin)."""
+"""The stability of the names in a piece of a program, and whether it is enough (-x amin)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gilk.lang.syntax.source import Rejected
 from gilk.lang.types import basic
 from gilk.values import dataclass
 
-#: Variables that are as reliable as what the probe's provider says of itself.
+#: Variables that are as stable as the provider of the probe states.
 _OF_PROBES = {
     "probeprov": "provider", "probemod": "module", "probefunc": "function", "probename": "name", "args": "args"
 }  # fmt: skip
@@ -24,8 +24,8 @@ _OF_PROBES = {
 
 @dataclass(frozen=True, slots=True)
 class Reliance:
-    """``inlines``: how far one may rely on each. ``least``: the option amin. ``probe``: what is said by the provider of
-    the probe at which it is used.
+    """The finder of stability. ``inlines``: the attributes of each inline. ``least``: the option amin. ``probe``: the
+    attributes of the provider of the current probe.
     """
 
     scope: Scope
@@ -35,7 +35,7 @@ class Reliance:
     probe: ProviderAttributes | None = None
 
     def of(self, node: ast.Node) -> Attributes:
-        """The lowest of all that is in it. Raises Rejected."""
+        """The lowest attributes of all names in a node. Raises Rejected if one is below ``least``."""
         found = self._own(node)
         if self.least is not None and found.below(self.least):
             what = f"attributes for {_named(node)} ({found}) are less than predefined minimum"

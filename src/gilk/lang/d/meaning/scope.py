@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The meanings of names in a program, and the places of its variables. A scope grows from the top of the text to its
-end."""
+"""The meanings of names in a program, and the places of its variables. A scope grows from the beginning of the text to
+its end.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from gilk.lang.syntax.source import Rejected, Span
 from gilk.lang.types import ALIASES, Array, Enumeration, Record, Type, align_of, size_of, text
 from gilk.values import dataclass
 
-#: Bytes: they lie on the stack of whatever thread comes by.
+#: The bytes of clause-local variables, which are on the stack of the thread that fires the probe.
 _MOST_LOCAL = 1 << 12
 LARGEST_VARIABLE = 1 << 24  # bytes of one variable
 _MOST_FRAMES = 4096
@@ -27,7 +28,9 @@ _MOST_FRAMES = 4096
 
 @dataclass(frozen=True)
 class Inline:
-    """``value`` of one without ``parameters``; the ``text`` of one that has some, None otherwise."""
+    """An inline. ``value`` is that of an inline without ``parameters``; ``text`` is None for these, and the expression
+    of an inline with parameters.
+    """
 
     type: Type
     value: ir.Expression
@@ -38,23 +41,25 @@ class Inline:
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """The options about stacks: ``ustackframes`` is ``usual``, ``stackframes``, of a kernel's, is ``kernels``,
-    ``maxframes`` is ``most``."""
+    """The options about stacks: ``usual`` is ustackframes, ``kernels`` is stackframes, for a kernel's stack, and
+    ``most`` is maxframes.
+    """
 
     usual: int = 100
     most: int = 1000
     kernels: int = 20
 
     def limited(self, wanted: int | None = None) -> int:
-        """At least one, and not more than a record holds."""
+        """A number of frames: at least one, and no more than a record can hold."""
         return max(min(self.usual if wanted is None else wanted, self.most, _MOST_FRAMES), 1)
 
 
 @dataclass
 class Scope:
-    """``this_size`` and ``globals_size``: bytes given out so far.
-    ``stacks``: something has been met that looks at the stack of the process. ``by_processor``: the option aggpercpu.
-    ``scratchsize``: the option, in bytes. ``version``: of D, the option; "" is the newest.
+    """The names of a program. ``this_size`` and ``globals_size``: the bytes of variables so far.
+
+    ``stacks``: something looks at the stack of the process. ``by_processor``: the option aggpercpu. ``scratchsize``:
+    the option, in bytes. ``version``: the option, a version of D; "" is the newest.
     """
 
     strsize: int = 256
@@ -85,19 +90,19 @@ class Scope:
     # Parameters of inlines and translators.
 
     def fresh(self, type_: Type) -> ir.Bound:
-        """One that has no value yet."""
+        """A new parameter, which has no value yet."""
         self._bound += 1
         return ir.Bound(type_, self._bound)
 
     def has_parameters(self, name: str) -> bool:
-        """Whether it means an inline that has some."""
+        """Whether the name means an inline that has parameters."""
         if name in self.parameters or name not in self.inlines:
             return False
         return self.inlines[name].text is not None
 
     @contextmanager
     def bound(self, parameters: Mapping[str, ir.Expression]) -> Iterator[None]:
-        """These are the parameters, and no others."""
+        """Have these parameters, and no others, in the block."""
         outer, self.parameters = self.parameters, dict(parameters)
         yield
         self.parameters = outer
@@ -108,7 +113,7 @@ class Scope:
         return self.variables.get((scope, name))
 
     def declare(self, span: Span, variable: tree.Variable) -> tree.Variable:
-        """Give it a place; a second declaration must say the same. Raises Rejected."""
+        """Declare a variable, which is given a place; a second declaration must be the same. Raises Rejected."""
         known = self.variables.get((variable.scope, variable.name))
         if known is not None:
             if (known.type, known.keys) != (variable.type, variable.keys):
@@ -120,7 +125,7 @@ class Scope:
         return placed
 
     def has_room(self, type_: Type) -> bool:
-        """For another clause-local variable."""
+        """Whether there is room for another clause-local variable of that type."""
         return self.this_size + self.size(type_) + 8 <= _MOST_LOCAL
 
     def _placed(self, span: Span, variable: tree.Variable) -> tree.Variable:
@@ -147,14 +152,14 @@ class Scope:
     # Aggregations.
 
     def aggregate(self, span: Span, name: str, function: str) -> None:
-        """It is aggregated by that function, as it always must be. Raises Rejected."""
+        """Note that an aggregation uses that function. Raises Rejected if it has used another one before."""
         known = self._functions.setdefault(name, function)
         if known != function:
             both = f"\t current: @{name} = {function}( )\n\tprevious: @{name} = {known}( )"
             raise Rejected(Tag.D_AGG_REDEF, span, f"aggregation redefined: @{name}\n{both}")
 
     def check_keys(self, span: Span, name: str, keys: tuple[Type, ...]) -> None:
-        """The keys of an aggregation are alike at all of its uses. Raises Rejected."""
+        """Raises Rejected unless the keys of an aggregation are like those of its earlier uses."""
         known = self._keys.get(name)
         if known is None:
             keying.check(span, "aggregation", keys)
@@ -170,7 +175,7 @@ class Scope:
         key_size: int,
         processor: Datum | None = None,
     ) -> Aggregation:
-        """The one of that name: as it was made first."""
+        """The aggregation of that name, as it was first made."""
         known = self.aggregations.get(name)
         if known is None:
             known = Aggregation(len(self.aggregations) + 1, name, what, keys, key_size, processor)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Arguments for parameters of inlines and translators: each is evaluated once, however often it is asked for."""
+"""The binding of arguments to parameters of inlines and translators: each argument is evaluated once, however often the
+parameter is used.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,9 @@ Bindings = tuple[tuple[int, ir.Expression], ...]
 
 
 def bind(scope: Scope, type_: Type, value: ir.Expression, span: Span) -> tuple[ir.Expression, Bindings]:
-    """The expression that stands for the parameter, and the assignments that give it its value, converted to ``type_``.
+    """The expression that stands for the parameter, and the bindings that give it its value, converted to ``type_``.
 
-    A struct stands for itself: only its members are looked at.
+    A struct is not bound but stands for itself, since only its members are used.
     """
     if isinstance(type_, Record) or isinstance(value, ir.Xlate):
         return value, ()
@@ -29,7 +31,9 @@ def bind(scope: Scope, type_: Type, value: ir.Expression, span: Span) -> tuple[i
 
 
 def let(bindings: Bindings, body: ir.Expression) -> ir.Expression:
-    """``body`` with these around it, which keeps being what can be taken apart: a struct, an array, a translation."""
+    """``body`` with ``bindings`` around it. A struct, an array or a translation stays one, so that its parts can still
+    be reached.
+    """
     if not bindings:
         return body
     match body:

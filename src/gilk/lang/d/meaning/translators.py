@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Translators: what one gives is nowhere in memory; each of its members is an expression of what is translated.
+"""Translators: the result of one is not in memory; each of its members is an expression about the translated value.
 
-The manual's chapter is *Translators*. Members are checked where the translator stands, and again where one is used,
-with what is translated in the place of the parameter.
+The manual's chapter is *Translators*. Members are checked where the translator is defined, and again at each use, with
+the translated value in the place of the parameter.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Check = Callable[[ast.Expr], ir.Expression]
 
 @dataclass(frozen=True)
 class Translator:
-    """``members``: of each the type that it is declared with, and the expression."""
+    """A translator. ``members``: the declared type and the expression of each member."""
 
     output: Record
     input: Type
@@ -34,7 +34,7 @@ class Translator:
 
 
 class Translators:
-    """``check`` gives expressions as they are."""
+    """The translators of a program. ``check`` checks expressions without turning arrays into addresses."""
 
     def __init__(self, scope: Scope, declarations: Declarations, check: Check) -> None:
         self._scope = scope
@@ -43,7 +43,7 @@ class Translators:
         self._known: list[Translator] = []
 
     def define(self, item: items.Translator) -> None:
-        """Raises Rejected."""
+        """Define a translator. Raises Rejected."""
         found = self._declared(item)
         if any((each.output, each.input) == (found.output, found.input) for each in self._known):
             what = f"translator from {text(found.input)} to {text(found.output)} has already been declared"
@@ -77,7 +77,7 @@ class Translators:
         translator.members.setdefault(member.name, (known, member.value))
 
     def _member(self, translator: Translator, name: str, operand: ir.Expression, span: Span) -> ir.Expression:
-        """Its expression, where ``operand`` is what is translated."""
+        """The expression of a member, if ``operand`` is translated."""
         member, expression = translator.members[name]
         with self._scope.bound({translator.parameter: operand}):
             found = self._check(expression)
@@ -93,15 +93,15 @@ class Translators:
             raise Rejected(Tag.D_XLATE_INCOMPAT, span, f'{what}"{text(type_)}" = "{text(found.type)}"')
         return operands.converted(type_, found, span)
 
-    # Their use.
+    # The use of translators.
 
     def xlate(self, expression: ast.Xlate) -> ir.Expression:
-        """Raises Rejected."""
+        """The expression for an xlate. Raises Rejected."""
         wanted, operand = self._declarations.resolved(expression.type), self._check(expression.operand)
         return self.translated(wanted, operand, expression.span)
 
     def translated(self, wanted: Type, operand: ir.Expression, span: Span) -> ir.Expression:
-        """``operand`` as ``wanted``: a struct, or a pointer to one."""
+        """``operand`` translated to ``wanted``, which is a struct or a pointer to one. Raises Rejected."""
         output = self._declarations.complete(wanted.to if isinstance(wanted, Pointer) else wanted)
         value = operands.decayed(operand)
         number = self._for(output, value.type) if isinstance(output, Record) else None
@@ -113,19 +113,21 @@ class Translators:
         return ir.Xlate(type_, number, name, bindings)
 
     def known(self, wanted: Type, given: Type) -> bool:
-        """Whether there is one."""
+        """Whether there is a translator from ``given`` to ``wanted``."""
         output = wanted.to if isinstance(wanted, Pointer) else wanted
         return isinstance(output, Record) and self._for(output, given) is not None
 
     def _for(self, output: Record, given: Type) -> int | None:
-        """The number of the translator: from that very type, or else from one that it can be converted to."""
+        """The number of the translator from exactly that type, or else from one to which it can be converted; None if
+        there is none.
+        """
         fitting = [number for number, each in enumerate(self._known) if each.output == output]
         exact = [number for number in fitting if self._known[number].input == given]
         others = [number for number in fitting if is_fit(self._known[number].input, given)]
         return next(iter((*exact, *others)), None)
 
     def member(self, base: ir.Xlate, name: str, span: Span) -> ir.Expression:
-        """Raises Rejected."""
+        """The expression of a member of a translated value. Raises Rejected."""
         translator = self._known[base.translator]
         if translator.output.member(name) is None:
             raise Rejected(Tag.D_TYPE_MEMBER, span, f"{name} is not a member of {text(translator.output)}")
@@ -136,12 +138,12 @@ class Translators:
 
 
 def _end(item: items.Translator) -> Span:
-    """Where DTrace has read all of it, and tells what is wrong with it."""
+    """The end of a translator, where DTrace reports its mistakes."""
     return Span(max(item.span.end - 1, item.span.start), item.span.end)
 
 
 def is_translated(found: Type, type_: Type) -> bool:
-    """Whether it is a translation that stands for a value of ``type_``."""
+    """Whether the type is a translation that can be used as a value of ``type_``."""
     if not isinstance(found, Translated):
         return False
     return found.record == (type_.to if isinstance(type_, Pointer) and found.pointer else type_)
@@ -152,5 +154,5 @@ def is_fit(type_: Type, given: Type) -> bool:
 
 
 def without_pointer(found: ir.Xlate) -> ir.Xlate:
-    """The translated struct that a translated pointer leads to."""
+    """The translated struct to which a translated pointer leads."""
     return replace(found, type=Translated(found.type.record, False))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A clause of which every expression has a type, and of which no record is laid out yet."""
+"""The form of a clause between two passes: every expression has a type, but no record is laid out yet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gilk.lang.d.stability import USUAL, Attributes
 from gilk.lang.syntax.source import Span
 from gilk.values import dataclass
 
-#: An argument of a call: aggregations have no value.
+#: An argument of a call; aggregations have no value.
 Argument: TypeAlias = ir.Expression | ast.Aggregate
 
 
@@ -24,7 +24,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """``arguments`` as they were given, one for each of the call's."""
+    """An action. ``arguments`` has an element for each argument of the call, as it was given."""
 
     call: ast.Call
     known: Callable_
@@ -33,7 +33,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """``@target[keys] = call(arguments)``."""
+    """An aggregation ``@target[keys] = call(arguments)``."""
 
     assign: ast.Assign
     target: ast.Aggregate
@@ -54,7 +54,9 @@ Statement: TypeAlias = Evaluation | Action | AggregateCall | If
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """``statements`` is None where the default action is taken. ``attributes``: the lowest of all that it uses."""
+    """A clause. ``statements`` is None if the default action is taken. ``attributes``: the lowest of all
+    that it uses.
+    """
 
     item: items.Clause
     probes: tuple[str, ...]

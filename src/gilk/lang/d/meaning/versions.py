@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Since when variables and functions of D have their names: a program of an older version may declare these."""
+"""The versions of D that introduced its variables and functions: a program for an older version may declare these
+names.
+"""
 
 from __future__ import annotations
 
 from gilk.lang.d.meaning.builtins import BUILTINS
 from gilk.lang.d.meaning.functions import FUNCTIONS
 
-#: The others have been there from the beginning. The versions are those of DTrace for Linux.
+#: The versions are those of DTrace for Linux. Names without an entry have been there from the beginning.
 _SINCE = {
     name: version
     for version, names in (
@@ -19,14 +21,14 @@ _SINCE = {
     )
     for name in names.split()
 }
-#: They are gilk's own, for its libraries: a program of DTrace's may have such names.
+#: Names of gilk's own, for its libraries; a program for DTrace may declare these names.
 _OWN = frozenset(
     ("argumentsof", "fdflags", "fdmount", "fdoffset", "fdpath", "pathof", "threadname", "threadnice", "threadpriority")
 )
 
 
 def is_taken(name: str, version: str) -> bool:
-    """Whether it means something in that version of D, as "1.2"; "" is the newest."""
+    """Whether the name has a meaning in that version of D, such as "1.2"; "" is the newest."""
     if name in _OWN or (name not in BUILTINS and name not in FUNCTIONS):
         return False
     return not version or tuple(map(int, version.split("."))) >= _SINCE.get(name, (1,))

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The program's view of processes, as far as its compiler has to know it. It is asked only when the program names
-something of it."""
+"""The compiler's view of processes. It asks only when the program names something of a process."""
 
 from __future__ import annotations
 
@@ -12,8 +11,10 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """``type`` is None where nothing is known of it; ``code``: a function, whose value is its address.
-    ``by_processor``: every processor of a kernel has one, ``address`` bytes behind where its own begin."""
+    """A symbol. ``type`` is None if it is not known. ``code``: it is a function, whose value is its address.
+    ``by_processor``: it is a per-CPU variable of the kernel, at ``address`` bytes from the beginning of each CPU's
+    area.
+    """
 
     address: int
     type: Type | None
@@ -22,44 +23,48 @@ class Symbol:
 
 
 class World(Protocol):
-    """``module`` is an image's name, with the number of a process and a backquote before it perhaps; "" is any."""
+    """The processes or the kernel that a program is about. ``module`` is the name of an image, perhaps with the number
+    of a process and a backquote before it; "" is any image.
+    """
 
     @property
     def in_kernel(self) -> bool:
-        """Whether clauses run in a kernel, and can ask for what only a kernel has."""
+        """Whether clauses run in a kernel, where they can use what only a kernel has."""
         ...
 
     def type(self, module: str, kind: str, name: str) -> Type | None:
-        """``kind``: struct, union, enum, or "" of what has a name of its own."""
+        """The type of that name, or None. ``kind``: struct, union, enum, or "" for a type with a name of its own."""
         ...
 
     def completed(self, record: Record) -> Record:
-        """One with an origin, of which only the name was known."""
+        """The complete type of a record with an origin, of which only the name was known."""
         ...
 
     def symbol(self, module: str, name: str) -> Symbol | None: ...
 
     def arguments(self, probe: str) -> tuple[tuple[Type, int | None], ...] | None:
-        """Types of what the probes of that description give, each with the n of the argn that it is, if it is one.
-        None where nothing is known.
+        """The types of the arguments of the probes of that description. Each comes with the n of the argn that holds
+        it, or None if none does. The result is None if nothing is known.
         """
         ...
 
     def foreign(self, probe: str) -> str:
-        """The language of the functions of that description, if its parameters are not passed as C's are; else ""."""
+        """The language of the functions of that description, if their parameters are not passed as C's are; otherwise
+        "".
+        """
         ...
 
     def provider(self, name: str) -> bool:
-        """Whether there is one of that name."""
+        """Whether there is a provider of that name."""
         ...
 
     def module(self, name: str) -> bool:
-        """Whether there is an image of that name, and its types are known."""
+        """Whether there is an image of that name whose types are known."""
         ...
 
 
 class Nothing:
-    """No process, and no providers."""
+    """The world of a program without processes and providers."""
 
     in_kernel = False
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Refuse a last argument of the command line that no program has use for, as DTrace does."""
+"""A pass that refuses a last argument of the command line that no program uses, as DTrace does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from gilk.lang.syntax.source import Diagnostic, Span
 
 
 def run(units: Units, state: Invocation) -> Units:
-    """Raises DoesNotCompile. A text with a mistake may have use for them behind it, and is refused for that."""
+    """Raises DoesNotCompile. Texts with a syntax error are left alone, since they may use the argument after it; a
+    later pass refuses them.
+    """
     if any(unit.program.mistake for unit in (*units.libraries, *units.programs)):
         return units
     given = state.macros.arguments

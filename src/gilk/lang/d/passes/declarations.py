@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Declare what a text declares outside of its clauses, in the order of the text."""
+"""A pass that declares what a text declares outside of its clauses, in the order of the text."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gilk.lang.syntax.source import Rejected
 
 
 def run(unit: ParsedText, state: SharedNames) -> ParsedText:
-    """Raises Rejected."""
+    """Declare all items of a text. Raises Rejected."""
     for item in unit.program.items:
         declare(item, unit.text.is_library, state)
     return unit
 
 
 def declare(item: items.Item, library: bool, state: SharedNames) -> None:
-    """One item. Raises Rejected."""
+    """Declare one item. Raises Rejected."""
     state.scope.extent.begin()
     match item:
         case items.Clause() if library:

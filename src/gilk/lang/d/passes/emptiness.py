@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Refuse a program in which nothing stands, unless the option empty allows it."""
+"""A pass that refuses a program without any items but pragmas, unless the option empty allows it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gilk.lang.syntax.source import Rejected, Span
 
 
 def run(unit: ParsedText, state: SharedNames) -> ParsedText:
-    """Raises Rejected."""
+    """Raises Rejected if the program is empty."""
     if unit.text.is_library or state.empty or any(not isinstance(each, items.Pragma) for each in unit.program.items):
         return unit
     end = len(unit.text.source.text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Tell how far one may rely on an inline: as on its definition, unless a pragma says otherwise."""
+"""A pass that finds the stability of inlines: that of the definition, unless a pragma states another."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gilk.lang.d.passes.values import ParsedText
 
 
 def run(unit: ParsedText, state: SharedNames) -> ParsedText:
-    """Raises Rejected."""
+    """Note the stability of each inline of a text. Raises Rejected."""
     for item in unit.program.items:
         if isinstance(item, items.Inline):
             found = Reliance(state.scope, state.pragmas, state.inlines, state.least).of(item.value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Set the options that programs' pragmas name."""
+"""A pass that sets the options that programs' pragmas name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gilk.lang.syntax.source import Rejected
 
 
 def run(units: Units, state: Invocation) -> Units:
-    """Raises DoesNotCompile."""
+    """Set the options. Raises DoesNotCompile."""
     for unit in units.programs:
         with unit.blamed():
             for item in unit.program.items:

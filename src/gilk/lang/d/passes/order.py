@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The passes in their order, each with the reason for its place.
 
-A program has several mistakes at times, and is refused for one. The mistake that DTrace finds first is to be found
-first here: that is the reason for most of the order. A pass is a function of a frozen value and of the state (state.py)
-to the value that the next one takes. To add one: a module with ``run``, and a row here.
+A program with several mistakes is refused for one of them, which should be the one that DTrace finds first; this
+explains most of the order. A pass is a function from a frozen value and the state (state.py) to the value that the next
+pass takes. A new pass is a module with ``run``, and a row here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """``reads``: fields of the state that earlier passes fill, ``fills``: those that this one does."""
+    """A pass. ``reads``: the fields of the state that it reads and earlier passes fill; ``fills``: the fields that it
+    fills.
+    """
 
     name: str
     run: Callable[[Any, Any], Any]
@@ -42,7 +44,7 @@ class Pass:
     fills: tuple[str, ...] = ()
 
 
-#: Over all texts at once, from Unread to Units, with an Invocation.
+#: Passes over all texts at once, from Unread to Units, with an Invocation.
 OF_ALL = (
     Pass(
         "reading", reading.run,
@@ -61,7 +63,8 @@ OF_ALL = (
     ),
 )  # fmt: skip
 
-#: Over each text in turn, from Unit to Unit, with Symbols: a text knows the names of those before it.
+#: Passes over each text in turn, from ParsedText to ParsedText, with SharedNames; a text knows the names of the texts
+#: before it.
 OF_EACH_TEXT = (
     Pass(
         "declarations", declarations.run,
@@ -85,8 +88,8 @@ OF_EACH_TEXT = (
     ),
 )  # fmt: skip
 
-#: Over each clause in turn, from items.Clause to tree.Clause, with Symbols: a clause knows the variables of those
-#: before it, and all that is wrong with it is found before the next is looked at.
+#: Passes over each clause in turn, from items.Clause to tree.Clause, with SharedNames; a clause knows the variables of
+#: the clauses before it, and all its mistakes are found before those of the next clause.
 OF_EACH_CLAUSE = (
     Pass(
         "types", types.run,
@@ -110,7 +113,7 @@ OF_EACH_CLAUSE = (
 def run(
     unread: Unread, invocation: Invocation, world: World | None = None
 ) -> tuple[tree.Program, tuple[ProgramText, ...], SharedNames]:
-    """The program; for each of its clauses the text that it is of; and what its names mean. Raises DoesNotCompile."""
+    """The program, the text of each of its clauses, and the meanings of its names. Raises DoesNotCompile."""
     units: Units = _through(OF_ALL, unread, invocation)
     state = symbols(invocation.options, world)
     origins: list[ProgramText] = []

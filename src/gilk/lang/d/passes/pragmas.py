@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Refuse a pragma about a name that its text never declares."""
+"""A pass that refuses a pragma about a name that its text never declares."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from gilk.lang.d.passes.values import ParsedText
 
 
 def run(unit: ParsedText, state: SharedNames) -> ParsedText:
-    """Raises Rejected."""
+    """Raises Rejected if a name was not declared."""
     state.pragmas.finish(unit.library)
     return unit

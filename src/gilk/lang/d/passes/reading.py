@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Parse every text, up to its first mistake. Libraries come first: names of types decide how a text is parsed."""
+"""A pass that parses every text, up to its first mistake. Libraries come first, since the names of their types decide
+how a text is parsed.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from gilk.lang.syntax.source import Diagnostic, Span
 
 
 def run(unread: Unread, state: Invocation) -> Units:
-    """Raises DoesNotCompile."""
+    """Parse all texts. Raises DoesNotCompile."""
     types: set[str] = set()
     libraries = []
     for text in unread.libraries:
@@ -35,6 +37,6 @@ def _parsed(text: ProgramText, macros: Macros, types: set[str]) -> ParsedText:
 
 
 def _typedefs(program: items.ProgramSyntax) -> set[str]:
-    """Names of types that it declares."""
+    """The names of types that the program declares."""
     declared = (item for item in program.items if isinstance(item, items.Declaration) and item.storage == "typedef")
     return {each.name for item in declared for each in item.declarators if each.name is not None}

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Lay out what a clause records, and refuse what may not follow what: a clause as the consumer and lang/ir know it."""
+"""A pass that lays out the records of a clause, checks the order of its actions, and makes a clause of
+lang/ir of it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from gilk.values import dataclass
 
 @dataclass
 class _Order:
-    """The steps done so far of those that must come in order (the Guide, Speculation)."""
+    """The kinds of actions so far, for actions that must come in a certain order (the Guide, Speculation)."""
 
     data: bool = False
     speculating: bool = False
@@ -54,7 +56,7 @@ class _Order:
 
 
 def run(clause: typed.Clause, state: SharedNames) -> tree.Clause:
-    """Raises Rejected."""
+    """The clause with its records. Raises Rejected."""
     number = len(state.clauses) + 1
     if clause.statements is None:
         body: tuple[ir.Statement, ...] = (ir.Data("default"),)
@@ -65,7 +67,7 @@ def run(clause: typed.Clause, state: SharedNames) -> tree.Clause:
 
 
 class _Records:
-    """The records of one clause."""
+    """The compiler of one clause's statements."""
 
     def __init__(self, state: SharedNames) -> None:
         self._state = state
@@ -74,7 +76,9 @@ class _Records:
         self._order = _Order()
 
     def block(self, statements: tuple[typed.Statement, ...]) -> tuple[ir.Statement, ...]:
-        """Where nothing is recorded after speculate(), that is the default action (the Guide, Speculation)."""
+        """The statements. If a clause speculates and records nothing, it takes the default action (the Guide,
+        Speculation).
+        """
         found = tuple(map(self._statement, statements))
         speculates = any(isinstance(each, typed.Action) and each.call.name == "speculate" for each in statements)
         return (*found, ir.Data("default")) if speculates and not self._order.data else found
@@ -95,7 +99,7 @@ class _Records:
                 return self._action(statement)
 
     def _branch(self, statements: tuple[typed.Statement, ...]) -> tuple[ir.Statement, ...]:
-        """Its record is its own."""
+        """The statements of a branch, which has a record of its own."""
         outer = self._actions.layout
         self._actions.begin()
         found = self.block(statements)
@@ -117,7 +121,7 @@ class _Records:
         return found
 
     def _check_context(self, span: Span, *values: ir.Expression) -> None:
-        """Refuse an action, which only statements call, within an expression. Raises Rejected."""
+        """Raises Rejected if an action, which only a statement may call, is called within an expression."""
         for each in (node for value in values for node in walk(value)):
             if isinstance(each, ir.Call) and is_of_another_context(each):
                 raise self._elsewhere(span, each)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Tell how far one may rely on what a clause uses, and refuse one on which one may not rely enough (-x amin)."""
+"""A pass that finds the stability of the names that a clause uses, and refuses a clause that is not stable enough (-x
+amin).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from gilk.lang.d.stability import USUAL, Attributes, of_provider
 
 
 def run(clause: typed.Clause, state: SharedNames) -> typed.Clause:
-    """With the lowest of all that it uses, at any of its probes. Raises Rejected."""
+    """The clause with the lowest stability of all that it uses, at any of its probes. Raises Rejected."""
     found = USUAL
     for probe in clause.probes:
         provider = of_provider(described(probe).provider, state.pragmas.providers)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The state of the passes, besides the value that each is given. Each names the fields that it reads (order.py)."""
+"""The state of the passes, besides the values that they transform. Each pass names the fields that it reads
+(order.py).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from gilk.values import dataclass
 
 @dataclass
 class Invocation:
-    """The command line, as far as all programs depend on it."""
+    """The parts of the command line that matter to all programs."""
 
     macros: Macros
     options: Options
@@ -27,8 +29,9 @@ class Invocation:
 
 @dataclass
 class SharedNames:
-    """The names that all programs share. ``inlines``: how far one may rely on each. ``least``: the
-    option amin. ``clauses`` so far; ``destructive``: where the first such action stands.
+    """The names that all programs share. ``inlines``: the stability of each inline. ``least``: the option amin.
+    ``clauses``: the clauses so far. ``destructive``: the place of the first destructive action, or None. ``empty``: the
+    option.
     """
 
     scope: Scope
@@ -41,7 +44,7 @@ class SharedNames:
     empty: bool = False
 
     def program(self) -> tree.Program:
-        """All that was found."""
+        """The whole program."""
         scope = self.scope
         return tree.Program(
             tuple(self.clauses),
@@ -58,7 +61,7 @@ class SharedNames:
 
 
 def symbols(options: Options, world: World | None) -> SharedNames:
-    """Nothing is declared yet. The options are those of the command line and of all pragmas."""
+    """A state in which nothing is declared. ``options``: those of the command line and of all pragmas."""
     frames = Frames(options.number("ustackframes"), options.number("maxframes"), options.number("stackframes"))
     scope = Scope(options.number("strsize") + 1, world or Nothing(), frames, by_processor=options.flag("aggpercpu"))
     scope.scratchsize, scope.version = options.number("scratchsize"), options.text("version")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Give every expression of a clause its type, and every call what its prototype asks for."""
+"""A pass that gives every expression of a clause its type, and checks calls against their prototypes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gilk.lang.types import Special
 
 
 def run(clause: items.Clause, state: SharedNames) -> typed.Clause:
-    """Raises Rejected."""
+    """The typed clause. Raises Rejected."""
     probes = tuple(probe.text for probe in clause.probes)
     state.expressions.arguments.begin(probes)
     try:
@@ -22,13 +22,13 @@ def run(clause: items.Clause, state: SharedNames) -> typed.Clause:
     except Rejected as rejected:
         if clause.predicate is None or rejected.diagnostic.tag != Tag.D_IDENT_UNDEF:
             raise
-        _test(clause, state)  # which may declare what is not known
+        _test(clause, state)  # the predicate may declare the unknown variable
         statements = _statements(clause, state)
     return typed.Clause(clause, probes, _test(clause, state), statements)
 
 
 def _test(clause: items.Clause, state: SharedNames) -> ir.Expression | None:
-    """It comes after the statements: DTrace knows in a predicate what they declare."""
+    """The predicate. It is checked after the statements, since DTrace knows in a predicate what they declare."""
     if clause.predicate is None:
         return None
     return state.expressions.condition(clause.predicate, Tag.D_PRED_SCALAR, "predicate result")
@@ -55,7 +55,7 @@ def _statement(statement: items.Statement, state: SharedNames) -> tuple[typed.St
 
 
 def _if(statement: items.If, state: SharedNames) -> tuple[typed.Statement, ...]:
-    """One whose condition is known is what it chooses."""
+    """The statements for an if. If its condition is constant, they are those of the chosen branch."""
     test = state.expressions.condition(statement.test, Tag.D_OP_SCALAR, "the condition of if")
     known = constants.truth(test)
     if known is not None:
@@ -77,7 +77,9 @@ def _expression(expression: ast.Expr, state: SharedNames) -> tuple[typed.Stateme
 
 
 def _conditional(expression: ast.Conditional, state: SharedNames) -> tuple[typed.Statement, ...]:
-    """One whose condition is known chooses what the clause does: also among actions, which have no value."""
+    """The statements for ``?:``. A constant condition chooses one way, which may be an action, although that has no
+    value.
+    """
     test = state.expressions.condition(expression.test, Tag.D_OP_SCALAR, "operator ?: expression")
     known = constants.truth(test)
     if known is not None:
@@ -120,7 +122,7 @@ def _aggregating(assign: ast.Assign, target: ast.Aggregate, state: SharedNames) 
 
 
 def _acts(expression: ast.Expr) -> bool:
-    """It does something that only a statement can."""
+    """Whether the expression does something that only a statement can do."""
     match expression:
         case ast.Call(name=name):
             return name in FUNCTIONS and FUNCTIONS[name].role is not Role.SUBROUTINE

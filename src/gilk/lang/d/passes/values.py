@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Programs as passes hand them on before their clauses are checked, and what is wrong with one."""
+"""The values between the passes that come before the checks of clauses, and the errors of programs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True)
 class ProgramText:
-    """A program: ``kind`` is ``description`` of -n and the like, ``script`` of -s, or ``library``.
+    """The text of a program. ``kind``: ``description`` for -n and the like, ``script`` for -s, or ``library``.
 
-    ``overspecified``: a description that says more than its option is about, as ``-P syscall:::`` does.
+    ``overspecified``: a description with more fields than its option takes, such as ``-P syscall:::``; otherwise "".
     """
 
     kind: str
@@ -25,7 +25,7 @@ class ProgramText:
 
     @property
     def said(self) -> str:
-        """The name in messages: a script's, or what a description has before its predicate and its actions."""
+        """The name in messages: that of a script, or the part of a description before its predicate and its actions."""
         name = self.source.name
         if self.kind == "script":
             return name
@@ -38,7 +38,7 @@ class ProgramText:
 
 @dataclass(frozen=True)
 class Wrong:
-    """``line`` 0: of no line. ``file``: what the message calls it."""
+    """An error of a program. ``line`` is 0 if it is about no line. ``file``: the name of the file in the message."""
 
     text: ProgramText
     file: str
@@ -54,7 +54,9 @@ class DoesNotCompile(Exception):
 
 @dataclass(frozen=True)
 class Unread:
-    """``libraries`` in the order of what they depend on, ``texts`` in that of the command line."""
+    """The texts of a compilation. ``libraries`` come after those on which they depend; ``texts`` are in the order of
+    the command line.
+    """
 
     libraries: tuple[ProgramText, ...]
     texts: tuple[ProgramText, ...]
@@ -62,7 +64,7 @@ class Unread:
 
 @dataclass(frozen=True)
 class ParsedText:
-    """A text that was parsed; ``used``: the numbers of the arguments that it has use for."""
+    """A parsed text. ``used``: the numbers of the macro arguments that it uses."""
 
     text: ProgramText
     program: items.ProgramSyntax
@@ -70,12 +72,12 @@ class ParsedText:
 
     @property
     def library(self) -> str:
-        """The name by which others depend on it; "" of a program."""
+        """The name by which other libraries depend on this one; "" for a program."""
         return PurePath(self.text.source.name).name if self.text.is_library else ""
 
     @contextmanager
     def blamed(self) -> Iterator[None]:
-        """Rejected becomes DoesNotCompile, with the file and line."""
+        """Turn Rejected into DoesNotCompile, with the file and the line."""
         try:
             yield
         except Rejected as rejected:
@@ -85,7 +87,7 @@ class ParsedText:
 
 @dataclass(frozen=True)
 class Units:
-    """All of one compilation, in the order of ``Unread``."""
+    """All parsed texts of one compilation, in the order of ``Unread``."""
 
     libraries: tuple[ParsedText, ...]
     programs: tuple[ParsedText, ...]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Words that D itself has for a place of a program, and the order in which words are offered.
+"""D's own words for a place of a program, and the order in which words are offered.
 
-Names that a program declares and those of a process are the engine's to find (engines/dtrace/completing.py).
+Names that a program declares, and names of a process, come from the engine (engines/dtrace/completing.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class OfferedWord:
-    """``kind`` and ``detail`` are for people. ``goes_on``: with it alone nothing is whole."""
+    """A word to offer. ``kind`` and ``detail`` are shown to the user. ``goes_on``: something must follow the word."""
 
     text: str
     kind: str
@@ -35,7 +35,7 @@ _WITH_BRACKET = frozenset(("if", "sizeof", "stringof", "offsetof"))
 
 
 def own_words(there: Opening) -> Iterator[OfferedWord]:
-    """Words that D has without anything being declared."""
+    """The words that D has at that place without any declaration."""
     match there.kind:
         case OpeningKind.PROBE if there.first and not there.fields:
             yield from (OfferedWord(word, "keyword", goes_on=True) for word in _TOP)
@@ -66,7 +66,7 @@ def own_words(there: Opening) -> Iterator[OfferedWord]:
 
 
 def is_fit(there: Opening, word: OfferedWord) -> bool:
-    """Before a bracket stands only what can be called."""
+    """Whether the word may stand there; before a bracket only a word that can be called may."""
     return not there.called or word.kind in _CALLABLE or word.text in _WITH_BRACKET
 
 
@@ -78,7 +78,7 @@ def takes_aggregations(there: Opening) -> bool:
 
 
 def signature(one: Callable_) -> str:
-    """A function, as a reader of the documentation knows it."""
+    """A function with its parameters, as the documentation writes it."""
     given = [f"[{name[:-1]}]" if name.endswith("?") else name.replace("rest", "...") for name in one.parameters]
     return f"{one.name}({', '.join(given)})"
 
@@ -115,7 +115,7 @@ _MACROS: Final = {
 
 
 def chosen(words: Iterable[OfferedWord], prefix: str, most: int) -> tuple[list[OfferedWord], int]:
-    """Words that go on from the prefix, then those that have it elsewhere; and how many are left out."""
+    """The words that begin with the prefix, then those that contain it, at most ``most``; and how many are left out."""
     known: dict[str, OfferedWord] = {}
     for word in words:
         known.setdefault(word.text, word)
@@ -126,7 +126,7 @@ def chosen(words: Iterable[OfferedWord], prefix: str, most: int) -> tuple[list[O
     return found[:most], max(0, len(found) - most)
 
 
-#: What is wanted most comes first.
+#: The kinds that are wanted most come first.
 _ORDER: Final = {"action": 1, "subroutine": 1, "keyword": 2, "inline": 3, "type": 4, "constant": 5}
 _UNFIT: Final = 3
 

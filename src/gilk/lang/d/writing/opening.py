@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The kind of word that may stand at a place of a D program, by its text alone."""
+"""The kind of word that may stand at a place of a D program, found from its text alone; an editor's
+completion uses it.
+"""
 
 from __future__ import annotations
 
@@ -19,25 +21,25 @@ class OpeningKind(StrEnum):
     PROBE = auto()  # a field of a description
     STATEMENT = auto()
     EXPRESSION = auto()
-    AGGREGATING = auto()  # what an aggregation is assigned
-    MEMBER = auto()  # behind a dot or an arrow
-    SCOPED = auto()  # behind self-> or this->
-    AGGREGATION = auto()  # behind @
-    MACRO = auto()  # behind $
-    SYMBOL = auto()  # behind a backquote
-    TAG = auto()  # behind struct, union or enum
+    AGGREGATING = auto()  # the value that an aggregation is assigned
+    MEMBER = auto()  # after a dot or an arrow
+    SCOPED = auto()  # after self-> or this->
+    AGGREGATION = auto()  # after @
+    MACRO = auto()  # after $
+    SYMBOL = auto()  # after a backquote
+    TAG = auto()  # after struct, union or enum
     TYPE = auto()
-    OPTION = auto()  # behind #pragma D option
+    OPTION = auto()  # after #pragma D option
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """``start`` to ``end`` is the word that is there; ``prefix`` its part before the cursor.
+    """A place for a word. The present word is at ``start`` to ``end``; ``prefix`` is its part before the cursor.
 
-    ``fields``: of a description, those before that one. ``base``: from where to where what has the member is written,
-    ``arrow`` the operator. ``word``: the scope, the tag's kind, the module, the function whose argument it is, or
-    ``declaration`` where one begins.
-    ``first``: nothing comes before it in its item. ``called``: a bracket follows.
+    ``fields``: the earlier fields of a description. ``base``: the start and end of the text of the operand that has the
+    member, with ``arrow`` if its operator is an arrow. ``word``: the scope, the tag's kind, the module, the function
+    whose argument it is, or ``declaration`` where a declaration begins. ``first``: nothing comes before it in its item.
+    ``called``: a bracket follows.
     """
 
     kind: OpeningKind
@@ -55,7 +57,7 @@ class Opening:
 
     @property
     def opens_bracket(self) -> bool:
-        """A cast may be meant, or a type that something is asked of."""
+        """Whether a bracket was opened that may begin a cast or enclose a type."""
         return self.word in ("(", "sizeof")
 
 
@@ -70,7 +72,7 @@ _SYMBOL = re.compile(r"([\w.+-]*)`(\w*)\Z", re.ASCII)
 _CALLED = re.compile(r"[ \t]*\(")
 _REST = re.compile(r"\w*", re.ASCII)
 _FIELD_REST = re.compile(r"[-$\w.`?*\\\[\]!]*", re.ASCII)
-#: The colon that ends the name of a function which may have pairs of them in it.
+#: The last colon of a description whose function's name may have pairs of colons in it.
 _LAST_COLON = re.compile(r"(.*?)(?<!:):(?!:)([^:]*)\Z", re.DOTALL)
 _PREFIX_SIGNS = _words("( [ , + - * / % & | ^ ~ ! < > = ? : << >> <= >= == != && || ^^") | _words(
     "<<= >>= += -= *= /= %= &= |= ^="
@@ -80,7 +82,7 @@ _DECLARES = _words("inline typedef extern self this static const volatile unsign
 
 
 def opening(source: str, at: int) -> Opening:
-    """The word that may be written with the cursor at letter ``at``, from 0 to the length of the text."""
+    """The place of a word with the cursor at letter ``at``, from 0 to the length of the text."""
     at = max(0, min(at, len(source)))
     found = outline(source, at)
     piece = found.piece
@@ -102,7 +104,7 @@ def _nothing(at: int) -> Opening:
 
 def _option(source: str, piece: Piece, at: int) -> Opening:
     said = _PRAGMA.match(source[piece.span.start : at])
-    if said is None or not _LINE.match(source, at):  # a control line that does not end is not one
+    if said is None or not _LINE.match(source, at):  # a control line without its end is not read as one
         return _nothing(at)
     return Opening(OpeningKind.OPTION, at - len(said[1]), _rest(source, at), said[1])
 
@@ -118,14 +120,14 @@ def _rest(source: str, at: int, letters: re.Pattern[str] = _REST) -> int:
 def _in_head(source: str, found: Outline, at: int) -> Opening:
     before = found.before
     if before and before[-1].text != ",":
-        return _nothing(at)  # a description is whole: a predicate or actions follow
+        return _nothing(at)  # a description is complete: a predicate or actions follow
     piece = found.piece
     declares = piece is not None and piece.kind is PieceKind.NAME
     written = source[piece.span.start : at] if piece is not None else ""
     fields = fields_of(re.sub(r"[ \t]", "", written))
     word = len(fields[-1])
     if piece is not None and written[len(written) - word :] != fields[-1]:
-        return _nothing(at)  # a blank stands in it
+        return _nothing(at)  # the field contains a blank
     end = _rest(source, at, _FIELD_REST)
     fields, prefix = fields[:-1], fields[-1]
     kind = "declaration" if declares else ""
@@ -133,7 +135,7 @@ def _in_head(source: str, found: Outline, at: int) -> Opening:
 
 
 def fields_of(written: str) -> list[str]:
-    """The fields of a description that may be unfinished, the last of them being written."""
+    """The fields of a description that may be unfinished; the last one is being written."""
     fields = written.split(":", 2)
     if len(fields) < 3 or (":" in fields[2] and "::" not in fields[2]) or ":" not in fields[2]:
         return written.split(":")
@@ -165,7 +167,7 @@ def _in_code(source: str, found: Outline, at: int) -> Opening:
     if kind is OpeningKind.MEMBER:
         return _member(found, start, end, prefix)
     if kind is OpeningKind.EXPRESSION and pieces[-1].text == "(" and source[start:end] in _TYPES:
-        kind = OpeningKind.TYPE  # what stands there is a cast
+        kind = OpeningKind.TYPE  # a cast is being written
     return Opening(kind, start, end, prefix, word=word, first=not pieces)
 
 
@@ -182,7 +184,9 @@ def _member(found: Outline, start: int, end: int, prefix: str) -> Opening:
 
 
 def _chain(pieces: tuple[Piece, ...], last: int) -> int | None:
-    """Where the operand begins that ends with piece ``last``: ``a.b[1]->c(2)`` is one. None where none does."""
+    """The number of the piece at which the operand begins that ends with piece ``last``, such as ``a.b[1]->c(2)``; None
+    if no operand ends there.
+    """
     at = last
     while at >= 0:
         if pieces[at].text in (")", "]"):
@@ -209,7 +213,7 @@ _PAIRS: Final = {")": "(", "]": "["}
 
 
 def _opened(pieces: tuple[Piece, ...], at: int) -> int | None:
-    """The bracket that piece ``at`` closes."""
+    """The number of the piece with the bracket that piece ``at`` closes; None if there is none."""
     depth = 0
     for number in range(at, -1, -1):
         said = pieces[number].text if pieces[number].kind is PieceKind.SIGN else ""
@@ -220,7 +224,9 @@ def _opened(pieces: tuple[Piece, ...], at: int) -> int | None:
 
 
 def _kind(part: ItemPart, pieces: tuple[Piece, ...]) -> tuple[OpeningKind, str]:
-    """The kind of word that follows these pieces of an item; and the tag's kind, or the function that it is for."""
+    """The kind of word that follows these pieces of an item; and the tag's kind, or the function whose
+    argument it is.
+    """
     last = pieces[-1]
     if last.text in ("->", "."):
         return OpeningKind.MEMBER, ""
@@ -249,7 +255,7 @@ def _behind_sign(pieces: tuple[Piece, ...]) -> tuple[OpeningKind, str]:
 
 
 def _called(pieces: tuple[Piece, ...]) -> str:
-    """The function whose first argument comes; a bracket alone, where a cast may come."""
+    """The function whose first argument comes next; "(" if a cast may come, "" otherwise."""
     if pieces[-1].text != "(":
         return ""
     named = len(pieces) > 1 and (pieces[-2].kind in _OPERANDS or pieces[-2].text in _KEYWORDS)

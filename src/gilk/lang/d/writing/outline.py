@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A text in D that may be unfinished, divided as far as that is possible: into items, and these into pieces.
+"""The division of a text in D, which may be unfinished, into items, and of these into pieces.
 
-The parser stops at the first mistake; whoever writes a program makes one with every letter. This is the other way to
-read a text: it never fails, takes time in proportion to the length, and says of every letter what it belongs to.
+The parser stops at the first mistake, but a program that is being written has one after nearly every letter. This way
+to read a text never fails, takes time in proportion to the length, and assigns every letter to an item and a piece.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gilk.values import dataclass
 
 
 class PieceKind(StrEnum):
-    """The groups of the lexer's expression for tokens, and what is no token."""
+    """The groups of the lexer's expression for tokens, and kinds for text that is no token."""
 
     SYMBOL = auto()
     NAME = auto()
@@ -32,11 +32,11 @@ class PieceKind(StrEnum):
     DESCRIPTION = auto()
     COMMENT = auto()
     CONTROL = auto()  # a line that begins with #
-    OTHER = auto()  # a letter that D has no use for
+    OTHER = auto()  # a letter that D does not use
 
 
 class ItemPart(StrEnum):
-    """The part of an item that a piece stands in."""
+    """The part of an item in which a piece stands."""
 
     TOP = auto()  # before anything else
     HEAD = auto()  # among the descriptions of a clause
@@ -54,8 +54,9 @@ class Piece:
 
 @dataclass
 class OutlineItem:
-    """A clause or a declaration. ``body``: where the first bracket of a clause's actions stands; -1 without one.
-    ``pieces``: but for comments and control lines."""
+    """A clause or a declaration. ``body``: the offset of the first bracket of a clause's actions; -1 without one.
+    ``pieces``: all but comments and control lines.
+    """
 
     start: int
     end: int
@@ -65,8 +66,10 @@ class OutlineItem:
 
 @dataclass(frozen=True)
 class Outline:
-    """``at``: the item that the cursor is in, None between items and in the first word of one; ``part`` of it;
-    ``piece``: what the cursor is in or at the end of, or None. ``before``: the pieces of that item before that one."""
+    """An outline with a cursor. ``at``: the item in which the cursor is, None between items and in the first word of
+    one; ``part``: the part of the item. ``piece``: the piece in which the cursor is, or at whose end, or None.
+    ``before``: the pieces of that item before the cursor's.
+    """
 
     items: tuple[OutlineItem, ...]
     at: OutlineItem | None
@@ -83,7 +86,7 @@ class _Reader:
         self._depth = 0
 
     def pieces(self) -> Iterator[tuple[Piece, ItemPart]]:
-        """Each with the part that it was found in."""
+        """Yield each piece with the part in which it was found."""
         position, text = 0, self.text
         while position < len(text):
             blank = BLANK.match(text, position)
@@ -136,7 +139,9 @@ class _Reader:
         self.item, self.part = None, ItemPart.TOP
 
     def _head(self, piece: Piece) -> None:
-        """Between descriptions are commas. Where another begins without one, the item before was not finished."""
+        """Take a piece of a head. Commas separate descriptions; if a description begins without one, the item before
+        was not finished.
+        """
         assert self.item is not None
         pieces = self.item.pieces
         if piece.text == "/":
@@ -153,7 +158,9 @@ class _Reader:
             self._end()
 
     def _predicate(self, piece: Piece) -> None:
-        """The last slash of a predicate is one that a bracket follows, or the end of a text."""
+        """Take a piece of a predicate. The last slash of a predicate is the one before a bracket, or before the end of
+        the text.
+        """
         if piece.text == "{":
             self._open(piece)
         elif piece.text == "/" and self._is_last(piece.span.end):
@@ -193,14 +200,14 @@ _TAKING = {
     ItemPart.HEAD: _Reader._head, ItemPart.PREDICATE: _Reader._predicate, ItemPart.BODY: _Reader._body,
     ItemPart.DECLARATION: _Reader._declaration,
 }  # fmt: skip
-#: Pieces that end where they stop to be what they are: behind their last letter one is no longer in them.
+#: Pieces with a definite end: a cursor after the last letter is no longer in them.
 _CLOSED = (PieceKind.COMMENT, PieceKind.TEXT, PieceKind.CHARACTER, PieceKind.SIGN, PieceKind.OTHER)
 
 
 def outline(text: str, at: int) -> Outline:
-    """``at``: where the cursor is, from 0 to the length of the text."""
+    """The outline of a text. ``at``: the offset of the cursor, from 0 to the length of the text."""
     reader = _Reader(text)
-    where: tuple[OutlineItem | None, ItemPart, int] = (None, ItemPart.TOP, 0)  # how many pieces before
+    where: tuple[OutlineItem | None, ItemPart, int] = (None, ItemPart.TOP, 0)  # the last is the number of pieces before
     under: Piece | None = None
     passed = False
     for piece, part in reader.pieces():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The names of a program that may be unfinished: all that its items declare which have a meaning by themselves.
+"""The names of a program that may be unfinished: everything declared by items that can be understood by themselves.
 
-The passes (passes/order.py) refuse a program for its first mistake. Here an item with a mistake is left out, and what
-is declared before the mistake counts.
+The passes (passes/order.py) refuse a program for its first mistake. Here only an item with a mistake is left out, and
+its declarations before the mistake count.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from gilk.lang.syntax.source import Rejected, Source
 from gilk.lang.types import Member, Pointer, Record, Translated, Type
 from gilk.values import dataclass
 
-_MOST_ITEMS = 2000  # that are looked into: a program that is written by hand has a few dozen
+_MOST_ITEMS = 2000  # a limit for the items of a program; one that is written by hand has a few dozen
 
 
 @dataclass
 class PartialProgram:
-    """``names``: what is known by now."""
+    """A program under construction. ``names``: the names that are known so far."""
 
     invocation: Invocation
     names: SharedNames
@@ -39,12 +39,12 @@ class PartialProgram:
         return made
 
     def add(self, texts: Iterable[str]) -> None:
-        """Items, each by itself, in the order of the program."""
+        """Add items, each a text of its own, in the order of the program."""
         for text, _ in zip(texts, range(_MOST_ITEMS), strict=False):
             self._add(ProgramText("script", Source("program", text)))
 
     def type_of(self, clause: str) -> Type | None:
-        """The type of the last expression of a clause; None where it has none."""
+        """The type of the last expression of a clause; None if it has none."""
         program = self._parsed(Source("program", clause))
         if program is None or not program.items or not isinstance(last := program.items[-1], items.Clause):
             return None
@@ -57,7 +57,7 @@ class PartialProgram:
         return None
 
     def members(self, type_: Type, arrow: bool) -> list[Member]:
-        """Those that the operator, an arrow or a dot, leads to; also those of members without a name."""
+        """The members that can follow ``type_`` and an arrow or a dot, including those of unnamed members."""
         match type_:
             case Pointer(to=Record() as record) if arrow:
                 return self._members(record)
@@ -95,7 +95,7 @@ class PartialProgram:
                 self._understand(item)
 
     def _understand(self, clause: items.Clause) -> None:
-        """Have its statements declare what they do, each by itself."""
+        """Take note of what the clause's statements declare, each statement by itself."""
         whole = clause.body.statements if clause.body is not None else ()
         for statement in whole:
             body = items.StatementBlock(statement.span, (statement,))
@@ -105,7 +105,7 @@ class PartialProgram:
 
 
 def _last(statement: items.Statement | None) -> ast.Expr | None:
-    """The last expression in it."""
+    """The last expression in a statement; None if there is none."""
     while statement is not None:
         match statement:
             case items.ExpressionStatement(value=value):
