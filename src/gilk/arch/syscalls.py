@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-#: In rows without gaps, by the first number of each.
+#: Names with consecutive numbers, by the first number of each row.
 _ROWS = {
     0: """
         read write open close stat fstat lstat poll lseek mmap mprotect munmap brk rt_sigaction rt_sigprocmask
