@@ -228,7 +228,7 @@ class Target(Code, Protocol):
         ...
 
     def raise_semaphores(self, counters: list[Semaphore]) -> list[Raised]:
-        """Increment these semaphores, which tell the program that somebody listens; returns those that could be."""
+        """Increment semaphores, which tell the program that somebody listens; returns those that were incremented."""
         ...
 
     def sample(self, stack: int = 0) -> list[Sample]:

@@ -126,7 +126,8 @@ class Changer:
 
     def wait_until_out(self) -> None:
         """If contexts were left in patches, which lead back to the program, wait until they have gone on. Contexts that
-        stay although the program runs may be remains of handlers that have ended; the limits above apply."""
+        stay although the program runs may be remains of handlers that have ended; so the wait ends at the latest by
+        _LEAVING, _USED or _IDLE."""
         now = self._process.now
         until, idle = now() + _LEAVING, now() + _IDLE
         began = used = self._process.cpu_time()

@@ -21,6 +21,8 @@ from gilk.targets.apart import FORK_SERVER, fork, stand_apart
 
 
 class ForkServer:
+    """Forks keepers for one client, and reaps them. ``channel`` leads to the client."""
+
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._keepers: dict[int, int] = {}  # pidfd -> pid

@@ -23,6 +23,8 @@ HEADER = struct.Struct("<IIB")
 
 
 class MessageKind(IntEnum):
+    """The kind of a message: FILE to LEND go from a client to a relay, HELLO to EXIT from a relay to its client."""
+
     FILE = 1
     CORE = 2
     OPEN = 3

@@ -15,7 +15,7 @@ from gilk.targets.traced import Traced
 
 
 class Undoing(Protocol):
-    """A keeper of one heir."""
+    """The part of a heir's keeper that Heirs uses."""
 
     def undo(self, staged: list[LiveBatch]) -> bool:
         """Take everything out; returns whether the code is then what it was. Raises TargetError, OSError."""

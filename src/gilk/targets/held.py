@@ -70,12 +70,12 @@ class Held:
 
     @property
     def memory_name(self) -> str:
-        """The name of each further piece of shared memory."""
+        """The name of the memory objects that are shared besides code and data."""
         return f"gilk-memory-{self.name}"
 
     @property
     def raised_name(self) -> str:
-        """The name of the record of semaphores."""
+        """The name of the record of semaphores; '' if nothing is set up."""
         return f"{RECORD_NAME}{self.name}" if self.name else ""
 
     def in_arena(self, address: int) -> bool:

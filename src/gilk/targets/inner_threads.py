@@ -14,7 +14,7 @@ _FRESH = 0.25  # seconds for which a list of threads is used
 
 
 def threads_of(pid: int) -> Threads:
-    """The threads of a process and its children."""
+    """The live threads and thread names of a process and its children, by the numbers that records have."""
     foreign, own = namespaces.foreign(pid), OwnThreads()
     return InnerThreads(pid, foreign, own if namespaces.is_here(pid) else None) if foreign else own
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The keeper of a target: stops it, changes its code, and changes it back.
 
-The keeper lives in a process of its own (server.py), so that a client that dies leaves no thread stopped and no code
+The keeper lives in a process of its own (serving.py), so that a client that dies leaves no thread stopped and no code
 changed: the keeper undoes everything and goes.
 """
 
@@ -87,7 +87,7 @@ class Keeper:
         return self.mapper.handlers(signals) if self.present() else []
 
     def raise_semaphores(self, counters: list[Semaphore]) -> list[Raised]:
-        """Increment each of the semaphores until the end; returns those that could be."""
+        """Increment semaphores until the end; returns those that were incremented."""
         return self.semaphores.raise_(counters) if self.present() else []
 
     def lower_semaphores(self, raised: list[Raised]) -> None:

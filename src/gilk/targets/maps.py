@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""/proc/PID/maps as values (proc(5))."""
+"""Reads /proc/PID/maps (proc(5)), and finds free room between mappings."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ _OURS = (CODE_NAME, DATA_NAME, MEMORY_NAME, "/memfd:gilk-raised-")
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
+    """A line of /proc/PID/maps: ``start`` and ``end`` are addresses, ``offset`` is that in the file."""
+
     start: int
     end: int
     permissions: str

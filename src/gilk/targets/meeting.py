@@ -49,7 +49,7 @@ class Meeting:
 
 
 def rendezvous(pid: int) -> Meeting:
-    """Become the first who traces ``pid``, or connect to the one that is."""
+    """Take the name as the first tracer of ``pid``, or connect to its holder."""
     try:
         name = _name(pid)
         deadline = time.monotonic() + _PATIENCE

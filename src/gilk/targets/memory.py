@@ -40,7 +40,7 @@ class ProcessMemory:
     nothing."""
 
     def __init__(self, pid: int) -> None:
-        """Raises TargetError `no-such-process`, `no-permission`."""
+        """Open the memory file. Raises TargetError `no-such-process`, `no-permission`."""
         self.gate = 0  # address of a ``syscall`` instruction (remote.py); 0: not looked for yet
         self.haven: Shelter | None = None  # for a borrowed thread's state (haven.py), once mapped
         try:
@@ -112,6 +112,7 @@ def stretches(mappings: Iterable[Mapping], memory: Memory, longest: int) -> Iter
 
 
 def _check(address: int) -> None:
-    """Raises OSError for an address that cannot be one: a number found in the memory of a process may be anything."""
+    """Check that ``address`` can be an address: a number found in the memory of a process may be anything. Raises
+    OSError."""
     if not 0 <= address <= _HIGHEST:
         raise OSError(errno.EIO, os.strerror(errno.EIO))

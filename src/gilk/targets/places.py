@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where threads stand, before and after code changes: original addresses and their equals in patches."""
+"""Looks up where threads stand, before and after code changes: original addresses and their equals in patches."""
 
 from __future__ import annotations
 
@@ -129,8 +129,8 @@ def _alone(batch: Batch) -> Int:
 
 
 def _rows(parts: list[tuple[Int, Int]]) -> Int:
-    """Rows (from, to), ascending. Of rows with the same ``from`` one is kept: one that leads somewhere rather than to
-    0, one before its instruments rather than after them, and of several such rows the newest."""
+    """Rows (from, to), ascending, one for each ``from``. A row that leads somewhere takes precedence over one that
+    leads to 0, a place before its instruments over one after them, and a newer row over an older one."""
     if not parts:
         return np.empty((0, 2), np.int64)
     at, to = (np.concatenate([part[i] for part in parts]) for i in (0, 1))

@@ -250,8 +250,8 @@ class Process:
                 os.kill(self.pid, signal.SIGKILL)
 
     def raise_semaphores(self, counters: list[Semaphore]) -> list[Raised]:
-        """Increment these semaphores until the end, which tell the program that somebody listens; returns those that
-        could be."""
+        """Increment semaphores until the end, which tell the program that somebody listens; returns those that were
+        incremented."""
         return self.keeper.raise_semaphores(counters)
 
     def sample(self, stack: int = 0) -> list[Sample]:

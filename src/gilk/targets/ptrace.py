@@ -119,7 +119,7 @@ def set_registers(tid: int, registers: Registers) -> None:
 
 
 def get_mask(tid: int) -> int:
-    """The set of blocked signals, bit n-1 for signal n."""
+    """The blocked signals of a thread, bit n-1 for signal n."""
     mask = ctypes.c_uint64()
     call(GETSIGMASK, tid, 8, mask)
     return mask.value
@@ -158,7 +158,7 @@ def send(pid: int, tid: int, number: int) -> None:
 
 
 class Late(Exception):
-    """A thread has neither stopped nor ended in the time that it was given."""
+    """A thread has neither stopped nor ended within the time given."""
 
 
 def wait(tid: int, seconds: float = PATIENCE) -> int:

@@ -17,8 +17,8 @@ from gilk.targets.writer import Mismatch
 
 
 def check_gs(process: Traced, threads: Iterable[Thread]) -> None:
-    """Raises TargetError `gs-in-use` when a thread has a GS base that is not gilk's, or that of a session in force; one
-    that `gilk restore` has left behind is accepted."""
+    """Check that no thread has a GS base that belongs to others: to the program, or to a session in force. A GS base
+    that `gilk restore` has left behind is accepted. Raises TargetError `gs-in-use`."""
     pid, maps = process.pid, process.maps
     for base in {thread.registers.gs_base for thread in threads} - {0}:
         session = _session_at(maps(), base)
@@ -56,9 +56,9 @@ def _session_at(maps: Iterable[Mapping], base: int) -> Mapping | None:
 
 
 def check_alone(pid: int, name: str) -> None:
-    """Raises TargetError `shared-memory` when another process shares the memory of this one: it then has the memory
-    object ``name`` too, which was mapped in this stop. This search takes long, and is made only where sharing.py cannot
-    tell."""
+    """Check that no other process shares the memory of this one; it would have the memory object ``name`` too, which
+    was mapped in this stop. This search takes long, and is made only where sharing.py cannot tell. Raises TargetError
+    `shared-memory`."""
     others = [] if can_be_told() else [other for other in holders(name) if other != pid]
     if others:
         raise TargetError(
@@ -69,7 +69,8 @@ def check_alone(pid: int, name: str) -> None:
 
 
 def check_private(pid: int, shared: Mapping | None) -> None:
-    """Raises TargetError `shared-code` if ``shared`` is a mapping, which is not to be written to."""
+    """Check that there is no mapping which must not be written to. ``shared``: one, or None. Raises TargetError
+    `shared-code`."""
     if shared is not None:
         raise TargetError(
             "shared-code",
@@ -79,7 +80,7 @@ def check_private(pid: int, shared: Mapping | None) -> None:
 
 
 def check_free(process: Traced, start: int, end: int) -> None:
-    """Raises MemoryTaken when the process has mapped something there meanwhile."""
+    """Check that the process has mapped nothing there meanwhile. Raises MemoryTaken."""
     if not occupied(process.maps(), growth=False).free(start, end):
         raise taken(process.pid)
 

@@ -2,7 +2,7 @@
 """The filters of system calls that a process has set up for itself (seccomp(2)), as compared with those that gilk runs
 under.
 
-What a filter does about a call can only be found out by making the call, and a sandbox is likely to kill for it. With
+Only by making a call can one find out what a filter does about it, and a sandbox is likely to kill for it. With
 CAP_SYS_ADMIN filters can be suspended for a while. Without it, a process that has more filters than gilk itself is left
 alone; filters that a container has put on all its processes treat both alike, and refuse a call rather than kill.
 """

@@ -55,7 +55,7 @@ def processes() -> list[Seen]:
 
 def is_instrumented(pid: int) -> bool:
     """Whether a process has code of gilk's mapped, as children of an instrumented process have; also true if it has
-    ended."""
+    ended, or may not be looked into."""
     try:
         return any(mapping.path.startswith(CODE_NAME) for mapping in read_maps(pid))
     except TargetError:

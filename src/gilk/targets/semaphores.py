@@ -46,8 +46,8 @@ class Semaphores:
         self._last = 0
 
     def raise_(self, counters: Sequence[Semaphore]) -> list[Raised]:
-        """Increment each of the semaphores; returns those that could be: others have been unmapped, are at their
-        maximum, or have no room in the record."""
+        """Increment semaphores; returns those that were incremented. Others have been unmapped, are at their maximum,
+        or have no room in the record."""
         at = self._records(self._name()) or [self._map_record(self._name(), _ROOM)]
         with self._process.threads.stopped():
             known = self._rows(at[0])

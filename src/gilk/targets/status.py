@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""/proc/PID/status of a process or thread (proc_pid_status(5))."""
+"""Reads /proc/PID/status of a process or thread (proc_pid_status(5))."""
 
 from __future__ import annotations
 

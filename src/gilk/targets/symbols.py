@@ -10,6 +10,8 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Found:
+    """The run-time address of a symbol, and whether the symbol is a function's."""
+
     address: int
     function: bool
 

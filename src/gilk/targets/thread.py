@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A stopped thread: its registers as they will be when it goes on, and the signal that is on its way to it."""
+"""The state of a stopped thread, as it will be when the thread goes on."""
 
 from __future__ import annotations
 

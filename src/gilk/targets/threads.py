@@ -17,7 +17,7 @@ def thread_is_gone(tid: int) -> bool:
 
 
 class Threads(Protocol):
-    """The threads of one machine."""
+    """The live threads and thread names of one machine."""
 
     def live(self, threads: Iterable[Thread]) -> set[Thread]:
         """The threads that are alive, of these and perhaps others of the same processes."""
@@ -43,7 +43,7 @@ class ThreadsOfProgram:
 
 
 class OwnThreads:
-    """The threads of this machine."""
+    """The live threads and thread names of this machine, from /proc."""
 
     def live(self, threads: Iterable[Thread]) -> set[Thread]:
         found = set()

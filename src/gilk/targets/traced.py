@@ -52,7 +52,7 @@ class StoppedThreads(Protocol):
 
 
 class Traced(Protocol):
-    """One process, as its keeper sees it."""
+    """The process that a keeper holds, as the keeper reaches it."""
 
     @property
     def pid(self) -> int: ...

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What gilk has in a live process: shared memory, arenas with their runtime, linked instruments.
+"""gilk's workspace in a live process: shared memory, arenas with their runtime, linked instruments.
 
 An arena serves all images within its reach; usually there is one for the program and one for its libraries.
 """

@@ -117,6 +117,8 @@ class UnitOutcome:
 
 @dataclass(frozen=True)
 class Hello:
+    """The driver's answer to HELLO: its protocol, limits, and offsets for generated code (struct ilk_hello)."""
+
     protocol: int
     cpus: int
     message_max: int
@@ -187,6 +189,8 @@ class RingChunk:
 
 @dataclass(frozen=True)
 class DriverStatus:
+    """The driver's figures about all clients; ``own_units`` and ``lost`` are this client's (struct ilk_status)."""
+
     clients: int
     fast_counters: int
     units: int

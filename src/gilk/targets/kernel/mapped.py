@@ -18,7 +18,7 @@ from gilk.values import dataclass
 
 Words = NDArray[np.uint64]
 _HEAD = 2  # words of a ring's head: chunks entered so far, records lost
-_IID = 2  # index of the 32-bit word of a record that is 0 until the record is committed
+_IID = 2  # index of a record's iid, a 32-bit word that is 0 until the record is committed
 _TRIES = 16  # tries at a ring whose chunks are reused faster than they are read
 
 

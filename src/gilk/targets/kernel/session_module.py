@@ -59,7 +59,7 @@ def _mind(link: Link, name: str) -> Callable[[], None]:
     command = ["sh", "-c", _MINDER, name]
     if isinstance(link, RelayLink):
         said = bytearray()
-        far = link.spawn(["setsid", "-w", *command], said.extend, _nothing)  # outlives the relay's children
+        far = link.spawn(["setsid", "-w", *command], said.extend, _nothing)  # else the relay's end would kill it
         if not link.channel.until(lambda: _READY in said, _LONGEST):
             raise TargetError("driver-load-failed", f"nobody there waits to unload {name}")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a session has in a kernel: memory for patches, counters, rings, and the units that are in force.
+"""The workspace of a session in a kernel: memory for patches, counters, rings, and the units that are in force.
 
 It does for a Ledger what Workspace and Keeper do together for a process: it stages plans, and exchanges some units for
 others.
