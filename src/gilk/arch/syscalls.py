@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""System calls of x86-64, by number (arch/x86/entry/syscalls/syscall_64.tbl of Linux; those of x32 are left out)."""
+"""The names of x86-64's system calls, by number (arch/x86/entry/syscalls/syscall_64.tbl of Linux), without those of
+x32."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The directory of the cache.
+"""Finds and opens the directory of the cache.
 
 The contents become code in targets and in gilk itself, so the cache lies only where nobody but the user and root can
 change it (private.py).

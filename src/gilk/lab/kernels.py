@@ -32,6 +32,8 @@ Notify = Callable[[str], object]
 
 @dataclass(frozen=True)
 class StockKernel:
+    """A kernel in the store."""
+
     release: str  # as uname -r gives it
     root: Path  # the packages' files lie below it
 

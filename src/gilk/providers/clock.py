@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The provider ``profile``: probes by the clock. ``tick-N`` fires in the consumer, once for all processors;
-``profile-N``, too, but for each running thread of the process, or without a process like tick-N."""
+"""The provider ``profile``: probes by the clock. ``tick-N`` fires in the consumer, once for all processors.
+``profile-N`` fires there, too, but for each running thread of the process; without a process it fires like
+``tick-N``."""
 
 from __future__ import annotations
 

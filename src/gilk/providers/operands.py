@@ -29,7 +29,8 @@ _LONGEST = 4096  # characters of all operands: an assembler writes no longer one
 
 
 def _registers() -> dict[str, tuple[str, int, int]]:
-    """By name: the whole register, the size of the part in bytes, and the offset of the part in bytes."""
+    """For each register name: the whole register, the size of the named part in bytes, and the part's offset in
+    bytes."""
     found: dict[str, tuple[str, int, int]] = {}
     for name in ("ax", "bx", "cx", "dx"):
         low = name[0]
