@@ -17,6 +17,8 @@ _EDGES = ("entry", "return")
 
 
 class PidTag(StrEnum):
+    """DTrace's names for the mistakes."""
+
     D_PROC_BADPID = "D_PROC_BADPID"  # no process has that number
     D_PROC_LIB = "D_PROC_LIB"  # the function "-", which stands for addresses, in another image than the program
     D_PROC_FUNC = "D_PROC_FUNC"  # that image has no function of that name

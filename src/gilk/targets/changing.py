@@ -32,8 +32,8 @@ _PAUSE = 0.002
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a change went: seconds that it took, and ``seconds`` of those for which the threads stood still.
-    ``strangers``: number of bytes that were not gilk's any more and were left alone."""
+    """How a change went. ``total``: the seconds that it took; ``seconds``: those of them for which the threads stood
+    still. ``strangers``: the number of bytes that were not gilk's any more and were left alone."""
 
     total: float
     seconds: float

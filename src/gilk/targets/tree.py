@@ -155,8 +155,7 @@ class ProcessTree:
     # Programs that were executed.
 
     def claim(self, pid: int) -> None:
-        """Take a held process out of the tree, stopped as a launched program is. Raises TargetError
-        `no-such-process`."""
+        """Lend a held process to the caller, stopped as a launched program is. Raises TargetError `no-such-process`."""
         if pid not in self._held:
             raise TargetError("no-such-process", f"process {pid} has ended")
         self._held.discard(pid)

@@ -97,6 +97,8 @@ class _Section:
 
 
 class _Reader:
+    """Reads one object file. Raises ValueError, or another error that parse() translates, if it has another form."""
+
     def __init__(self, content: bytes) -> None:
         head = _HEADER.unpack_from(content)
         if head[0][:6] != b"\x7fELF\x02\x01" or head[1:3] != (1, 62):

@@ -82,7 +82,7 @@ class UserProcesses:
 
     def meant(self, provider: str) -> Iterator[tuple[str, tuple[int, ...]]]:
         """The numbers with which the name of a provider of processes, or a glob, may end, each with its processes. If
-        the name ends with the number of no traced process, the process with that number is given."""
+        the name ends with the number of a process that is not traced, that process is given."""
         traced = [((pid,), str(pid)) for pid in self.pids] if self._by_number else [(self.pids, "")]
         numbers = {number or str(pids[0]): pids for pids, number in traced if pids}
         found = _NUMBER.search(provider)
