@@ -29,7 +29,7 @@ JMP32 = b"\xe9"
 JMP_NEXT = b"\x3e\xff\x25\0\0\0\0"  # notrack jmp to the address that follows it
 CALL32 = b"\xe8"
 JMP8 = b"\xeb"
-#: Bytes of the whole instructions: with a displacement of 32 bits, and of 8.
+#: Sizes of whole instructions in bytes: with a displacement of 32 bits, and of 8.
 JUMP_SIZE = CALL_SIZE = 5
 JMP8_SIZE = 2
 JNE32 = b"\x0f\x85"
@@ -84,7 +84,7 @@ def cmp_gs_zero(offset: int) -> bytes:
 
 
 def bit_test(base: int, reg: int) -> bytes:
-    """``bt dword ptr [base], reg32``: any bit of 2**31 behind ``base``, which is neither rsp nor r12."""
+    """``bt dword ptr [base], reg32``: tests one of the 2**31 bits from ``base`` on, which is neither rsp nor r12."""
     return struct.pack("<BBBBb", _rex(reg, base, wide=False), 0x0F, 0xA3, 0x40 | (reg & 7) << 3 | base & 7, 0)
 
 
@@ -104,7 +104,7 @@ def load_gs(reg: int, offset: int) -> bytes:
 
 
 def cmpxchg_gs(reg: int, offset: int) -> bytes:
-    """``cmpxchg gs:[offset], reg``: no lock, the one writer is this thread."""
+    """``cmpxchg gs:[offset], reg``, without a lock prefix: only this thread writes there."""
     return struct.pack("<BBBBBBi", _GS, _rex(reg, 0), 0x0F, 0xB1, 0x04 | (reg & 7) << 3, _ABSOLUTE, offset)
 
 
@@ -139,7 +139,7 @@ def cmp_gs_based(reg: int, base: int, offset: int) -> bytes:
 
 
 def cmpxchg_gs_based(reg: int, base: int, offset: int) -> bytes:
-    """``cmpxchg gs:[base + offset], reg``: no lock, the one writer is this thread."""
+    """``cmpxchg gs:[base + offset], reg``, without a lock prefix: only this thread writes there."""
     fields = 0x80 | (reg & 7) << 3 | base & 7
     return struct.pack("<BBBBBi", _GS, _rex(reg, base), 0x0F, 0xB1, fields, offset)
 
@@ -150,7 +150,7 @@ def inc_gs_at(base: int) -> bytes:
 
 
 def store(reg: int, base: int, offset: int) -> bytes:
-    """``mov [base + offset], reg``; ``base`` is neither rsp nor r12, here and below."""
+    """``mov [base + offset], reg``. Here and in the next three functions, ``base`` is neither rsp nor r12."""
     return _based(0x89, reg, base, offset, wide=True)
 
 
@@ -180,7 +180,7 @@ def pop(reg: int) -> bytes:
 
 
 def push_immediate(value: int) -> bytes:
-    """``push value``: a 64-bit word, sign extended from the low half of ``value``."""
+    """``push value``: pushes a 64-bit word, sign-extended from the low 32 bits of ``value``."""
     return b"\x68" + struct.pack("<I", value & 0xFFFFFFFF)
 
 
@@ -220,12 +220,12 @@ def rdfsbase(reg: int) -> bytes:
 
 
 def add_rip(reg: int) -> bytes:
-    """``add reg, [rip + rel32]`` without its rel32."""
+    """``add reg, [rip + rel32]``, without the four bytes of its rel32."""
     return bytes((_rex(reg, 0), 0x03, 0x05 | (reg & 7) << 3))
 
 
 def lea_stack(reg: int, offset: int) -> bytes:
-    """``lea reg, [rsp + offset]``: moves the stack pointer, or reads it, and keeps the flags."""
+    """``lea reg, [rsp + offset]``: moves the stack pointer, or reads it, and leaves the flags alone."""
     return struct.pack("<BBBBi", _rex(reg, 0), 0x8D, 0x84 | (reg & 7) << 3, _NO_INDEX, offset)
 
 
@@ -260,13 +260,13 @@ def add(to: int, source: int) -> bytes:
 
 
 def and_immediate(reg: int, value: int) -> bytes:
-    """``and reg32, value``: clears the upper half too."""
+    """``and reg32, value``: clears the upper half of the register, too."""
     prefix = bytes((0x41,)) if reg > 7 else b""
     return prefix + struct.pack("<BBI", 0x81, 0xE0 | reg & 7, value)
 
 
 def move_immediate(reg: int, value: int) -> bytes:
-    """``mov reg32, value``: zero extended."""
+    """``mov reg32, value``: zero-extended to 64 bits."""
     prefix = bytes((0x41,)) if reg > 7 else b""
     return prefix + struct.pack("<BI", 0xB8 | reg & 7, value & 0xFFFFFFFF)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Decoding x86-64, and the classes of instruction that the analyses tell apart.
+"""Decodes x86-64 code, and has the classes of instructions that the analyses tell apart.
 
-Enumerations of iced are plain integers here: comparing them is the inner loop.
+Enumerations of iced are plain integers here, because comparing them is the inner loop.
 """
 
 from __future__ import annotations
@@ -41,42 +41,43 @@ def decode_one(code: bytes, address: int) -> Instruction:
 
 
 def is_system_call(instruction: Instruction) -> bool:
-    """``syscall``, ``sysenter`` or ``int n``: control comes back after it."""
+    """Whether this is ``syscall``, ``sysenter`` or ``int n``, after which control comes back."""
     return instruction.code in _SYSTEM_CALLS
 
 
 def is_direct_call(instruction: Instruction) -> bool:
-    """A near call with its target in the instruction."""
+    """Whether this is a near call with its target in the instruction."""
     return instruction.code in _NEAR_CALLS
 
 
 def is_trap(instruction: Instruction) -> bool:
-    """``int3`` or ``int1``, which a program executes only to stop."""
+    """Whether this is ``int3`` or ``int1``, which a program executes only to stop."""
     return instruction.code in _TRAPS
 
 
 def stops(instruction: Instruction) -> bool:
-    """No control flow continues after it: ud2, hlt, int3, undecodable bytes."""
+    """Whether control never continues after it: ud2, hlt, int3, undecodable bytes."""
     return instruction.flow_control == EXCEPTION or instruction.code == Code.HLT or instruction.code in _TRAPS
 
 
 def raises(instruction: Instruction) -> bool:
-    """ud2, int3 and their like: an exception, whose handler may look at where it came from."""
+    """Whether this is ud2, int3 or the like, which raises an exception whose handler may look at the address it came
+    from."""
     return instruction.flow_control in (EXCEPTION, INTERRUPT)
 
 
 def is_nop(instruction: Instruction) -> bool:
-    """Padding: ``nop`` of any length."""
+    """Whether this is padding: ``nop`` of any length."""
     return instruction.mnemonic == Mnemonic.NOP
 
 
 def memory_bytes(instruction: Instruction) -> int:
-    """Size of the memory operand."""
+    """The size of the memory operand in bytes."""
     return MemorySizeExt.size(instruction.memory_size)
 
 
 def register_bytes(register: int) -> int:
-    """Size of a general register."""
+    """The size of a general register in bytes."""
     if register >= Register.RAX:
         return 8
     if register >= Register.EAX:

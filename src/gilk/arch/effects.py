@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The general registers and status flags that an instruction reads and overwrites.
 
-Masks have a bit per general register, numbered as the hardware does, and above
-them either one bit for all status flags (`effects`) or one for each
-(`fine_effects`, which liveness uses: ``dec`` leaves the carry alone).
+Masks have a bit per general register, numbered as the hardware does, and above them either one bit for all status flags
+(`effects`) or one for each (`fine_effects`, which liveness uses: ``dec`` leaves the carry flag alone).
 
-*Reads* is everything that may be read. *Kills* is everything that is
-overwritten in full whatever happens: a 32-bit write clears the upper half and
-so is one; 8- and 16-bit writes, ``cmov`` and repeated string instructions are
-not. The direction flag is not in the masks: a patch never changes it.
+*Reads* are all that may be read. *Kills* are all that are overwritten in full in any case: a 32-bit write clears the
+upper half and so counts; 8- and 16-bit writes, ``cmov`` and repeated string instructions do not. The direction flag is
+not in the masks: a patch never changes it.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ FINE_EVERYTHING: Final = REGISTERS | FINE_FLAGS
 RCX: Final = 1 << 1
 RSP: Final = 1 << 4
 R11: Final = 1 << 11
-PRESERVED: Final = 1 << 3 | 1 << 4 | 1 << 5 | 0xF000  # rbx, rsp, rbp, r12-r15: what callees keep by convention
+PRESERVED: Final = 1 << 3 | 1 << 4 | 1 << 5 | 0xF000  # rbx, rsp, rbp, r12-r15, which callees preserve by convention
 
 _READS: Final = frozenset({OpAccess.READ, OpAccess.COND_READ, OpAccess.READ_WRITE, OpAccess.READ_COND_WRITE})
 _KILLS: Final = frozenset({OpAccess.WRITE, OpAccess.READ_WRITE})
@@ -37,14 +35,14 @@ _CACHE_LIMIT: Final = 200_000  # instructions; some 40 MB
 
 # The processor manuals leave all flags undefined after these: an old value may well survive.
 _FLAGS_UNDEFINED: Final = frozenset({Mnemonic.DIV, Mnemonic.IDIV, Mnemonic.BSF, Mnemonic.BSR})
-# By a count in cl, which may be zero: then no flag changes.
+# Shifts by a count in cl, which may be zero: then no flag changes.
 _SHIFTS: Final = frozenset(
     {
         Mnemonic.SHL, Mnemonic.SAL, Mnemonic.SHR, Mnemonic.SAR, Mnemonic.SHLD, Mnemonic.SHRD,
         Mnemonic.ROL, Mnemonic.ROR, Mnemonic.RCL, Mnemonic.RCR,
     }
 )  # fmt: skip
-_ZERO_IDIOMS: Final = frozenset({Mnemonic.SBB})  # iced itself knows xor and sub
+_ZERO_IDIOMS: Final = frozenset({Mnemonic.SBB})  # iced itself handles xor and sub
 _NO_EFFECT: Final = frozenset({Mnemonic.NOP, Mnemonic.ENDBR64, Mnemonic.ENDBR32, Mnemonic.RESERVEDNOP})
 _BYTES: Final = (
     Register.AL, Register.CL, Register.DL, Register.BL, Register.SPL, Register.BPL, Register.SIL, Register.DIL,
@@ -52,7 +50,7 @@ _BYTES: Final = (
 
 
 def _register_bits() -> dict[int, tuple[int, int]]:
-    """iced register -> (its bit, the same bit if writing it overwrites all 64 bits, else 0)."""
+    """iced register -> (its mask bit, the same bit if writing the register overwrites all 64 bits, else 0)."""
     bits: dict[int, tuple[int, int]] = {}
     for number in range(16):
         bit = 1 << number
@@ -74,7 +72,7 @@ def register_bit(register: int) -> int:
 
 
 def fine_effects(instruction: Instruction) -> tuple[int, int]:
-    """(reads, kills) with a bit per status flag from `FLAGS_SHIFT` on."""
+    """(reads, kills), with a bit per status flag from `FLAGS_SHIFT` on."""
     known = _cache.get(instruction)
     if known is None:
         if len(_cache) >= _CACHE_LIMIT:
@@ -84,14 +82,14 @@ def fine_effects(instruction: Instruction) -> tuple[int, int]:
 
 
 def effects(instruction: Instruction) -> tuple[int, int]:
-    """(reads, kills); bit 16 is read when any status flag is, killed when all are."""
+    """(reads, kills), with one bit for all status flags: it is read when any flag is, and killed when all are."""
     reads, kills = fine_effects(instruction)
     killed = kills & FINE_FLAGS == FINE_FLAGS
     return fold(reads), kills & REGISTERS | (killed << FLAGS_SHIFT)
 
 
 def fold(mask: int) -> int:
-    """A fine mask with its six flag bits made one."""
+    """A fine mask with its six flag bits folded into one."""
     return mask & REGISTERS | (bool(mask & FINE_FLAGS) << FLAGS_SHIFT)
 
 
@@ -102,7 +100,7 @@ def _compute(instruction: Instruction) -> tuple[int, int]:
     if is_system_call(instruction):
         return _system_call(instruction)
     if mnemonic == Mnemonic.XBEGIN or instruction.code == Code.INVALID:
-        return FINE_EVERYTHING, 0  # an abort brings back the registers of this very point
+        return FINE_EVERYTHING, 0  # an abort restores the registers as they were here
     reads = kills = 0
     for used in _information.info(instruction).used_registers():
         bit, full = _BITS.get(used.register, _NOT_GENERAL)
@@ -116,7 +114,8 @@ def _compute(instruction: Instruction) -> tuple[int, int]:
 
 
 def _system_call(instruction: Instruction) -> tuple[int, int]:
-    """The kernel may look at every register; ``syscall`` itself overwrites rcx and r11, and rflags come back."""
+    """The effects of a system call: the kernel may look at every register; ``syscall`` itself overwrites rcx and r11,
+    and the flags are restored."""
     kills = RCX | R11 if instruction.code == Code.SYSCALL else 0
     return FINE_EVERYTHING & ~kills, kills
 
@@ -138,7 +137,7 @@ def _flags_killed(instruction: Instruction) -> int:
 
 
 def writes(instruction: Instruction) -> int:
-    """Every general register that may change, in part or on a condition too."""
+    """A mask of all general registers that may change, also in part or on a condition."""
     mask = 0
     for used in _information.info(instruction).used_registers():
         if used.access in _WRITES:

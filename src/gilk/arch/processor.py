@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The features of the processor."""
+"""The features of this machine's processor."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""System calls of x86-64, by number (arch/x86/entry/syscalls/syscall_64.tbl of Linux; those of x32 are left out)."""
+"""The names of x86-64's system calls, by number (arch/x86/entry/syscalls/syscall_64.tbl of Linux), without those of
+x32."""
 
 from __future__ import annotations
 
-#: In rows without gaps, by the first number of each.
+#: Names with consecutive numbers, by the first number of each row.
 _ROWS = {
     0: """
         read write open close stat fstat lstat poll lseek mmap mprotect munmap brk rt_sigaction rt_sigprocmask

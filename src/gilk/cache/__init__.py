@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Findings and compiled code, kept between runs: the place where they lie, the key of each, arrays and byte strings."""
+"""Keeps findings and compiled code between runs: the cache's directory, keys, arrays, columns and byte strings."""

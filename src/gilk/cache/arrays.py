@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A cache of arrays, for what is slow to find and follows from a file's content.
+"""A cache of arrays, for results that take long to compute and follow from the content of files.
 
-A cache never fails: arrays that cannot be stored are computed again, and those that cannot be read count as missing.
+The cache never fails: arrays that cannot be stored are computed again, and those that cannot be read count as missing.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 else:
     Array = Any
-LARGEST_ARRAYS = 1 << 31  # bytes, uncompressed, of one entry
+LARGEST_ARRAYS = 1 << 31  # uncompressed bytes of one entry
 
 
 def load_arrays(key: str) -> dict[str, Array] | None:
     """The arrays that store_arrays kept under ``key``; None when there are none, or they are damaged."""
-    import numpy  # here: who has no arrays need not wait for it
+    import numpy  # a late import: it takes time, and not all callers have arrays
 
     try:
         with open_cache() as place, place.reading(_name(key)) as file, numpy.load(file, allow_pickle=False) as stored:
             if sum(entry.file_size for entry in stored.zip.infolist()) > LARGEST_ARRAYS:
                 return None
             return {name: stored[name] for name in stored.files}
-    except Exception:  # zipfile and numpy raise almost anything for a damaged archive
+    except Exception:  # zipfile and numpy raise all kinds of errors for a damaged archive
         return None
 
 
 def store_arrays(key: str, arrays: Mapping[str, Array]) -> None:
     """Keep ``arrays`` for load_arrays; readers see all of them or none.
 
-    Does nothing when there is no room, or the directory cannot be used. Raises ValueError for arrays of objects,
-    which only pickle could store.
+    Does nothing when there is no room, or the directory cannot be used. Raises ValueError for arrays of objects, which
+    only pickle could store.
     """
     if any(array.dtype.hasobject for array in arrays.values()):
         raise ValueError("arrays of objects are not cached")
@@ -52,5 +52,5 @@ def store_arrays(key: str, arrays: Mapping[str, Array]) -> None:
 
 
 def _name(key: str) -> str:
-    """A key may hold any characters, so its digest names the file."""
+    """The name of the file: a digest of the key, which may hold any characters."""
     return digest(key.encode()).hexdigest() + ".npz"

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A cache of byte strings in the user's cache directory, by the key of what they were made of; the oldest make room.
+"""A cache of byte strings in the user's cache directory, by a digest of all that they were made of. The entries used
+longest ago make room for new ones.
 
-A cache never fails: a string that cannot be stored is made again, and a damaged entry counts as missing. The directory
-is its owner's alone (place.py), and each entry has a digest of its content, so that half an entry counts as
+The cache never fails: a string that cannot be stored is made again, and a damaged entry counts as missing. Only its
+owner can change the directory (place.py), and each entry has a digest of its content, so that half an entry counts as
 missing. The digest does not prove who wrote the entry, since anyone can compute it; only the directory keeps others
 out.
 """
@@ -17,7 +18,7 @@ from gilk.digest import SIZE, digest
 from gilk.private import Directory
 
 MOST = 256  # entries of one kind
-LARGEST = 4 << 20  # bytes of one
+LARGEST = 4 << 20  # bytes of one entry
 
 
 def load_blob(kind: str, key: bytes) -> bytes | None:
@@ -35,7 +36,8 @@ def load_blob(kind: str, key: bytes) -> bytes | None:
 
 
 def store_blob(kind: str, key: bytes, data: bytes) -> None:
-    """Readers see all of it or nothing. Does nothing when there is no room, or the directory cannot be used."""
+    """Keep ``data`` for load_blob; readers see all of it or nothing. Does nothing when there is no room, or the
+    directory cannot be used."""
     if len(data) > LARGEST:
         return
     with suppress(OSError), open_cache() as cache, cache.beneath(kind) as place:
@@ -53,7 +55,7 @@ def _seal(key: bytes, data: bytes) -> bytes:
 
 
 def _make_room(place: Directory) -> None:
-    """Remove the entries used longest ago, and unfinished ones that were left behind."""
+    """Remove the entries used longest ago, including unfinished ones that were left behind."""
     with os.scandir(place.descriptor) as entries:
         found = sorted(entries, key=lambda each: each.stat(follow_symlinks=False).st_mtime, reverse=True)
     for old in found[MOST:]:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A cache of large columns, which are mapped where they lie, and not read; by the key of what they were made of.
+"""A cache of large columns (arrays), which are mapped from their files rather than read, by a digest of all that they
+were made of.
 
-A file begins with a digest of its description, which has a digest of each column; a column is compared with it when it
-is first asked for. As in `blobs`, that finds damage, and the directory keeps others out. Where the columns cannot be
-kept, they are made in memory, and it is told why.
+A file begins with a digest of its description, which has a digest of each column; a column is compared with its digest
+when it is first used. As in `blobs`, the digests find damage, and the directory keeps others out. If the columns cannot
+be kept, they are made in memory, and the reason is given.
 """
 
 from __future__ import annotations
@@ -29,21 +30,22 @@ Json = dict[str, Any]
 Array = np.ndarray[Any, Any]
 Room = Callable[[dict[str, tuple[str, int]]], dict[str, Array]]
 MOST = 32  # files of one kind
-LARGEST: Final = 8 << 30  # bytes of all of a kind
+LARGEST: Final = 8 << 30  # bytes of all files of one kind
 _MAGIC: Final = b"gilkcols"
-_HEAD: Final = struct.Struct(f"<8sQQ{SIZE}s")  # the magic, where the description lies, its length, and its digest
+_HEAD: Final = struct.Struct(f"<8sQQ{SIZE}s")  # magic, the description's offset, length and digest
 _ALIGNED: Final = 64
 _LONGEST: Final = 1 << 28  # bytes of a description
-_UNFINISHED: Final = ".new-"  # begins the name of a file in the making (private.py)
+_UNFINISHED: Final = ".new-"  # prefix of the name of an unfinished file (private.py)
 
 
 class DamagedColumnError(Exception):
-    """A column is not what was kept."""
+    """A column is not as it was stored."""
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """``about`` is what was kept with them; ``why_not``: why they were not kept, "" where they were."""
+    """Columns by name. ``about`` is the description that was kept with them; ``why_not``: why they were not kept, "" if
+    they were."""
 
     about: Json
     columns: Mapping[str, Array]
@@ -51,7 +53,7 @@ class Columns:
 
 
 def load(kind: str, key: bytes) -> Columns | None:
-    """The columns that `make` kept; None when there are none, or they are damaged. One that is found damaged later
+    """The columns that make() kept; None when there are none, or they are damaged. A column that is found damaged later
     raises DamagedColumnError."""
     try:
         with open_cache() as cache, cache.beneath(kind) as place, place.reading(_name(key)) as file:
@@ -77,8 +79,8 @@ def forget(kind: str, key: bytes) -> None:
 
 
 def make(kind: str, key: bytes, build: Callable[[Room], Json]) -> Columns:
-    """``build`` is given room for columns once, fills it, and returns what is to be kept with them. Its errors are
-    raised. Readers see all of the file or nothing."""
+    """Make columns and keep them: ``build`` calls its argument once for room for the columns, fills them, and returns
+    the description to keep with them. Its errors are raised. Readers see all of the file or nothing."""
     with ExitStack() as held:
         try:
             place = held.enter_context(held.enter_context(open_cache()).beneath(kind))
@@ -122,10 +124,10 @@ def _empty(wanted: dict[str, tuple[str, int]]) -> dict[str, Array]:
 
 
 class _New:
-    """A file in the making."""
+    """A file that is being made."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)  # for as long as somebody makes it
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)  # held while the file is being made
         self._file = file
         self.columns: dict[str, Array] = {}
         self.why_not = ""
@@ -138,7 +140,8 @@ class _New:
             self._places[name] = at, kind, count
             self._end = at + count * np.dtype(kind).itemsize
         try:
-            # All of it now: a page of a mapping for which there is no room is a signal later.
+            # Allocate everything now: writing to a page of the mapping that finds no room on the disk would raise
+            # SIGBUS.
             os.posix_fallocate(self._file.fileno(), 0, self._end)
             mapped = mmap.mmap(self._file.fileno(), self._end)
         except (OSError, ValueError) as error:
@@ -169,16 +172,16 @@ class _New:
 
 
 class _Mapped(Mapping[str, Array]):
-    """Columns of a file; each is compared with its digest when it is first asked for."""
+    """The columns of a file; each is compared with its digest when it is first used."""
 
     def __init__(self, file: IO[bytes], size: int, described: Mapping[str, Any]) -> None:
-        """Raises ValueError."""
+        """Map the file. Raises ValueError."""
         self._mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
         self._described: dict[str, Any] = dict(described)
         self._known: dict[str, Array] = {}
 
     def __getitem__(self, name: str) -> Array:
-        """Raises DamagedColumnError."""
+        """The column of that name. Raises DamagedColumnError."""
         if name not in self._known:
             try:
                 at, kind, count, seal = self._described[name]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The directory of the cache.
+"""Finds and opens the directory of the cache.
 
 The contents become code in targets and in gilk itself, so the cache lies only where nobody but the user and root can
 change it (private.py).
@@ -21,14 +21,14 @@ _HINT = "let each directory above it be yours or root's, and nobody else's to wr
 
 
 def places() -> Iterator[Path]:
-    """The places where the cache may be, best first: $GILK_CACHE and nothing else; or gilk in $XDG_CACHE_HOME, or
-    ~/.cache/gilk, and if HOME is another user's, as after sudo -E or su -m, also in the home directory that the system
-    has for this user."""
+    """The places where the cache may be, best first: if $GILK_CACHE is set, only that; else gilk in $XDG_CACHE_HOME,
+    then ~/.cache/gilk, first with $HOME, then with the home directory that the system has for this user, which differs
+    after sudo -E or su -m."""
     named, base = os.environ.get("GILK_CACHE"), os.environ.get("XDG_CACHE_HOME", "")
     if named:
         yield Path(named)
         return
-    # The XDG base directory specification: a relative path is to be ignored.
+    # A relative path is to be ignored (XDG base directory specification).
     if os.path.isabs(base):
         yield Path(base) / "gilk"
     yield from (Path(home) / ".cache" / "gilk" for home in _homes() if os.path.isdir(home))
@@ -36,14 +36,15 @@ def places() -> Iterator[Path]:
 
 def _homes() -> Iterator[str]:
     yield os.environ.get("HOME", "")
-    import pwd  # here: to look there may mean to ask another machine
+    import pwd  # a late import, for a look-up that may ask another machine
 
     with suppress(KeyError):
         yield pwd.getpwuid(os.geteuid()).pw_dir
 
 
 def open_cache() -> Directory:
-    """The first of places() that nobody but we and root can change, made if it is not there. Raises OSError."""
+    """The first of places() that nobody but the user and root can change; created if it does not exist. Raises
+    OSError."""
     reason: OSError = FileNotFoundError(0, "has no place: there is no home directory", "the cache")
     for place in places():
         try:
@@ -58,8 +59,8 @@ def open_cache() -> Directory:
 
 @dataclass(frozen=True)
 class Intended:
-    """The place where the cache will be, and is made when something is kept; None without one. ``why`` says why places
-    were passed over."""
+    """The directory where the cache is, or will be created when something is kept; None if there is no place. ``why``
+    says why other places were passed over."""
 
     path: Path | None
     why: tuple[str, ...]
@@ -78,7 +79,7 @@ def intended() -> Intended:
 
 
 def _above(place: Path) -> Directory:
-    """The directory, or else the lowest of those above it that there is."""
+    """The directory, or else the lowest existing directory above it. Raises OSError, ValueError."""
     try:
         return private.directory(place)
     except FileNotFoundError:
@@ -90,7 +91,8 @@ def _above(place: Path) -> Directory:
 
 
 def cache_dir() -> Path:
-    """The directory of the cache, without links. Nobody else can exchange it: it may go by its name.
+    """The directory of the cache, without symbolic links in its path. Nobody else can replace it, so it may be used by
+    its name.
 
     Raises ImageError cache-unusable.
     """
@@ -98,8 +100,8 @@ def cache_dir() -> Path:
 
 
 def kernels_dir() -> Path:
-    """The directory of the lab's kernels, which has a directory for each: $GILK_KERNELS, or in the cache. Raises as
-    cache_dir()."""
+    """The directory of the lab's kernels, with a directory for each: $GILK_KERNELS, or one in the cache. Raises as
+    cache_dir() does."""
     given = os.environ.get("GILK_KERNELS")
     if not given:
         return subdirectory("kernels")
@@ -108,7 +110,8 @@ def kernels_dir() -> Path:
 
 
 def subdirectory(*names: str) -> Path:
-    """A directory in the cache, each name in the one before; made if it is not there. Raises as cache_dir()."""
+    """A directory in the cache; each name lies in the one before. It is created if it does not exist. Raises as
+    cache_dir() does."""
     with _usable(), ExitStack() as open_ones:
         found = open_ones.enter_context(open_cache())
         for name in names:
@@ -118,7 +121,7 @@ def subdirectory(*names: str) -> Path:
 
 @contextmanager
 def _usable() -> Iterator[None]:
-    """Raises ImageError cache-unusable."""
+    """A context that turns OSError and ValueError into ImageError cache-unusable."""
     try:
         yield
     except (OSError, ValueError) as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Stock kernels in disposable virtual machines: to try what would be rash on the machine one works on."""
+"""Stock kernels in disposable virtual machines, for experiments that would be rash on the machine one works on."""
 
 from gilk.lab.attach import attach
 from gilk.lab.kernels import StockKernel, find, kept

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A command in a virtual machine, with our standard streams as its own: as ssh does it."""
+"""Runs a command in a virtual machine with our standard streams as its own, as ssh does."""
 
 from __future__ import annotations
 
@@ -20,20 +20,22 @@ from gilk.lab.vm import VM
 from gilk.targets import wire
 from gilk.targets.kernel.channel import RemoteProcess
 
-_READ: Final = 64 << 10  # bytes of input at once
+_READ: Final = 64 << 10  # bytes of one read of input
 
 
 def attach(
     vm: VM, command: Sequence[str], *, directory: str, environment: Mapping[str, str], terminal: bool = False,
     deadline: float | None = None,
 ) -> int:  # fmt: skip
-    """Run it to its end: its status, as a shell gives it. Bytes pass unchanged, on three streams, or on a terminal.
+    """Run the command to its end; returns its status, as a shell gives it. Bytes pass unchanged, over three streams, or
+    over a terminal.
 
-    `deadline` is of time.monotonic(). Raises TargetError cannot-launch, lab-timeout, and what ends the machine.
+    `deadline` is a time of time.monotonic(). Raises TargetError cannot-launch, lab-timeout, and MachineGone when the
+    machine ends.
     """
     if not terminal:
         return _carry(vm, _spawn(vm, command, directory, environment, (0, 0)), deadline, -1)
-    # Before the process is there: what a key means must be its terminal's to say from its first output on.
+    # Raw mode begins before the process does: from the process's first output on, its terminal must interpret keys.
     with _raw(), _resized() as told:
         return _carry(vm, _spawn(vm, command, directory, environment, _size()), deadline, told)
 
@@ -50,7 +52,7 @@ def _spawn(
 
 
 def _carry(vm: VM, process: RemoteProcess, deadline: float | None, resized: int) -> int:
-    """Pass input on as it is taken, until the process has ended: its status."""
+    """Pass input on as the process takes it, until the process has ended; returns its status."""
     reading = True
     while process.status is None:
         left = None if deadline is None else deadline - time.monotonic()
@@ -67,12 +69,12 @@ def _carry(vm: VM, process: RemoteProcess, deadline: float | None, resized: int)
 
 
 def _pass_input(process: RemoteProcess) -> bool:
-    """Whether there may be more."""
+    """Read input and pass it on; returns whether there may be more."""
     try:
         data = os.read(0, _READ)
     except BlockingIOError:
         return True
-    except OSError:  # it is closed
+    except OSError:  # standard input is closed
         data = b""
     if data:
         process.write(data)
@@ -82,7 +84,7 @@ def _pass_input(process: RemoteProcess) -> bool:
 
 
 def _write(descriptor: int, data: bytes) -> None:
-    """All of it, also where the descriptor is somebody else's and does not block."""
+    """Write all of the data, even if the descriptor, which others may share, is non-blocking."""
     view = memoryview(data)
     while view:
         try:
@@ -102,12 +104,13 @@ def _size() -> tuple[int, int]:
 
 @contextmanager
 def _raw() -> Iterator[None]:
-    """Keys go to the machine's terminal, which gives them their meaning."""
+    """A context in which our terminal, if there is one, passes keys on unchanged to the machine's terminal, which
+    interprets them."""
     if not os.isatty(0):
         yield
         return
     before = termios.tcgetattr(0)
-    tty.setraw(0, termios.TCSADRAIN)  # what was typed already is for the machine
+    tty.setraw(0, termios.TCSADRAIN)  # earlier input is kept, for the machine
     try:
         yield
     finally:
@@ -116,7 +119,7 @@ def _raw() -> Iterator[None]:
 
 @contextmanager
 def _resized() -> Iterator[int]:
-    """A descriptor that can be read once our terminal's size has changed."""
+    """A context with a descriptor that becomes readable when our terminal's size has changed."""
     told, tell = os.pipe()
     os.set_blocking(tell, False)
     before = signal.signal(signal.SIGWINCH, lambda *_: None)

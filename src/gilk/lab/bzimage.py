@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A kernel as it is installed (bzImage) made into one that needs no decompression (ELF).
+"""Makes an installed kernel image (bzImage) into one that needs no decompression (ELF).
 
-Under emulation the kernel's own decompressor takes three seconds; here it takes
-half of one, once. The kernel is entered by its PVH entry then (Xen's "start
-info" protocol, which QEMU speaks), and lies where it was linked to lie: what
-moves it, KASLR, is part of the decompressor.
+Under emulation the kernel's own decompressor takes three seconds; here it takes half of one, once. The kernel is then
+entered by its PVH entry (Xen's "start info" protocol, which QEMU speaks), and lies at its link-time address: KASLR,
+which would move it, is part of the decompressor.
 
-Layout: Documentation/x86/boot.rst of the kernel, fields setup_sects,
-payload_offset, payload_length; offsets are from the beginning of the file.
+Layout: Documentation/x86/boot.rst of the kernel, fields setup_sects, payload_offset, payload_length; offsets are from
+the beginning of the file.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _PVH_NOTE: Final = struct.pack("<I4s", 18, b"Xen\0")  # XEN_ELFNOTE_PHYS32_ENTRY
 
 
 def payload(image: bytes) -> bytes | None:
-    """The kernel inside, decompressed: an ELF file; none if it is packed in a way that Python cannot undo.
+    """The decompressed kernel inside, an ELF file; None if it is compressed in a way that Python cannot undo.
 
     Raises ImageError kernel-image.
     """
@@ -51,8 +50,8 @@ def has_direct_entry(kernel: bytes) -> bool:
 
 
 def _decompress(packed: bytes) -> bytes | None:
-    """The decompressed data, or None. Behind the compressed data stands the length of the result, which the
-    decompressor must not see."""
+    """The decompressed data; None if the format is unknown. A decompressor object is used, which stops before the
+    length of the result that follows the compressed data. Raises ImageError kernel-image."""
     decompressor: lzma.LZMADecompressor | zlib._Decompress
     if packed.startswith(b"\xfd7zXZ\0"):
         decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ)

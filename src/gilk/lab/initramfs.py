@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The archive that a virtual machine boots from, instead of an init of its own; made for each boot.
+"""The initial archive (initramfs) from which a virtual machine boots, made for each boot; its init script takes the
+place of an init system.
 
-It loads the modules for the root file system, mounts that copy-on-write, and
-starts the relay. No service runs, no device manager, no login: a boot is the
-kernel's own three seconds and one more.
+The script loads the modules for the root file system, mounts that copy-on-write, and starts the relay. No services run,
+no device manager, no login: a boot takes the kernel's own three seconds and one more.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _WANTED: Final = (
 NETWORK: Final = ("drivers/net/virtio_net", "net/packet/af_packet")
 _APPLETS: Final = "sh mount insmod uname mkdir ln hostname ifconfig route rm cp chroot poweroff"
 
-# $MODULES, $PYTHON, $TAGS (a tag for each shared directory), $NETWORK and share_TAG come before it.
+# Before the script come the settings $MODULES, $PYTHON, $TAGS (a tag for each shared directory), $NETWORK and
+# share_TAG.
 _SCRIPT: Final = r"""
 fail() { echo "gilk lab: $*" >/dev/console; poweroff -f; }
 try() { "$@" >/dev/console 2>&1 || fail "$* failed"; }
@@ -80,7 +81,7 @@ poweroff -f
 
 
 def make(kernel: StockKernel, python: str, relay: str, shares: dict[str, str], network: bool) -> bytes:
-    """The archive. `shares`: tag -> where that directory is to be."""
+    """The archive. `shares`: tag -> path at which that directory is mounted in the machine."""
     modules = ordered(kernel, _WANTED + (NETWORK if network else ()))
     names = [_plain(path) for path in modules]
     settings = {
@@ -107,8 +108,8 @@ def make(kernel: StockKernel, python: str, relay: str, shares: dict[str, str], n
 
 
 def ordered(kernel: StockKernel, wanted: Sequence[str]) -> list[Path]:
-    """The wanted modules and all on which they depend, in an order in which they can be loaded; without those built in,
-    which have no file."""
+    """The files of the wanted modules and all their dependencies, in an order in which they can be loaded. Built-in
+    modules, which have no file, are left out."""
     needs, places = {}, {}
     for line in (kernel.modules / "modules.dep").read_text().splitlines():
         module, _, rest = line.partition(":")
@@ -122,7 +123,7 @@ def ordered(kernel: StockKernel, wanted: Sequence[str]) -> list[Path]:
 
 
 def _plain(module: Path) -> str:
-    """Its name without `.ko` and what may follow that."""
+    """The module's name without `.ko` and a compression suffix."""
     return module.name.partition(".ko")[0]
 
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Stock kernels to boot, each in a directory of its own: image, modules, headers to build modules with.
+"""Stock kernels to boot, each in a directory of its own: image, modules, and headers for building modules.
 
-They are Debian's packages, unpacked where nothing but this looks:
-`$GILK_KERNELS`, or `kernels` in the cache. So neither /boot nor /lib/modules of
-this machine is touched, and it takes no privilege.
+They are Debian's packages, unpacked in `$GILK_KERNELS`, or `kernels` in the cache, which nothing else uses. So neither
+/boot nor /lib/modules of this machine is touched, and no privilege is needed.
 """
 
 from __future__ import annotations
@@ -25,16 +24,18 @@ from gilk.lab.packages import Archive, require, tool
 from gilk.values import dataclass
 
 _RELEASE: Final = re.compile(r"\d+\.\d+[\w.+~-]*")
-_STOCK: Final = "linux-image-amd64"  # whose dependency is the current release
-_INIT: Final = "busybox-static"  # for what runs before the root file system is there
+_STOCK: Final = "linux-image-amd64"  # the package that depends on the current release
+_INIT: Final = "busybox-static"  # for the initramfs
 
 Notify = Callable[[str], object]
 
 
 @dataclass(frozen=True)
 class StockKernel:
+    """A kernel in the store."""
+
     release: str  # as uname -r gives it
-    root: Path  # what the packages hold, laid out under it
+    root: Path  # the packages' files lie below it
 
     @property
     def image(self) -> Path:
@@ -43,7 +44,7 @@ class StockKernel:
 
     @property
     def direct(self) -> Path | None:
-        """The same image, decompressed, if it can be entered so; else None."""
+        """The same image, decompressed; None if it cannot be entered without its decompressor."""
         path = self.root / "vmlinux"
         return path if path.exists() else None
 
@@ -70,15 +71,15 @@ def store() -> Path:
 
 
 def kept() -> list[StockKernel]:
-    """The kernels that are there, newest first."""
+    """The kernels in the store, newest first."""
     found = [StockKernel(path.name, path) for path in store().iterdir() if _RELEASE.fullmatch(path.name)]
     return sorted(found, key=lambda kernel: _age(kernel.release), reverse=True)
 
 
 def find(release: str = "", notify: Notify = lambda _: None) -> StockKernel:
-    """The kernel of that release, or the newest there is; fetched if it is not there.
+    """The kernel of that release, or the newest in the store; fetched if it is not there.
 
-    `notify` is told before anything is fetched. Raises UsageError bad-release; TargetError lab-no-kernel,
+    `notify` is called before anything is fetched. Raises UsageError bad-release; TargetError lab-no-kernel,
     lab-no-tool, lab-fetch-failed.
     """
     if release and not _RELEASE.fullmatch(release):
@@ -92,7 +93,8 @@ def find(release: str = "", notify: Notify = lambda _: None) -> StockKernel:
 
 @contextmanager
 def _locked() -> Iterator[None]:
-    """Hold the lock for fetching: one process fetches, and the others wait and find the kernel there."""
+    """A context that holds the lock for fetching: one process fetches, and the others wait and find the kernel
+    there."""
     lock = os.open(store() / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -105,7 +107,7 @@ def _fetch(release: str, notify: Notify) -> StockKernel:
     require("depmod")
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=store()) as name:
         work, root = Path(name), Path(name) / "root"
-        work.chmod(0o755)  # apt fetches as another user, who has to reach it
+        work.chmod(0o755)  # apt fetches as another user, which needs access
         archive = Archive(work)
         release = release or _current(archive)
         image, headers = f"linux-image-{release}", f"linux-headers-{release}"
@@ -151,5 +153,5 @@ def _settle(kernel: StockKernel, final: Path) -> None:
 
 
 def _age(release: str) -> list[tuple[int, str]]:
-    """Sorts numbers as numbers."""
+    """A sort key for releases, in which numbers are compared as numbers."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"[.+~-]", release)]

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Debian packages, fetched and unpacked without being installed: nothing of this machine's set-up is touched.
+"""Fetches and unpacks Debian packages without installing them: nothing of this machine's set-up is touched.
 
-apt verifies what it fetches against the archive's signature. Without lists of
-packages (a fresh container, or nobody but root has ever updated them) lists are
-fetched beside the packages.
+apt verifies what it fetches against the archive's signature. If there are no lists of packages (in a fresh container,
+or where root has never updated them), lists are fetched into the working directory.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ _TOOLS: Final = {"apt-get": "apt", "apt-cache": "apt", "dpkg-deb": "dpkg", "depm
 
 
 def require(*tools: str) -> None:
-    """Raises TargetError lab-no-tool."""
+    """Check that these tools are installed. Raises TargetError lab-no-tool."""
     for tool in tools:
         if _path(tool) is None:
             raise TargetError("lab-no-tool", f"{tool} is not installed", f"apt-get install {_TOOLS.get(tool, tool)}")
 
 
 def _path(tool: str) -> str | None:
-    """The path of a tool, also outside of PATH, where those for the administrator often are; None without one."""
+    """The path of a tool; also outside of PATH, in the administrator's directories. None if it is not there."""
     return shutil.which(tool) or shutil.which(tool, path="/usr/sbin:/sbin")
 
 
 def tool(arguments: Sequence[str | Path], directory: Path) -> str:
-    """Run a tool; returns its output. Raises TargetError lab-fetch-failed with the last lines of it."""
+    """Run a tool; returns its output. Raises TargetError lab-fetch-failed with the last lines of its standard error."""
     program = _path(str(arguments[0]))
     assert program is not None, "require() comes first"
     try:
@@ -51,7 +50,7 @@ def tool(arguments: Sequence[str | Path], directory: Path) -> str:
 
 
 class Archive:
-    """The distribution's packages, by way of a directory to work in."""
+    """The distribution's packages; ``directory`` is a working directory for files that are fetched."""
 
     def __init__(self, directory: Path) -> None:
         require("apt-get", "apt-cache", "dpkg-deb")
@@ -59,7 +58,7 @@ class Archive:
         self._options: list[str] = []
 
     def depends(self, package: str) -> list[str]:
-        """Names of the packages it needs; none when there is no such package."""
+        """The names of the packages that ``package`` depends on; empty when there is no such package."""
         if not self._known(package) and not self._options:
             self._update()
         if not self._known(package):
@@ -68,7 +67,7 @@ class Archive:
         return re.findall(r"^  (?:Pre)?Depends: ([^<\s]\S*)$", listed, re.MULTILINE)
 
     def unpack(self, packages: Sequence[str], root: Path) -> None:
-        """Fetch them, and lay their files out under `root`. Raises TargetError."""
+        """Fetch the packages, and lay their files out under `root`. Raises TargetError."""
         tool(["apt-get", *self._options, "-qq", "download", *packages], self.directory)
         for package in sorted(self.directory.glob("*.deb")):
             tool(["dpkg-deb", "-x", package, root], self.directory)

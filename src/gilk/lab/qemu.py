@@ -25,25 +25,25 @@ _VIRTUALIZES: Final = frozenset(("vmx", "svm"))  # Intel's and AMD's
 
 @dataclass(frozen=True)
 class Machine:
-    """The virtual machine that is asked for."""
+    """The settings of a virtual machine."""
 
     cpus: int = 1
     memory: int = 1024  # MiB
-    arguments: str = ""  # more of the kernel's
+    arguments: str = ""  # additional arguments of the kernel
     rw: tuple[Path, ...] = ()  # directories shared for writing
-    icount: bool = False  # one instruction takes one nanosecond, and is one tick of the TSC
+    icount: bool = False  # each instruction takes one nanosecond, and one tick of the TSC
     network: bool = False
-    kaslr: bool = False  # boots the installed image, which moves itself; takes longer
+    kaslr: bool = False  # boot the installed image, which moves itself to a random address; takes longer
     emulate: bool = False  # do not use KVM
-    turns: bool = True  # emulated processors run one at a time: see docs/limits.md, of code that changes
-    cpu: str = ""  # a CPU model of QEMU's
+    turns: bool = True  # emulated processors run one at a time: see docs/limits.md on code that changes
+    cpu: str = ""  # a CPU model of QEMU; "": the host's with KVM, else the largest
 
     def check(self) -> None:
-        """Raises UsageError bad-machine, for what QEMU would refuse less clearly."""
+        """Check the settings that QEMU would refuse less clearly. Raises UsageError bad-machine."""
         if not 1 <= self.cpus <= 64:
             raise UsageError("bad-machine", f"{self.cpus} processors: 1 to 64 are possible")
         if self.icount and self.cpus > 1:
-            # Measured: a second processor never comes up while instructions are time; QEMU runs them in turns.
+            # Measured: with icount a second processor never comes up; QEMU runs processors in turns.
             raise UsageError("bad-machine", "--icount works with one processor only")
         if not 256 <= self.memory <= 1 << 20:
             raise UsageError(
@@ -57,7 +57,7 @@ class Machine:
 
 
 def program() -> str:
-    """Raises TargetError lab-no-qemu."""
+    """The path of QEMU. Raises TargetError lab-no-qemu."""
     found = shutil.which(PROGRAM)
     if found is None:
         hint = "apt-get install --no-install-recommends qemu-system-x86"
@@ -66,7 +66,8 @@ def program() -> str:
 
 
 def command(machine: Machine, kernel: StockKernel, initramfs: int, relay: int, monitor: int) -> list[str]:
-    """Descriptors that QEMU inherits: a file, and two connected sockets. The serial port is standard output."""
+    """The command line. `initramfs`, `relay` and `monitor` are descriptors that QEMU inherits: a file, and two
+    connected sockets. The machine's serial port is QEMU's standard output."""
     accelerated = is_accelerated(machine)
     image = kernel.image if machine.kaslr or kernel.direct is None else kernel.direct
     shares = {"root": (Path("/"), True), "modules": (kernel.modules, True)}
@@ -76,7 +77,7 @@ def command(machine: Machine, kernel: StockKernel, initramfs: int, relay: int, m
         "accel": "kvm" if accelerated else f"tcg,thread={'single' if machine.icount or machine.turns else 'multi'}",
         "cpu": machine.cpu or ("host" if accelerated else "max"),
         "kernel": str(image), "initrd": f"/proc/self/fd/{initramfs}",
-        # A panic ends the machine: panic=-1 reboots at once, and -no-reboot makes that an end.
+        # panic=-1 reboots at once after a panic, and -no-reboot turns that into the end of the machine.
         "append": f"console=ttyS0 quiet panic=-1 {'' if machine.kaslr else 'nokaslr'} {machine.arguments}".strip(),
     }  # fmt: skip
     if machine.icount:
@@ -89,7 +90,7 @@ def command(machine: Machine, kernel: StockKernel, initramfs: int, relay: int, m
 
 
 def shared(machine: Machine) -> dict[str, Path]:
-    """Tag -> directory, of those shared for writing."""
+    """The directories shared for writing, by tag."""
     return {f"share{n}": path.resolve() for n, path in enumerate(machine.rw)}
 
 
@@ -111,16 +112,17 @@ def _shares(shares: Mapping[str, tuple[Path, bool]]) -> list[str]:
 
 
 def is_accelerated(machine: Machine) -> bool:
-    """Whether KVM runs it."""
+    """Whether KVM will run the machine."""
     return not machine.icount and not machine.emulate and kvm_works()
 
 
 @cache
 def kvm_works() -> bool:
-    """Whether a machine of one instruction runs: /dev/kvm may be there, and refuse a register or hang.
+    """Whether KVM works: the processor virtualizes, and a machine with a program of few instructions runs. The file
+    /dev/kvm alone says little: KVM may refuse a register, or hang.
 
-    And whether the processor itself virtualizes: where /dev/kvm does without (kvm-pvm), that one instruction runs, but
-    a stock kernel was seen not to boot within minutes.
+    Where /dev/kvm works without virtualization by the processor (kvm-pvm), that program runs, but a stock kernel was
+    seen not to boot within minutes.
     """
     if not os.access("/dev/kvm", os.R_OK | os.W_OK) or _VIRTUALIZES.isdisjoint(processor.flags()):
         return False
@@ -133,13 +135,13 @@ def kvm_works() -> bool:
             done = subprocess.run(words, capture_output=True, timeout=_PROBE_LIMIT, stdin=subprocess.DEVNULL)
         except subprocess.TimeoutExpired:
             return False
-    return done.returncode == _WORKS << 1 | 1  # how isa-debug-exit ends
+    return done.returncode == _WORKS << 1 | 1  # the exit status by isa-debug-exit
 
 
 _WORKS: Final = 0x15
 
 
 def _firmware() -> bytes:
-    """64 KiB whose last 16 bytes are where a processor begins: mov dx, 0x501; mov al, _WORKS; out dx, al; hlt."""
+    """A firmware of 64 KiB. A processor starts at its last 16 bytes: mov dx, 0x501; mov al, _WORKS; out dx, al; hlt."""
     code = bytes((0xBA, 0x01, 0x05, 0xB0, _WORKS, 0xEE, 0xF4))
     return bytes(0x10000 - 16) + code.ljust(16, b"\xf4")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The places where the processors of a virtual machine are that does not answer any more, asked of QEMU's monitor."""
+"""Finds out, from QEMU's monitor, where the processors of a virtual machine are that does not answer any more."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ _PROCESSOR: Final = re.compile(
     r"CPU#(\d+).*?RSP=([0-9a-f]+).*?RIP=([0-9a-f]+).*?HLT=(\d)", re.DOTALL
 )  # of "info registers -a"
 _WORD: Final = re.compile(r"0x([0-9a-f]{16})\b(?!:)")
-_WORDS: Final = 200  # of a stack that are looked at
+_WORDS: Final = 200  # words of a stack that are looked at
 _CALLERS: Final = 16
-#: Where the kernel's text, modules and patches lie (Documentation/x86/x86_64/mm.rst).
+#: The addresses of the kernel's text, modules and patches (Documentation/x86/x86_64/mm.rst).
 _CODE: Final = range(0xFFFF_FFFF_8000_0000, 0xFFFF_FFFF_FF00_0000)
 
 
 def whereabouts(monitor: Callable[[str], str]) -> str:
-    """A line for each processor: where it is, and what on its stack looks like the way it came."""
+    """A line for each processor: its program counter, and the addresses on its stack that look like return addresses.
+    ``monitor`` runs a command of QEMU's monitor."""
     rows = _PROCESSOR.findall(monitor("info registers -a"))
     return "\n".join(_line(monitor, index, row) for index, row in enumerate(rows))
 

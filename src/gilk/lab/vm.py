@@ -5,9 +5,8 @@
         vm.run(["uname", "-r"])
         vm.link.read_file("/proc/kallsyms")
 
-What it writes is kept in its own memory, except below the directories that are
-shared with it for writing. When the context ends, however it ends, so does the
-machine.
+Files that it writes are kept in its own memory, except below the directories that are shared with it for writing. When
+the context ends, however it ends, so does the machine.
 """
 
 from __future__ import annotations
@@ -44,10 +43,10 @@ class VM:
 
     def __init__(self, kernel: StockKernel, machine: Machine, stack: ExitStack) -> None:
         self.kernel = kernel
-        # Files without names: there is nothing to remove when we are killed.
+        # Files without names: nothing is left to remove if gilk is killed.
         self._said, self._complaints, archive = (_unnamed(stack) for _ in range(3))
         shares = {tag: str(path) for tag, path in qemu.shared(machine).items()}
-        python = os.path.realpath(sys.executable)  # it sees the same files
+        python = os.path.realpath(sys.executable)  # the machine sees the same files
         archive.write(initramfs.make(kernel, python, bundle(), shares, machine.network))
         archive.flush()
         relay, far_relay = _pair(stack)
@@ -56,14 +55,15 @@ class VM:
         self._monitor = stack.enter_context(monitor.makefile("rwb"))
         words = qemu.command(machine, kernel, archive.fileno(), far_relay.fileno(), far_monitor.fileno())
         self.process = self._start(words, archive.fileno(), far_relay.fileno(), far_monitor.fileno())
-        far_relay.close()  # else nobody would notice when QEMU's copies close
+        far_relay.close()  # else the end of QEMU would not close the sockets
         far_monitor.close()
         stack.callback(self._kill)
         self.link = RelayLink(Channel(relay.fileno(), relay.fileno(), self.ended, self.silent), self._kill)
         self._known_to_monitor = False
 
     def _start(self, words: list[str], *passed: int) -> subprocess.Popen[bytes]:
-        """Start QEMU. It dies with the thread that does this, should that be killed and clean up nothing."""
+        """Start QEMU. It is killed when the thread that started it ends, even if gilk is killed and cleans up
+        nothing."""
         if shutil.which("setpriv"):
             words = ["setpriv", "--pdeathsig", "KILL", "--", *words]
         return subprocess.Popen(
@@ -76,17 +76,18 @@ class VM:
         self.process.wait()
 
     def run(self, command: Sequence[str], given: bytes = b"", timeout: float | None = None) -> tuple[int, bytes, bytes]:
-        """Run a command as root, in `/`: exit status, output, errors. Raises OSError, TargetError."""
+        """Run a command as root, in `/`; returns its exit status, output and error output. Raises OSError,
+        TargetError."""
         return self.link.run(command, given, timeout)
 
     def console(self) -> str:
-        """The kernel's messages so far."""
+        """The machine's console output so far."""
         return _content(self._said).replace("\r\n", "\n")
 
     def monitor(self, line: str) -> str:
         """Give QEMU's monitor a command, such as `singlestep on`; returns its answer. Raises TargetError."""
         if not self._known_to_monitor:
-            self._monitor.readline()  # its greeting
+            self._monitor.readline()  # the monitor's greeting
             self._ask_qemu("qmp_capabilities")
             self._known_to_monitor = True
         return str(self._ask_qemu("human-monitor-command", {"command-line": line}))
@@ -94,7 +95,7 @@ class VM:
     def _ask_qemu(self, name: str, arguments: dict[str, str] | None = None) -> object:
         self._monitor.write(json.dumps({"execute": name, "arguments": arguments or {}}).encode() + b"\n")
         self._monitor.flush()
-        while answer := self._monitor.readline():  # events come in between
+        while answer := self._monitor.readline():  # events may come first
             told = json.loads(answer)
             if "error" in told:
                 raise TargetError("lab-monitor", f"QEMU refuses {name}: {told['error'].get('desc')}")
@@ -103,7 +104,7 @@ class VM:
         raise self.ended()
 
     def ended(self) -> MachineGone:
-        """Why the machine is no longer there."""
+        """The error that says why the machine has ended."""
         try:
             status = self.process.wait(5)
         except subprocess.TimeoutExpired:
@@ -123,12 +124,12 @@ class VM:
         """A text about a machine that does not answer any more: where its processors are, and its last messages."""
         try:
             where = silence.whereabouts(self.monitor)
-        except (GilkError, OSError, ValueError) as error:  # QEMU does not answer either
+        except (GilkError, OSError, ValueError) as error:  # QEMU does not answer, either
             where = str(error)
         return f"{where}\n{self.tail()}"
 
     def tail(self) -> str:
-        """The console's last lines."""
+        """The console's last lines, with a heading."""
         lines = self.console().strip().splitlines()[-_TAIL:]
         return "\n".join(["the console's last lines:", *lines]) if lines else "it has printed nothing"
 
@@ -152,7 +153,8 @@ def _pair(stack: ExitStack) -> tuple[socket.socket, socket.socket]:
 def boot(
     machine: Machine = _PLAIN, release: str = "", limit: float = BOOT_LIMIT, notify: Notify = lambda _: None
 ) -> Iterator[VM]:
-    """A machine that runs the kernel `release`, by default the newest there is, which is fetched when there is none.
+    """A context with a machine that runs the kernel `release`, by default the newest in the store; a kernel is fetched
+    if there is none.
 
     Raises UsageError bad-machine, bad-release; TargetError lab-no-qemu, lab-no-kernel, lab-no-boot (after `limit`
     seconds), lab-panic, lab-qemu.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The provider ``profile``: probes by the clock. ``tick-N`` fires in the consumer, once for all processors;
-``profile-N`` there too, for each thread of the process that runs; without a process, as tick-N."""
+"""The provider ``profile``: probes by the clock. ``tick-N`` fires in the consumer, once for all processors.
+``profile-N`` fires there, too, but for each running thread of the process; without a process it fires like
+``tick-N``."""
 
 from __future__ import annotations
 
@@ -11,12 +12,12 @@ from gilk.lang.d.probes import Description, Key
 from gilk.values import dataclass
 
 _NAME = re.compile(r"(tick|profile)-(\d+)([a-z]*)\Z")
-_SHORTEST = 200_000  # ns: as DTrace has it
+_SHORTEST = 200_000  # ns, as in DTrace
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """``period`` in ns. ``samples``: it fires for each thread that runs."""
+    """A probe by the clock. ``period`` in ns. ``samples``: it fires for each thread that runs."""
 
     key: Key
     period: int
@@ -24,7 +25,8 @@ class Tick:
 
 
 def ticks(description: Description) -> Tick | None:
-    """The one that is meant, if any: made on demand, they have no globs."""
+    """The probe that a description means; None if it means none. These probes are made on demand, so globs match
+    nothing."""
     if description.provider not in ("", "profile") or description.module or description.function:
         return None
     period = _period(description.name)
@@ -34,7 +36,7 @@ def ticks(description: Description) -> Tick | None:
 
 
 def _period(name: str) -> int:
-    """0 for what is no such name, and for rates beyond what there are."""
+    """The period in ns; 0 for a name that is not a clock probe's, and for a period that is too short."""
     found = _NAME.match(name)
     if found is None or not int(found[2]):
         return 0

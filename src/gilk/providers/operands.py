@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Operands as an assembler writes them, to what fetches them at a probe: ``-4@%edi``, ``8@-8(%rbp,%rax,8)``.
+"""Translates operands in the assembler's syntax, as in ``-4@%edi`` or ``8@-8(%rbp,%rax,8)``, to expressions that fetch
+them at a probe.
 
-The number before the @ is the size in bytes, negative for a signed number; an f after it: a floating-point number.
+The number before the @ is the size in bytes, negative for a signed number; an f after it means a floating-point number.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from gilk.lang.ir import Binary, Constant, Convert, Expression, Peek
 from gilk.lang.machine import Reg
 from gilk.lang.types import ALIASES, UINT64, Integer, wrapped
 
-#: The address of a symbol at run time; None for one that is not known, or that is not the only one of its name.
+#: The address of a symbol at run time; None if it is unknown or not unique.
 Symbol = Callable[[str], int | None]
 
 _SPLIT = re.compile(r"(?:[^\s(]|\([^)]*\))+")
@@ -24,11 +25,12 @@ _MEMORY = re.compile(r"([^()%$]*)(?:\(\s*(?:%(\w+))?\s*(?:,\s*%(\w+)\s*)?(?:,\s*
 _TERM = re.compile(rf"\s*([+-]?)\s*(?:({_NUMBER})|([A-Za-z_.][\w.$@]*))", re.IGNORECASE)
 
 
-_LONGEST = 4096  # of all operands: what is longer no assembler wrote
+_LONGEST = 4096  # characters of all operands: an assembler writes no longer ones
 
 
 def _registers() -> dict[str, tuple[str, int, int]]:
-    """Name: the whole register, how many bytes of it, and from which on."""
+    """For each register name: the whole register, the size of the named part in bytes, and the part's offset in
+    bytes."""
     found: dict[str, tuple[str, int, int]] = {}
     for name in ("ax", "bx", "cx", "dx"):
         low = name[0]
@@ -46,9 +48,9 @@ _REGISTERS = _registers()
 
 
 def operands(text: str, symbol: Symbol, here: int | None = None) -> tuple[Expression | None, ...]:
-    """The value of each operand; None for one that cannot be fetched. ``here``: where the probe is as ``symbol`` has
-    addresses, which are not those at run time then; only operands relative to RIP have symbols.
-    """
+    """The value of each operand; None for one that cannot be fetched. ``here``: the address of the probe if ``symbol``
+    gives link-time addresses, None if it gives those at run time. With link-time addresses, only operands relative to
+    RIP may have symbols."""
     return tuple(_operand(found[0], symbol, here) for found in _SPLIT.finditer(text[:_LONGEST]))
 
 
@@ -77,7 +79,7 @@ def _constant(value: int, type_: Integer = UINT64) -> Constant:
 
 
 def _number(text: str) -> int | None:
-    """A leading 0 is octal to an assembler."""
+    """The value of a number; a leading 0 means octal, as to an assembler. None if it is malformed."""
     digits = text.removeprefix("-")
     octal = digits.startswith("0") and digits.isdigit()
     try:
@@ -122,7 +124,7 @@ def _is_number(text: str) -> bool:
 
 
 def _displacement(text: str, symbol: Symbol) -> int | None:
-    """A sum of numbers and symbols. Nothing is 0."""
+    """The value of a sum of numbers and symbols, 0 if it is empty; None if it is malformed or a symbol is unknown."""
     total = 0
     if _TERM.sub("", text).strip():
         return None

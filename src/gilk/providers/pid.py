@@ -24,19 +24,19 @@ from gilk.splice.points import Point
 from gilk.targets import lines
 from gilk.targets.base import Loaded, Target
 
-#: Points, each with the start of the part of the function that it lies in.
+#: Points, each with the start of the part of its function in which it lies.
 PlacesIn = tuple[tuple[int, Point], ...]
 _OFFSET = re.compile(r"[0-9a-f]{1,16}\Z")
 
 _ARGUMENTS = tuple(CallArg(number) for number in range(10))
 _OFFSET_IN_IT = Binary(UINT64, "-", Reg("rip"), Start())
-#: What there is to know at an entry and at a return, and anywhere else in a function.
+#: The arguments at an entry, at a return, and anywhere else in a function.
 GIVEN = {"entry": Given(_ARGUMENTS, edge=True), "return": Given((_OFFSET_IN_IT, CallResult()), edge=True)}
 INSIDE = Given(_ARGUMENTS)
 
 
 def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
-    """The probes that the description means; none when it is about something else."""
+    """The probes that the description means; none if it is about another provider."""
     provider = f"pid{process.pid}"
     if not fnmatch.fnmatchcase(provider, description.provider or "?"):
         return
@@ -58,7 +58,7 @@ def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
 
 
 def _of_address(process: Target, loaded: Loaded, description: Description) -> Iterator[ProcessProbe]:
-    """``pidN:a.out:-:ADDRESS``: an instruction of the program by where it is, in hexadecimal digits."""
+    """``pidN:a.out:-:ADDRESS``: an instruction of the program by its address, in hexadecimal digits."""
     if not loaded.main or not _OFFSET.match(description.name):
         return
     image, address = process.image(loaded.path), int(description.name, 16) - loaded.bias
@@ -73,9 +73,10 @@ def _of_address(process: Target, loaded: Loaded, description: Description) -> It
 def _places(
     image: Image, analysis: Callable[[], Analysis], description: Description
 ) -> Iterator[tuple[FunctionSpan, str, PlacesIn]]:
-    """Functions and names of probes, with where they fire. Without a name: entry, return and each instruction.
+    """The functions and probe names that the description means, with the points where they fire. Without a name, it
+    means entry, return and each instruction.
 
-    Where a function begins is known without looking into it.
+    Entries need no analysis of the function.
     """
     functions = lookup.matching(image, description.function or "*")
     name = description.name
@@ -87,7 +88,7 @@ def _places(
 def places(
     image: Image, analysis: Callable[[], Analysis], functions: Iterable[FunctionSpan], name: str
 ) -> Iterator[tuple[FunctionSpan, str, PlacesIn]]:
-    """The same of these functions, for the name of a probe, a glob."""
+    """Probe names of these functions that match ``name``, a glob, with the points where they fire."""
     entries, inside = fnmatch.fnmatchcase("entry", name or "*"), name != "entry"
     for span in functions:
         if not image.read(span.start, 1):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Mistakes in a description of probes of ``pidN``, by DTrace's names (dtrace_errtags.h of libdtrace)."""
+"""Finds mistakes in a description of probes of ``pidN``, by DTrace's names for them (dtrace_errtags.h of libdtrace)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ _EDGES = ("entry", "return")
 
 
 class PidTag(StrEnum):
+    """DTrace's names for the mistakes."""
+
     D_PROC_BADPID = "D_PROC_BADPID"  # no process has that number
-    D_PROC_LIB = "D_PROC_LIB"  # the function "-", which means addresses, of another image than the program's own
+    D_PROC_LIB = "D_PROC_LIB"  # the function "-", which stands for addresses, in another image than the program
     D_PROC_FUNC = "D_PROC_FUNC"  # that image has no function of that name
     D_PROC_NAME = "D_PROC_NAME"  # a name that is neither entry nor return nor an offset
     D_PROC_OFF = "D_PROC_OFF"  # an offset that lies outside of the function
@@ -27,14 +29,15 @@ class PidTag(StrEnum):
 
 @dataclass(frozen=True)
 class PidMistake:
-    """Why a description means no probe."""
+    """The reason why a description means no probe."""
 
     tag: PidTag
     message: str
 
 
 def mistake(process: Target | None, description: Description) -> PidMistake | None:
-    """None where nothing is wrong with the description itself, or it is not about functions of a process."""
+    """The mistake in a description; None if there is none in the description itself, or if it is not about functions of
+    a process."""
     if description.provider == "pid0":
         return PidMistake(PidTag.D_PROC_BADPID, "pid0 does not contain a valid pid")
     if process is None or not _OF_PROCESS.match(description.provider) or description.provider != f"pid{process.pid}":

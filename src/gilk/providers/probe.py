@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Probes that live in the process: the places in its code where one fires, and what there is to know at each."""
+"""Probes that live in a process: the places in its code where each fires, and the arguments that each place gives."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ProbeSite:
-    """``part``: where the part of the function begins that ``point`` lies in, link-time; ``start``: the same of the
-    whole function, at run time. ``given``: places share it where they can, for to compare two takes long; where it
-    selects, the probe fires for ``value``.
-    """
+    """A place where a probe fires. ``part``: the link-time start of the part of the function in which ``point`` lies;
+    ``start``: the run-time start of the whole function. ``given``: what the place gives; sites share one object where
+    they can, because comparing two takes long. If ``given`` selects among several probes, this one fires for
+    ``value``."""
 
     loaded: Loaded
     part: int
@@ -29,7 +29,7 @@ class ProbeSite:
 
 @dataclass(frozen=True, slots=True)
 class Semaphore:
-    """A 16-bit counter in the process, in memory of the file ``path``, of who listens to a probe."""
+    """A 16-bit counter of the listeners to a probe, in the process, in memory of the file ``path``."""
 
     address: int
     path: str
@@ -37,12 +37,12 @@ class Semaphore:
 
 @dataclass(frozen=True, slots=True)
 class ProcessProbe:
-    """It fires at each of ``sites``, while whose ``semaphores`` are taken up by one."""
+    """A probe that fires at each of ``sites``; its ``semaphores`` have to be raised for that."""
 
     key: Key
     sites: tuple[ProbeSite, ...]
     semaphores: frozenset[Semaphore] = frozenset()
 
 
-#: Makes the probes that a description means: none when it is about something else.
+#: Makes the probes that a description means; none if it is about another provider.
 Provider = Callable[[Target, Description], Iterator[ProcessProbe]]

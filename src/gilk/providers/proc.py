@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The provider ``proc``, as far as a process does it itself: it is seen in the system calls that it makes."""
+"""The provider ``proc`` of a process, as far as its events can be seen in the system calls that the process makes
+itself."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ _PID, _TID, _RESULT = ProcessId(), ThreadId(), SyscallResult()
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """An event of a system call, at its ``side``, where ``condition`` holds."""
+    """An event: the entry or return (``side``) of a system call, when ``condition`` holds."""
 
     call: str
     side: str
@@ -31,7 +32,7 @@ class _Event:
     condition: Expression | None = None
 
     def given(self, place: Given) -> Given:
-        """The event's arguments and its condition at a place of that call."""
+        """The event's arguments and condition, at a place that makes the call."""
         return replace(place, arguments=self.arguments, condition=self.condition)
 
 
@@ -48,12 +49,12 @@ def _not(value: Expression) -> Unary:
 
 
 def _makes_thread(flags: Expression) -> Binary:
-    """By the flags of clone(2): CLONE_THREAD, sched.h."""
+    """Whether the flags of a clone(2) make a thread: CLONE_THREAD, sched.h."""
     return Binary(UINT64, "&", flags, _number(UINT64, 0x10000))
 
 
 _FLAGS, _FLAGS3 = _makes_thread(SyscallArg(0)), _makes_thread(Peek(UINT64, SyscallArg(0)))
-#: The call has made something, and this is its maker's return.
+#: The call has made a process or thread, and this is its maker's return.
 _BORN = _test(Convert(INT64, _RESULT), ">", _number(INT64, 0))
 
 
@@ -63,18 +64,18 @@ def _creations() -> tuple[_Event, ...]:
 
 
 def _beginnings(operator: str, number: Expression) -> tuple[_Event, ...]:
-    """The first events of a process or thread: the call that made it returns there too.
+    """The first event of a process or thread: the call that made it returns in it, too.
 
-    The flags of the call may be gone by then: they lie in the maker's stack.
+    The flags of the call cannot be used there: they lie on the maker's stack, and may be gone by then.
     """
     begins = _test(_not(_RESULT), "&&", _test(_PID, operator, _TID))
     return tuple(_Event(call, "return", (number,), begins) for call in ("fork", "vfork", "clone", "clone3"))
 
 
 def _sending(call: str, signal: int, thread: int, process: int, asked: str) -> _Event:
-    """The sending of a signal that there is, and that may be sent: the kernel says so of signal 0 in its place.
+    """The sending of a signal that exists and may be sent, which the kernel is asked by sending signal 0 first.
 
-    ``signal``, ``thread``, ``process``: which arguments they are. ``asked``: the call that asks for it.
+    ``signal``, ``thread``, ``process``: the numbers of these arguments. ``asked``: the call that sends signal 0.
     """
     given = tuple(Convert(INT, SyscallArg(number)) for number in (thread, process, signal))
     whom = (SyscallArg(0), SyscallArg(1)) if asked == "tgkill" else (SyscallArg(0),)
@@ -104,7 +105,7 @@ _EVENTS = {
     ),
     "signal-clear": (_Event("rt_sigtimedwait", "return", (_RESULT,), _BORN),),
 }
-#: Probes that DTrace has, and the process itself does not show.
+#: Probes that DTrace has, and that a process's own system calls do not show.
 NOT_SEEN = {
     "exec-success": "a program that is executed has no probes of the one that executes it",
     "signal-discard": "it is the kernel that discards signals",

@@ -20,7 +20,7 @@ from gilk.targets.base import Loaded, Target
 
 _ENTRY = Given(tuple(SyscallArg(number) for number in range(6)))
 _RETURN = Given((SyscallResult(), SyscallResult()), error=SyscallError())
-#: By whether the call is over, and whether one of several is made there.
+#: By whether the call has returned, and whether several calls may be made at the instruction.
 _GIVEN = {
     (False, False): _ENTRY,
     (False, True): replace(_ENTRY, select=SyscallNumber(left=False)),
@@ -28,11 +28,11 @@ _GIVEN = {
     (True, True): replace(_RETURN, select=SyscallNumber(left=True)),
 }
 _MODULE = "vmlinux"
-#: Nothing comes back from these. The last one is made by the code that a signal's handler returns to, by which
-#: debuggers and unwinders know such a frame: it is left as it is, and has no probe.
+#: System calls that never return. The last one is made by the code that a signal's handler returns to, by which
+#: debuggers and unwinders recognise such a frame: it is left as it is, and has no probe.
 _NO_RETURN = frozenset((NUMBERS["exit"], NUMBERS["exit_group"]))
 _SIGRETURN = NUMBERS["rt_sigreturn"]
-#: System calls by the names of the kernel's own functions, which are also those of DTrace's probes.
+#: The kernel's own names for some system calls, which DTrace's probes also have.
 _OTHER_NAMES = {
     "newstat": "stat", "newfstat": "fstat", "newlstat": "lstat", "newuname": "uname", "sendfile64": "sendfile",
 }  # fmt: skip
@@ -55,12 +55,12 @@ def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
 
 
 def is_meant(name: str, glob: str) -> bool:
-    """Whether the glob is about the system call of that name, or about the kernel's own name for it."""
+    """Whether the glob matches the name of a system call, or is the kernel's own name for it."""
     return name != "rt_sigreturn" and (fnmatch.fnmatchcase(name, glob) or _OTHER_NAMES.get(glob) == name)
 
 
 def sites(made: Made, number: int, side: str) -> Iterator[ProbeSite]:
-    """Where call ``number`` is made, or may be."""
+    """The sites where system call ``number`` is made, or may be."""
     leaves = side == "return"
     if leaves and number in _NO_RETURN:
         return
@@ -72,7 +72,8 @@ def sites(made: Made, number: int, side: str) -> Iterator[ProbeSite]:
 
 @lru_cache(maxsize=4)
 def calls(process: Target) -> Made:
-    """By number, all that the images make which are mapped now. Raises TargetError `seccomp-blocks-syscall-probes`."""
+    """All places that make system calls in the images that are mapped now, by number, None where it is not known.
+    Raises TargetError `seccomp-blocks-syscall-probes`."""
     if process.may_be_killed():
         raise TargetError(
             "seccomp-blocks-syscall-probes",

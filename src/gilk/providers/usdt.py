@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The providers that programs and libraries bring along (<sys/sdt.h>): ``NAMEpid:module:function:probe``."""
+"""USDT, the providers that programs and libraries define (<sys/sdt.h>): ``NAMEpid:module:function:probe``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
 
 
 def marks_of(path: Path) -> tuple[UsdtMarker, ...]:
-    """The marks of the file that is there now: another may have taken the place of one that was looked at before."""
+    """The USDT probes in the file that is there now, which may have replaced one that was read before."""
     try:
         state = path.stat()
     except OSError:
@@ -56,12 +56,12 @@ def _marks_once(path: Path, _: tuple[int, ...]) -> tuple[UsdtMarker, ...]:
 
 
 def names(images: Iterable[Loaded]) -> frozenset[str]:
-    """The names of all providers in the images of a process, without its number."""
+    """The names of all providers in the images of a process, without the process's number."""
     return frozenset(mark.provider for loaded in images for mark in marks_of(loaded.path))
 
 
 def name(mark: UsdtMarker) -> str:
-    """DTrace's: a C name cannot have a dash, for which two underscores stand."""
+    """DTrace's name for the probe: two underscores stand for a dash, which a C name cannot have."""
     return mark.name.replace("__", "-")
 
 
@@ -73,7 +73,7 @@ def _matches(mark: UsdtMarker, pid: int, description: Description) -> bool:
 
 
 def _can_count(process: Target, loaded: Loaded, mark: UsdtMarker) -> bool:
-    """Its semaphore, if it has one, is in the image's own memory."""
+    """Whether the probe has no semaphore, or one in the image's own writable memory."""
     at, segments = mark.semaphore, process.image(loaded.path).segments
     return not at or any(each.writable and 0 <= at - each.address <= each.size - 2 for each in segments)
 
@@ -81,7 +81,8 @@ def _can_count(process: Target, loaded: Loaded, mark: UsdtMarker) -> bool:
 def _add(
     by_key: dict[Key, _Found], process: Target, loaded: Loaded, mark: UsdtMarker, functions: Sequence[FunctionSpan]
 ) -> None:
-    """One probe may have several sites, in one of ``functions``, which are in order, or more."""
+    """Add the site of a mark, if it lies in one of ``functions``, which are in address order. One probe may have
+    several sites."""
     image, analysis = process.image(loaded.path), process.analysis(loaded)
     span = image.span_at(mark.address)
     at = bisect.bisect_left(functions, mark.address, key=attrgetter("end"))
@@ -91,7 +92,7 @@ def _add(
     try:
         (point,) = points.points(image, analysis, part, f"+{mark.address - part.start:#x}")
     except UsageError:
-        return  # of no instruction that is known: the note is wrong, or nobody knows how to get there
+        return  # no instruction is known there: the note is wrong, or control is not known to reach it
     fetched = operands(mark.arguments, lambda symbol: _symbol(image, loaded.bias, symbol))
     key = (f"{mark.provider}{process.pid}", loaded.name, demangle.readable(span.name), name(mark))
     by_key.setdefault(key, []).append((ProbeSite(loaded, part.start, point, Given(fetched)), mark))
@@ -104,6 +105,6 @@ def _probe(key: Key, loaded: Loaded, found: _Found) -> ProcessProbe:
 
 
 def _symbol(image: Image, bias: int, symbol: str) -> int | None:
-    """Where the one of that name is, at run time."""
+    """The run-time address of a symbol; None unless exactly one address has that name."""
     found = {each.address for each in image.named(symbol)}
     return found.pop() + bias if len(found) == 1 else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A workspace that has advice on calls besides: its C, linked into arenas, and the stacks on which it runs."""
+"""A workspace that can have advice on calls, too: its C code, linked into arenas, and the stacks on which it runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ADVICE = struct.Struct("<QIIIBBBxQQQ")  # struct gilk_advice, native/runtime/ad
 
 @dataclass(frozen=True, slots=True)
 class AboutFunction:
-    """A function that has advice, as C tells functions apart that are declared alike."""
+    """A function that has advice; ``number`` tells functions apart that are declared alike in C."""
 
     number: int
     function: str
@@ -45,8 +45,8 @@ class AdvisedWorkspace(Workspace):
         return AdvisedEntry((self._word(site, at),), at, *thunks)
 
     def accessed(self, ground: PatchContext, compiled: CompiledAdvice) -> AccessAdvice:
-        """Advice as instructions of one image have it: linked once for all of them. Raises CompileError
-        `undefined-symbol`."""
+        """The same advice for instructions that access memory; linked once for all instructions of one arena. Raises
+        CompileError `undefined-symbol`."""
         self._parameters.map_stacks(ArenaWord.ADVICE, self._process.keeper.map_advice, self._blocks)
         site, key = self._site_of(ground), id(compiled)
         if key not in site.accessed:
@@ -55,14 +55,14 @@ class AdvisedWorkspace(Workspace):
         return site.accessed[key][1]
 
     def advised_on(self, ground: PatchContext, entry: AdvisedEntry, kind: type[Advised]) -> Advised:
-        """The instrument that the same advice has at another point, maybe of another image."""
+        """The instrument of kind ``kind`` that the same advice has at another point, maybe of another image."""
         if kind is AdvisedEntry:
             return entry
         words = (self._word(self._site_of(ground), entry.advice),)
         return compared(kind, words, lambda name: self.runtime_address(ground, name))
 
     def _text(self, site: ArenaSite, text: str) -> int:
-        """The address of a string, which is there once for all who need it."""
+        """The address of a string, which each arena stores only once."""
         if text not in site.texts:
             data = text.encode("utf-8", "surrogateescape") + b"\0"
             site.texts[text] = site.arena.allocate(len(data))
@@ -70,8 +70,8 @@ class AdvisedWorkspace(Workspace):
         return site.texts[text]
 
     def stored(self, address: int, size: int) -> bytes:
-        """The code or constants that gilk has put at an address, also when the process has ended; b"" where
-        there are none of it."""
+        """The code or constants that gilk has put at an address, also when the process has ended; b"" for other
+        addresses."""
         for site in self._sites:
             at = address - site.arena.base
             if 0 <= at < ARENA_SIZE:

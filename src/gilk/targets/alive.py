@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Whether a process, or a thread, is there."""
+"""Whether a process, or a thread, is alive, and how long it has run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gilk.targets.wire import readable
 
 
 def is_alive(tid: int) -> bool:
-    """It has not ended, nor become a zombie."""
+    """Whether a thread or process has neither ended nor become a zombie."""
     try:
         return stat_of(tid)[STATE] not in (b"Z", b"X")
     except OSError:
@@ -20,7 +20,8 @@ def is_alive(tid: int) -> bool:
 
 
 def has_ended(pid: int, tid: int = 0) -> bool:
-    """Whether a thread has; with 0, whether all of the process has, of which the first thread may end before others."""
+    """Whether a thread has ended; with ``tid`` 0, whether all threads of the process have, of which the first may end
+    before others."""
     if tid:
         return not is_alive(tid)
     try:
@@ -30,7 +31,7 @@ def has_ended(pid: int, tid: int = 0) -> bool:
 
 
 def cpu_time(pid: int) -> float:
-    """Seconds that the process has run for, in itself and in the kernel; 0 once it has gone."""
+    """The CPU time of a process in seconds, in itself and in the kernel; 0 once it has gone."""
     try:
         fields = stat_of(pid)
     except OSError:
@@ -39,7 +40,7 @@ def cpu_time(pid: int) -> float:
 
 
 def reap(pid: int, seconds: float) -> None:
-    """Wait for a child to end, for so long at most: who does not is let alone, and is init's in the end."""
+    """Wait for a child to end, for ``seconds`` at most. A child that does not end in time becomes init's in the end."""
     with contextlib.suppress(OSError):
         ended = os.pidfd_open(pid)
         try:
@@ -50,7 +51,8 @@ def reap(pid: int, seconds: float) -> None:
 
 
 def is_going(tid: int) -> bool:
-    """Whether it has ended, or is about to: for a moment before that is seen it cannot be seized any more."""
+    """Whether a thread has ended, or does so within some milliseconds: shortly before its end is visible it cannot be
+    seized any more."""
     for _ in range(10):
         if not is_alive(tid):
             return True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The keeper's answers to requests: a method per request, whose names are the protocol."""
+"""The keeper's answers to requests: one method per request; the methods' names are the protocol (requests.py)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Answer = tuple[bool, Any]
 
 
 class Answers:
-    """``keeper``: none, until there is a process."""
+    """Answers requests with ``keeper``, which is None until there is a process."""
 
     def __init__(self, keeper: Keeper | None = None) -> None:
         self._keeper = keeper
@@ -34,7 +34,7 @@ class Answers:
         return self._keeper
 
     def answer(self, name: str, arguments: tuple[Any, ...], send: Callable[[Answer, tuple[int, ...]], None]) -> None:
-        """Send what comes of a request, with the file descriptors that belong to it."""
+        """Carry out a request, and send its value or error with the file descriptors that belong to it."""
         fds: tuple[int, ...] = ()
         try:
             value = getattr(self, name)(*arguments)
@@ -44,7 +44,7 @@ class Answers:
                 fds = value[:1]
             send((True, value), fds)
             if name == "share_memory":
-                os.close(fds[0])  # it is the client's alone
+                os.close(fds[0])  # the client has its own descriptor now
         except ProcessLookupError:
             send((False, TargetError("no-such-process", "the process has ended")), ())
         except ptrace.Late:
@@ -56,12 +56,12 @@ class Answers:
                 self._keeper.catch_up()
 
     def close(self) -> bool:
-        """Undo everything; whether all code is what it was. The process stays ours to set up again."""
+        """Undo everything; returns whether all code is what it was. The process can be set up again afterwards."""
         return self._keeper is None or self._keeper.close()
 
     def stay(self, word: int) -> None:
-        """When the client goes without having asked for the end, leave everything as it is, if there is anything but 0
-        at that address of the target."""
+        """When the client goes without asking to close, leave everything in the target as it is, if the word at address
+        ``word`` of the target is not 0."""
         self.keeper.stay_word = word
 
     def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]:
@@ -71,7 +71,7 @@ class Answers:
         return self.keeper.held.data
 
     def code_address(self) -> int:
-        """Where all of the code object is mapped in the target, to be read."""
+        """The address at which all of the code memory is mapped in the target, for reading."""
         return self.keeper.held.code
 
     def share_memory(self, size: int) -> tuple[int, int]:
@@ -96,7 +96,7 @@ class Answers:
         return self.keeper.mapper.map_pages(pages)
 
     def poke(self, address: int, data: bytes) -> None:
-        """Initial values of an instrument's variables."""
+        """Write memory of the target: the initial values of an instrument's variables."""
         self.keeper.memory.write(address, data)
 
     def peek(self, address: int, size: int) -> bytes:
@@ -118,7 +118,7 @@ class Answers:
         self.keeper.lower_semaphores(raised)
 
     def lower_abandoned(self) -> None:
-        """Semaphores that sessions have raised whose keepers are gone."""
+        """Lower the semaphores that sessions without a keeper have raised."""
         self.keeper.semaphores.lower_abandoned()
 
     def sample(self, stack: int) -> list[Sample]:
@@ -155,7 +155,7 @@ class Answers:
         return self.keeper.change(remove, add)
 
     def notes(self) -> list[str]:
-        """Notes for the user about the work since this was last asked."""
+        """The notes for the user about the work since this was last called."""
         notes, self.keeper.notes = self.keeper.notes, []
         return notes
 

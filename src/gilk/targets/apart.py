@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Processes of ours that are forked, and those that go on by themselves: what the terminal sends to the command that
-began one is not for it."""
+"""Forks helper processes of gilk, and sets them apart: they go on by themselves, and ignore the signals that the
+terminal sends to the command that began them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from os import setpgid
 from pathlib import Path
 
 _NOT_FOR_US = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTTOU, signal.SIGPIPE)
-#: The names of processes of ours that are not commands.
+#: The names of gilk's helper processes, which are not commands.
 KEEPER, BROKER, FORK_SERVER = "gilk-keeper", "gilk-broker", "gilk-forks"
 HELPERS = frozenset((KEEPER, BROKER, FORK_SERVER))
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def fork() -> int:
-    """The number of the child; 0 in the child. A signal that comes meanwhile is handled afterwards, in the parent:
-    Python would drop an exception in what it calls at a fork (logging's locks are one), with a traceback."""
+    """Fork this process; returns the number of the child, 0 in the child. Signals that come meanwhile are handled
+    afterwards, in the parent: an exception that a handler raised in one of Python's at-fork callbacks (logging's locks
+    have one) would be printed and lost."""
     if threading.current_thread() is not threading.main_thread():
-        return os.fork()  # handlers run in the main thread
+        return os.fork()  # signal handlers run in the main thread only
     came: list[int] = []
     before = {number: signal.getsignal(number) for number in _ENDING}
     handled = {number: handler for number, handler in before.items() if callable(handler)}
@@ -40,7 +41,7 @@ def fork() -> int:
 
 
 def stand_apart(name: str) -> None:
-    """In a process group of its own, called so, and deaf to those signals."""
+    """Move this process to a process group of its own, name it ``name``, and ignore the terminal's signals."""
     for number in _NOT_FOR_US:
         signal.signal(number, signal.SIG_IGN)
     with suppress(OSError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The words that the runtime in each arena reads: struct gilk_params, native/runtime/runtime.h."""
+"""Writes the words that the runtime in each arena reads: struct gilk_params, native/runtime/runtime.h."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _XSAVE = 16384  # room for every component; /proc/cpuinfo does not say, so enoug
 
 
 class ArenaWord(IntEnum):
-    """Words that all arenas have alike, and may come to have late; the values are offsets in the struct."""
+    """Words that are the same in all arenas, and may be set after an arena was opened; the values are offsets in the
+    struct."""
 
     PLACES = 32
     SIDE = 48
@@ -25,7 +26,7 @@ class ArenaWord(IntEnum):
 
 
 class ArenaParameters:
-    """The parameters of all arenas in ``code``, the memory that holds them one behind the other."""
+    """The parameters of all arenas. ``code`` is the memory that holds the arenas one behind the other."""
 
     def __init__(self, process: Target, resolver: Resolver, code: mmap.mmap) -> None:
         self._process, self._resolver, self._code = process, resolver, code
@@ -33,7 +34,7 @@ class ArenaParameters:
         self._told: dict[ArenaWord, int] = {}
 
     def begin(self, arena: int, base: int) -> None:
-        """Fill in those of a new arena, at the offset ``arena`` of ``code`` and at ``base`` in the process."""
+        """Fill in the parameters of a new arena, at the offset ``arena`` of ``code`` and at ``base`` in the process."""
         at = arena + runtime().symbols["gilk_params"]
         errno = self._resolver.find_exported("__errno_location")
         values = (self._process.keeper.data_address(), errno.address if errno else 0, base, _XSAVE)
@@ -45,13 +46,15 @@ class ArenaParameters:
             self._set(at + parameter, address)
 
     def tell(self, parameter: ArenaWord, address: int) -> None:
-        """Set a word in all arenas: threads find it at their next hit, also those that have a block already."""
+        """Set a word in all arenas, present and future. Threads read it at their next hit, even if they have a block
+        already."""
         self._told[parameter] = address
         for at in self._places:
             self._set(at + parameter, address)
 
     def map_stacks(self, parameter: ArenaWord, mapping: Callable[[int], int], blocks: int) -> None:
-        """Map stacks for that many blocks, and tell where they are; once."""
+        """Have ``mapping`` map stacks for ``blocks`` threads, and set the word ``parameter`` to their address; only the
+        first time."""
         if parameter not in self._told:
             self.tell(parameter, mapping(blocks))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""An arena at work: what is linked for it, and what lies in it once for all who need it."""
+"""An arena in use: the instruments linked for it, and the words and strings that are stored in it once for all uses."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ LINE = 64  # bytes
 
 @dataclass
 class ArenaSite:
-    """``held_next``: where the data of the next instrument goes."""
+    """An arena in use. ``held_next``: the address for the data of the next instrument."""
 
     arena: Arena
     host: Host
     held_next: int
     linked: dict[tuple[str, str], Linked] = field(default_factory=dict)  # by source and function
-    words: dict[int, int] = field(default_factory=dict)  # where addresses are written down
-    texts: dict[str, int] = field(default_factory=dict)  # where strings lie
-    #: By identity of the advice, which is held for as long as its identity is to mean something.
+    words: dict[int, int] = field(default_factory=dict)  # by address: the place where it is stored
+    texts: dict[str, int] = field(default_factory=dict)  # by string: the place where it is stored
+    #: By id() of the advice, which is kept here so that its id() stays its own.
     accessed: dict[int, tuple[CompiledAdvice, AccessAdvice]] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Bits of memory that is shared with other processes, set and cleared in one step: by futex(2), whose FUTEX_WAKE_OP
-changes a word atomically. Nobody waits at these words, so that nobody is woken."""
+"""Sets and clears bits of memory that is shared with other processes, atomically: by futex(2), whose FUTEX_WAKE_OP
+changes a word in one step. No thread waits at these words, so none is woken."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def set_bit(view: memoryview, at: int, bit: int, on: bool) -> None:
-    """``bit`` of the little-endian words from byte ``at`` on, which is a multiple of 4. Raises OSError."""
+    """Set or clear ``bit`` of the little-endian words from byte ``at`` on, which is a multiple of 4. Raises OSError."""
     word = ctypes.addressof(ctypes.c_uint32.from_buffer(view, at + bit // 32 * 4))
     operation = (_SHIFTED | (_OR if on else _ANDN)) << 28 | (bit % 32) << 12
     idle = ctypes.c_uint32()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Function plans as a few arrays, so that thousands are applied by a handful of array operations."""
+"""Plans of functions as a few arrays, so that a handful of array operations applies thousands of plans."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ Byte = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Batch:
-    """Plans of several functions; ``*_unit`` says which of ``names`` a row belongs to.
-
-    ``at``/``old``/``new``: bytes of code. ``patch``/``original``/``before``: equivalent
-    places (splice/plan.py). ``displaced``: where no thread may stand. ``low``/``high``: patches.
-    """
+    """Plans of several functions, called units; the ``*_unit`` arrays say which of ``names`` a row belongs to.
+    ``at``/``old``/``new``: bytes of code. ``patch``/``original``/``before``: equivalent places (splice/plan.py).
+    ``displaced``: addresses where no thread may stand. ``low``/``high``: the extents of patches."""
 
     names: tuple[str, ...]
     at: Int
@@ -39,7 +37,7 @@ class Batch:
     low_unit: Int
 
     def only(self, units: set[int]) -> Batch:
-        """The rows of some of the units."""
+        """The rows of these units."""
         if len(units) == len(self.names):
             return self
         chosen = np.zeros(len(self.names), np.bool_)
@@ -54,7 +52,7 @@ class Batch:
 
 
 def pack(plans: tuple[FunctionPlan, ...]) -> Batch:
-    """One batch of all plans, in order."""
+    """One batch of all plans, in their order."""
     at: list[Int] = []
     old, new = bytearray(), bytearray()
     at_unit: list[Int] = []

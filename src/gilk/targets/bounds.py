@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From where to where something is mapped in a process.
+"""The bounds of mappings in a process, by address.
 
-Since Linux 6.11 the kernel can be asked about one address (PROCMAP_QUERY, linux/fs.h); before, it has to write down
-all mappings, which takes as long as all else that is done while threads stand still.
+Since Linux 6.11 the kernel can be asked about one address (PROCMAP_QUERY, linux/fs.h); earlier kernels can only write
+down all mappings, which takes as long as everything else that is done while threads stand still.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from gilk.targets.maps import open_maps, parse_maps, whole
 from gilk.values import dataclass
 
-#: The start and the end of what is mapped at an address; None where nothing is.
+#: A function from an address to the start and the end of the mapping there; None where nothing is mapped.
 Bounds = Callable[[int], tuple[int, int] | None]
 
 
@@ -34,7 +34,8 @@ class _Query(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Backing:
-    """A mapping, and what is mapped: ``device`` and ``inode`` as of stat(2), ``offset`` of its beginning."""
+    """A mapping, and the file that is mapped: ``device`` and ``inode`` as mappings name them, ``offset`` in the file
+    where the mapping begins."""
 
     start: int
     end: int
@@ -49,7 +50,8 @@ PROCMAP_QUERY = _READ_AND_WRITE << 30 | ctypes.sizeof(_Query) << 16 | ord("f") <
 
 @contextmanager
 def bounds_in(pid: int) -> Iterator[Bounds]:
-    """As they are while nothing of the process runs. Raises TargetError `no-such-process`, `no-permission`."""
+    """A context that yields the bounds, valid while no thread of the process runs. Raises TargetError
+    `no-such-process`, `no-permission`."""
     with open_maps(pid) as file:
         try:
             _ask(file.fileno(), 0)
@@ -61,7 +63,7 @@ def bounds_in(pid: int) -> Iterator[Bounds]:
 
 
 def backing_at(pid: int, address: int) -> Backing | None:
-    """The backing of the mapping at an address; None where nothing is mapped. Raises as bounds_in()."""
+    """The mapping at an address with its file; None where nothing is mapped. Raises as bounds_in() does."""
     with open_maps(pid) as file:
         try:
             found = _query(file.fileno(), address)
@@ -74,20 +76,22 @@ def backing_at(pid: int, address: int) -> Backing | None:
 
 
 def _backing(fields: list[bytes]) -> Backing:
-    """A line of /proc/PID/maps (proc(5))."""
+    """The backing that a line of /proc/PID/maps (proc(5)), split into fields, describes."""
     start, end = (int(part, 16) for part in fields[0].split(b"-"))
     major, minor = (int(part, 16) for part in fields[3].split(b":"))
     return Backing(start, end, int(fields[2], 16), os.makedev(major, minor), int(fields[4]))
 
 
 def _ask(fd: int, address: int) -> tuple[int, int] | None:
-    """Raises OSError where the kernel cannot be asked."""
+    """The start and end of the mapping at an address; None where nothing is mapped. Raises OSError where the kernel has
+    no PROCMAP_QUERY."""
     found = _query(fd, address)
     return None if found is None else (found.start, found.end)
 
 
 def _query(fd: int, address: int) -> _Query | None:
-    """Raises OSError where the kernel cannot be asked."""
+    """The kernel's answer about an address; None where nothing is mapped. Raises OSError where the kernel has no
+    PROCMAP_QUERY."""
     query = _Query(size=ctypes.sizeof(_Query), query_addr=address)
     try:
         fcntl.ioctl(fd, PROCMAP_QUERY, query)

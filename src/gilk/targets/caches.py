@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A program goes on as fast as its processor's caches let it, also right after its code has been changed.
+"""Keeps processor caches warm for a program whose code is being changed.
 
-Code that it will execute at once is read just before: copies of code and patches were written long ago, and a program
-that meets thousands of lines in no cache is slow until it has them. And the process that changes the code keeps off the
-processor of the stopped thread, whose caches it would fill with something else.
+The code that it will execute next is read just before the change: copies of code, and patches, were written long ago,
+and a program that meets thousands of lines in no cache is slow until it has them. And the process that changes the code
+keeps off the stopped threads' processors, whose caches it would fill with other data.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from gilk.targets.copies import Copy
 from gilk.targets.memory import Memory
 
 _PAGE = 4096
-_MOST = 4 << 20  # bytes; what is more would drive the rest out again
-_NEAR = 4  # pages between that cost less than a further system call
+_MOST = 4 << 20  # bytes; more would evict what was read first
+_NEAR = 4  # pages between two ranges that cost less to read than a further system call
 _libc = ctypes.CDLL(None)
 
 Range = tuple[int, int]
 
 
 def ranges(busy: Iterable[Batch], copies: Sequence[Copy]) -> list[Range]:
-    """(address, size) of the pages in which units are that are called often: their patches, and what is to be
-    executed in place of their code."""
+    """(address, size) of the pages with the patches of units that are often executed, and with the copied code that is
+    going to be executed in place of theirs."""
     pages = [np.empty(0, np.int64)]
     for batch in busy:
         pages.append(_pages(batch.low, batch.high))
@@ -47,9 +47,10 @@ def read(memory: Memory, wanted: Iterable[Range]) -> None:
 
 @contextlib.contextmanager
 def elsewhere() -> Iterator[None]:
-    """The calling thread stays on the processor it is on, while threads that it stops leave theirs idle."""
+    """A context in which the calling thread stays on its processor, and so off those that stopped threads leave
+    idle."""
     allowed = os.sched_getaffinity(0)
-    with contextlib.suppress(OSError, ValueError):  # led away just now, or it is not known where it is
+    with contextlib.suppress(OSError, ValueError):  # its affinity was just changed, or its processor is unknown
         os.sched_setaffinity(0, {_libc.sched_getcpu()})
     try:
         yield
@@ -59,7 +60,7 @@ def elsewhere() -> Iterator[None]:
 
 
 def _extents(batch: Batch) -> tuple[Int, Int]:
-    """The first and the last byte of each unit that is changed."""
+    """The addresses of the first and the last byte that each unit changes."""
     if not len(batch.at):
         return batch.at, batch.at
     order = np.lexsort((batch.at, batch.at_unit))
@@ -69,7 +70,7 @@ def _extents(batch: Batch) -> tuple[Int, Int]:
 
 
 def _pages(low: Int, high: Int) -> Int:
-    """The numbers of the pages from the one to the other, both included."""
+    """The numbers of the pages from each ``low`` to its ``high``, both included."""
     first, count = low // _PAGE, high // _PAGE - low // _PAGE + 1
     within = np.arange(count.sum(), dtype=np.int64) - np.repeat(np.cumsum(count) - count, count)
     pages: Int = np.repeat(first, count) + within

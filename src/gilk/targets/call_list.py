@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""System calls that a thread of the target makes one after the other by itself.
+"""A list of system calls that a thread of the target makes by itself, one after the other.
 
-One at a time, each costs four changes between us and the thread. Here a loop
-in a page of its own takes them from a list in another, and notes what they
-returned; behind the last, or the first that fails, the thread sends itself a
-signal, for which it stops. If nobody traces it any more, it goes back to where
-it was by rt_sigreturn(2) (haven.py).
+If the tracer made it make one at a time, each would cost four switches between tracer and thread. Here a loop in a page
+of its own takes the calls from a list in another page, and stores their results there; after the last call, or the
+first that fails, the thread sends itself a signal, at which it stops. If it is not traced any more, it goes back to
+where it was by rt_sigreturn(2) (haven.py).
 """
 
 from __future__ import annotations
@@ -17,13 +16,14 @@ from typing import Final
 from gilk.targets.memory import Memory
 from gilk.values import dataclass
 
-#: SIGURG: it is replaced, or dropped, while it is delivered; to a program whose tracer has gone it does nothing.
+#: SIGURG: the tracer replaces or drops it on delivery; to a program whose tracer has gone it does nothing.
 STAND_IN: Final = 23
 _ENTRY = struct.Struct("<7Qq")  # number, six arguments, result
 MOST: Final = 4096 // _ENTRY.size
-_FAILED: Final = -4096  # results from here to 0 are errors (syscall(2))
+_FAILED: Final = -4096  # initial result; results between this and 0 are errors (syscall(2))
 
-#: rbx: the list; r12: how many. What it clobbers is the borrowed thread's, whose registers are kept elsewhere.
+#: rbx: the list; r12: the number of calls. The loop clobbers registers freely: the borrowed thread's own are kept
+#: elsewhere.
 LOOP: Final = b"".join(
     (
         bytes.fromhex("49 ff cc"),  # next: dec r12
@@ -50,14 +50,14 @@ LOOP: Final = b"".join(
         bytes.fromhex("0f 0b"),  # ud2
     )
 )
-END: Final = len(LOOP) - 9  # where the thread is when it has done, and whence it would go back
+END: Final = len(LOOP) - 9  # rip after the signal; rt_sigreturn follows
 
 Call = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class CallList:
-    """Where the target has the loop, and a page for the list."""
+    """The addresses in the target of the loop, and of a page for the list."""
 
     loop: int
     page: int
@@ -67,13 +67,13 @@ class CallList:
         return self.loop + END
 
     def write(self, memory: Memory, calls: Sequence[Call]) -> None:
-        """At most MOST. Raises OSError."""
+        """Write the list, of at most MOST calls, with results that say "not made". Raises OSError."""
         entries = [(*call, *(0,) * (7 - len(call))) for call in calls]
         mask = (1 << 64) - 1
         memory.write(self.page, b"".join(_ENTRY.pack(*(word & mask for word in entry), _FAILED) for entry in entries))
 
     def results(self, memory: Memory, count: int) -> list[int]:
-        """The results of the calls that were made, in their order; -errno of one that failed, the last."""
+        """The results of the calls that were made, in their order; if one failed, its result, -errno, is the last."""
         made, content = [], memory.read(self.page, count * _ENTRY.size)
         for entry in _ENTRY.iter_unpack(content[: len(content) // _ENTRY.size * _ENTRY.size]):
             if entry[7] == _FAILED:

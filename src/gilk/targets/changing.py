@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""One change of the code: in one stop of the process, with every thread led to where it may go on."""
+"""Makes one change of the code, in one stop of the process, and leads every thread to where it may go on."""
 
 from __future__ import annotations
 
@@ -23,18 +23,17 @@ from gilk.targets.writer import Change
 from gilk.values import dataclass
 
 _PATIENCE = 30.0
-#: Seconds that contexts are given to leave patches: at most, of the process's own time, and while it does not run.
+#: Limits on waiting for contexts to leave patches, in seconds: of time altogether, of the process's CPU time, and of
+#: time in which the process does not run.
 _LEAVING, _USED, _IDLE = 60.0, 1.0, 3.0
-_LOOK = 0.05  # seconds between looks at them
+_LOOK = 0.05  # seconds between looks at such contexts
 _PAUSE = 0.002
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a change went, in seconds: how long it took, and how long of that the threads stood still.
-
-    ``strangers``: bytes that were not ours any more and were left alone.
-    """
+    """How a change went. ``total``: the seconds that it took; ``seconds``: those of them for which the threads stood
+    still. ``strangers``: the number of bytes that were not gilk's any more and were left alone."""
 
     total: float
     seconds: float
@@ -44,10 +43,11 @@ class Outcome:
 @dataclass(frozen=True)
 class Task:
     """A change to make: ``undo`` takes the patches ``old`` out, ``do`` puts in the patches ``new``, to which control
-    may be led. One of them begins with an ``exchange`` of code and copies if there is to be one: ``do``, unless there
-    is nothing new.
+    may be led. If there is an ``exchange`` of code and copies, ``do`` begins with it, or ``undo`` if there is nothing
+    new.
 
-    ``lenient``: bytes that are not gilk's any more are left alone. ``apart``: what only the copies have then.
+    ``lenient``: bytes that are not gilk's any more are left alone. ``apart``: the bytes that only the copies have after
+    the change.
     """
 
     undo: Sequence[Change]
@@ -60,7 +60,8 @@ class Task:
 
 
 class Changer:
-    """``held`` and ``everywhere`` give what is in the process, and the patches of all batches, as they are by then."""
+    """Makes changes in one process. ``held`` and ``everywhere`` are called for the memory that gilk has in the process,
+    and for the patches of all batches, at the time of use."""
 
     def __init__(
         self, process: Traced, mapper: Mapper, code: LiveCode, held: Callable[[], Held],
@@ -73,15 +74,16 @@ class Changer:
         self._code = code
         self._held = held
         self._movement = Movement(process, held, everywhere)
-        self._inside = False  # a thread may still be in an instrument
+        self._inside = False  # whether a thread may still be in an instrument
 
     @property
     def stuck(self) -> bool:
-        """Somebody may still be in a patch, or come back to one: nothing may be unmapped."""
+        """Whether a thread may still be in a patch, or come back to one: nothing may be unmapped then."""
         return self._inside or self._movement.left_behind
 
     def apply(self, task: Task) -> Outcome:
-        """Raises TargetError `code-changed`, `busy`; OSError when the kernel will not have an exchange."""
+        """Make a change, and try again while a thread is in the way. Raises TargetError `code-changed`, `busy`; OSError
+        when the kernel refuses an exchange."""
         deadline = self._process.now() + _PATIENCE
         while True:
             late = self._process.now() > deadline
@@ -95,7 +97,8 @@ class Changer:
                 self._process.pause(_PAUSE)
 
     def _attempt(self, task: Task, tolerant: bool) -> Outcome:
-        """``tolerant``: threads inside an instrument may stay; the memory they run in is then never freed."""
+        """Try once. ``tolerant``: threads inside an instrument may stay; the memory that they run in is then never
+        freed."""
         asked = time.perf_counter()
         with caches.elsewhere(), self._threads.stopped() as threads:
             began = time.perf_counter()
@@ -106,10 +109,13 @@ class Changer:
         return Outcome(done - asked, done - began, strangers)
 
     def repair(self, undo: Callable[[], object], restorers: frozenset[int] = frozenset()) -> None:
-        """Have code put right that an abandoned session has changed. Threads that stand at one of its jumps, and
-        handlers that return to one, are led to the patch first: the jump of a bounce lies amid what the original has
-        there. So are handlers that wait on any stack, as nobody knows whether the program switches them. Raises OSError
-        where ``undo`` does. ``restorers``: those that are there again then."""
+        """Have ``undo`` put code right that an abandoned session has changed.
+
+        Threads that stand at one of its jumps, and handlers that return to one, are led to the patch first: the jump of
+        a bounce may lie in the middle of an original instruction. The same goes for handlers that wait on any stack,
+        since nobody knows whether the program switches stacks. ``restorers``: signal restorers that the repair
+        uncovers. Raises OSError where ``undo`` does.
+        """
         self.search_stacks()
         self._movement.returned_to(restorers)
         with self._threads.stopped() as threads:
@@ -119,8 +125,9 @@ class Changer:
                 undo()
 
     def wait_until_out(self) -> None:
-        """Where contexts were left in patches, which lead back to the program: until they have gone on. Those that do
-        not although the program runs may be left over from handlers that have ended."""
+        """If contexts were left in patches, which lead back to the program, wait until they have gone on. Contexts that
+        stay although the program runs may be remains of handlers that have ended; so the wait ends at the latest by
+        _LEAVING, _USED or _IDLE."""
         now = self._process.now
         until, idle = now() + _LEAVING, now() + _IDLE
         began = used = self._process.cpu_time()
@@ -133,16 +140,18 @@ class Changer:
                 idle = now() + _IDLE
 
     def search_stacks(self) -> None:
-        """From now on, also for handlers that wait on stacks on which no thread is."""
+        """From now on, also search stacks on which no thread is for handlers that wait there."""
         self._movement.searches = True
 
     def _carry_out(
         self, task: Task, threads: dict[int, Thread], places: dict[int, Place], moves: Sequence[Write]
     ) -> int:
-        """Make a change; how many bytes were left alone. Each thread goes on rightly whenever we are killed meanwhile.
+        """Make a change; returns how many bytes were left alone. At every step each thread would go on rightly if the
+        keeper were killed.
 
-        Old patches lead back to original code, amid which a new one may begin, and new patches lead to where an old one
-        may have begun. So threads and contexts go from old to new ones while the code has neither.
+        Old patches lead back to original code, in the middle of which a new site may begin, and new patches lead to
+        where an old site may have begun. So threads and contexts are moved from old to new patches while the code has
+        neither.
         """
         stay, leave = ([move for move in moves if move.leaves is leaves] for leaves in (False, True))
         self._take_bounces(threads, task.old)
@@ -152,7 +161,7 @@ class Changer:
                 return strangers + self._write(task, task.do, task.exchange and bool(task.new))
 
     def _take_bounces(self, threads: dict[int, Thread], old: Places) -> None:
-        """No thread stands at the long jump of a bounce any more: amid what the original has there."""
+        """Move threads away from the long jump of a bounce, which may lie in the middle of an original instruction."""
         for thread in threads.values():
             target = self._movement.beyond_bounce(thread.registers.rip, old)
             if target is not None:
@@ -161,7 +170,8 @@ class Changer:
 
     @contextlib.contextmanager
     def _moved(self, threads: dict[int, Thread], places: dict[int, Place], new: Places) -> Iterator[None]:
-        """Threads are where they go on after a change; and back where they were if it cannot be made."""
+        """A context in which threads stand where they go on after the change; they are moved back if the change
+        fails."""
         before = {tid: thread.registers.rip for tid, thread in threads.items()}
         for tid, thread in threads.items():
             self._movement.move(thread, places.get(tid), new)
@@ -177,12 +187,12 @@ class Changer:
 
     def _flush(self, threads: dict[int, Thread]) -> None:
         for thread in threads.values():
-            with contextlib.suppress(ProcessLookupError):  # it was killed in its stop
+            with contextlib.suppress(ProcessLookupError):  # the thread was killed in its stop
                 self._threads.flush(thread)
 
     @contextlib.contextmanager
     def _written(self, moves: Sequence[Write]) -> Iterator[None]:
-        """These words are written; and are what they were if the change cannot be made."""
+        """A context in which these words are written; they are restored if the change fails."""
         self._write_words(moves)
         try:
             yield
@@ -196,7 +206,7 @@ class Changer:
 
     @contextlib.contextmanager
     def _undone(self, task: Task) -> Iterator[None]:
-        """The old patches are out; and in again if the new ones cannot be put in."""
+        """A context in which the old patches are out; they are put in again if the new ones cannot be put in."""
         try:
             yield
         except BaseException:
@@ -209,13 +219,13 @@ class Changer:
             self.exchange()
         try:
             return self._code.write(changes, self._held().copies, task.lenient, task.apart)
-        except BaseException:  # whatever it is: no thread has been led to where it would need what copies lead to
+        except BaseException:  # exchange back after any failure: no thread has been led to what only the copies have
             if exchange:
                 self.exchange()
             raise
 
     def exchange(self) -> None:
-        """Code and copies, in a stopped process. Raises OSError; then nothing has changed."""
+        """Exchange the code and its copies in a stopped process. Raises OSError; then nothing has changed."""
         self._held().copies = self._mapper.exchange(self._held().copies)
 
     def _stand(self, threads: dict[int, Thread], task: Task, tolerant: bool) -> tuple[dict[int, Place], list[Write]]:
@@ -228,7 +238,8 @@ class Changer:
             return {}, []
 
     def _attach_blocks(self, threads: dict[int, Thread]) -> None:
-        """Threads that have no block of their own yet find one by the control page."""
+        """Point the GS base of threads that have no block at the control page, by which they find one at their next
+        hit."""
         held = self._held()
         for thread in threads.values() if held.data else ():
             if not held.data <= thread.registers.gs_base < held.data + held.data_size:

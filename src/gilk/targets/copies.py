@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Code with thousands of splices, made beforehand as a copy of the whole mapping, and exchanged for it at once.
+"""Code with thousands of splices, prepared as a copy of the whole mapping, and exchanged for it at once.
 
-Writing a splice over a page of a file costs a copy of the page, while every
-thread stands still. Here the pages are copied while the program runs. Then the
-mapping that the program executes is moved aside (mremap(2), which moves page
-tables), and the copy takes its place; the other way round to undo it, and what
-comes back is the very mapping that was there. The program can tell by
-/proc/PID/maps only.
+Writing a splice over a page of a file costs a copy of the page, while every thread stands still. Here the pages are
+copied while the program runs. Then the mapping that the program executes is moved aside (mremap(2), which moves page
+tables), and the copy takes its place; the other way round to undo it, and the mapping that comes back is the very one
+that was there. The program can notice it in /proc/PID/maps only.
 
-Three places: ``start``, where the program executes; ``spare``, where the copy
-lies while it is not executed; ``shelf``, where the original lies while the copy
-is. Whichever of the last two is empty is kept reserved.
+There are three places: ``start``, where the program executes; ``spare``, where the copy lies while it is not executed;
+``shelf``, where the original lies while the copy is executed. Whichever of the last two is empty is kept reserved.
 """
 
 from __future__ import annotations
@@ -35,10 +32,10 @@ _MPROTECT = 10
 _PRIVATE, _ANONYMOUS, _NORESERVE, _NOREPLACE = 2, 0x20, 0x4000, 0x100000
 _NONE, _WRITABLE, _CODE = 0, 3, 5
 _MOVE = 3  # MREMAP_MAYMOVE | MREMAP_FIXED
-_TABLE = 2 << 20  # what a page of the page table maps: between places alike in it, whole tables are moved
+_TABLE = 2 << 20  # span of one page-table page: tables are moved whole between places with equal offsets in it
 _PAGE = 4096
-_CALLS = 3  # system calls of an exchange
-_WORTH = 32  # pages of a mapping to be changed, from which on a copy pays
+_CALLS = 3  # system calls that exchange one copy
+_WORTH = 32  # number of changed pages in a mapping from which on a copy pays
 _LARGEST = 512 << 20
 
 Units = dict[int, set[int]]
@@ -46,7 +43,8 @@ Units = dict[int, set[int]]
 
 @dataclass(frozen=True)
 class Copy:
-    """The copy of one executable mapping; ``in_force``: the program executes it."""
+    """The copy of one executable mapping; ``in_force``: whether the program executes the copy rather than the
+    original."""
 
     start: int
     size: int
@@ -60,11 +58,12 @@ class Copy:
 
     @property
     def hidden(self) -> int:
-        """Where the one of the two is that the program does not execute."""
+        """The address of the version, copy or original, that the program does not execute."""
         return self.shelf if self.in_force else self.spare
 
     def exchange_calls(self) -> tuple[Call, Call, Call]:
-        """The system calls that have the program execute the other one: away, in, and what is empty then reserved."""
+        """The three system calls that exchange the versions: move the executed one away, move the other one in, and
+        reserve the place that is empty then."""
         there, back = (self.shelf, self.spare) if not self.in_force else (self.spare, self.shelf)
         return (
             (MREMAP, self.start, self.size, self.size, _MOVE, there),
@@ -73,11 +72,12 @@ class Copy:
         )
 
     def put_back(self, call: SystemCalls) -> None:
-        """Have the program execute the original; the copy is gone. Raises OSError, with all as it was."""
+        """Move the original back to where the program executes; the copy is gone then. Raises OSError; then nothing has
+        changed."""
         call.call(MREMAP, self.shelf, self.size, self.size, _MOVE, self.start)
 
     def unmap(self, call: SystemCalls) -> None:
-        """Give up the copy, which must not be in force."""
+        """Unmap the copy, which must not be in force, and its reserved place."""
         call.call(MUNMAP, self.spare, self.size)
         call.call(MUNMAP, self.shelf, self.size)
 
@@ -85,9 +85,9 @@ class Copy:
 def worth_copying(maps: Sequence[Mapping], at: np.ndarray, program: str) -> list[Mapping]:
     """The mappings of files in which so many pages would change (``at``: addresses, ascending) that a copy pays.
 
-    With one of those also ``program``, the file that the process executes, however small it is: without it nothing may
-    have to be looked up and written while threads stand still. A small library may be closed before, and none is
-    exchanged then.
+    If there is one, also the mapping of ``program``, the file that the process executes, however few of its pages
+    change: then nothing may be left to be written while threads stand still. Small libraries are not copied: one may be
+    closed before the exchange, and then no mapping would be exchanged.
     """
     pages = np.unique(at // _PAGE) * _PAGE
     changed: dict[Mapping, int] = {}
@@ -102,7 +102,8 @@ def worth_copying(maps: Sequence[Mapping], at: np.ndarray, program: str) -> list
 
 
 def place(maps: tuple[Mapping, ...], mappings: Sequence[Mapping]) -> list[Copy]:
-    """Room for copies, in the middle of the largest gap of the address space: far from what grows."""
+    """Room for copies, in the middle of the largest gap of the address space, far from mappings that grow; empty if
+    there is no room."""
     ranges = occupied(maps).ranges
     gaps = [(b[0] - a[1], a[1]) for a, b in itertools.pairwise(ranges) if b[0] < 1 << 47]
     width, low = max(gaps)
@@ -112,21 +113,22 @@ def place(maps: tuple[Mapping, ...], mappings: Sequence[Mapping]) -> list[Copy]:
     copies = []
     for mapping in mappings:
         size, within = mapping.end - mapping.start, mapping.start % _TABLE
-        room = (within + size + 2 * _TABLE - 1) & -_TABLE  # never next to each other: a start tells which it is
+        room = (within + size + 2 * _TABLE - 1) & -_TABLE  # kept apart: else two mappings might merge
         copies.append(Copy(mapping.start, size, at + within, at + room + within))
         at += 2 * room
     return copies
 
 
 def reserve(call: SystemCalls, copies: Sequence[Copy]) -> None:
-    """Map the places. Raises OSError; some may be mapped then."""
+    """Map the places of the copies. Raises OSError; some may be mapped then."""
     for copy in copies:
         call.call(MMAP, copy.spare, copy.size, _WRITABLE, _PRIVATE | _ANONYMOUS | _NOREPLACE, -1, 0)
         call.call(*_reserving(copy.shelf, copy.size))
 
 
 def fill(memory: Memory, copies: Sequence[Copy], change: Change) -> None:
-    """Make the copies what the change would make of the code. Raises Mismatch, where the code is not as expected."""
+    """Fill the copies with the code as the change makes it. Raises Mismatch where the code is not as the change
+    expects."""
     for copy in copies:
         low, high = np.searchsorted(change.at, (copy.start, copy.end))
         content = np.frombuffer(bytearray(memory.read(copy.start, copy.size)), np.uint8)
@@ -139,22 +141,22 @@ def fill(memory: Memory, copies: Sequence[Copy], change: Change) -> None:
 
 
 def make_executable(call: SystemCalls, copies: Sequence[Copy]) -> None:
-    """From writable to executable: never both."""
+    """Change the copies from writable to executable; they are never both."""
     for copy in copies:
         call.call(_MPROTECT, copy.spare, copy.size, _CODE)
 
 
 @dataclass(frozen=True)
 class OnlyCopied:
-    """Bytes that differ between the copies and the originals: addresses, ascending, with both values."""
+    """The bytes that differ between the copies and the originals: ascending addresses, with both values."""
 
     at: Int
     original: Byte
     copied: Byte
 
     def in_the_other(self, at: Int, here: Byte, copied: bool) -> Byte:
-        """The values at addresses in the other one, which is the copy if it is ``copied``, where those ``here`` are
-        executed."""
+        """The values that the other version of the code has at the addresses ``at``, where the executed version has
+        ``here``. ``copied``: the other version is the copy."""
         if not len(self.at):
             return here
         row = np.minimum(np.searchsorted(self.at, at), len(self.at) - 1)
@@ -165,8 +167,8 @@ ONLY_COPIED_NOTHING = OnlyCopied(np.empty(0, np.int64), np.empty(0, np.uint8), n
 
 
 def mirror(memory: Memory, copies: Sequence[Copy], at: Int, executed: Byte, apart: OnlyCopied) -> None:
-    """Have in the code that is not executed what is executed at these addresses, ascending, but for what is only in the
-    copies. Memory that is not mapped any more is left out."""
+    """Write the bytes that are executed at these ascending addresses into the version of the code that is not executed,
+    except where copies and originals differ (``apart``). Memory that is not mapped any more is left out."""
     for copy in copies:
         low, high = np.searchsorted(at, (copy.start, copy.end))
         values = apart.in_the_other(at[low:high], executed[low:high], not copy.in_force)
@@ -175,7 +177,7 @@ def mirror(memory: Memory, copies: Sequence[Copy], at: Int, executed: Byte, apar
 
 
 def units_inside(copies: Sequence[Copy], batches: dict[int, Batch]) -> Units:
-    """The units all of whose bytes lie in the copies."""
+    """The units all of whose bytes lie in the copies, by the number of their batch."""
     inside: Units = {}
     for number, batch in batches.items():
         held = np.zeros(len(batch.at), np.bool_)
@@ -187,7 +189,8 @@ def units_inside(copies: Sequence[Copy], batches: dict[int, Batch]) -> Units:
 
 
 def exchange_all(call: SystemCalls, place: CallList, copies: Sequence[Copy]) -> list[Copy]:
-    """All, or none: raises OSError, with all as it was. Every thread must be stopped."""
+    """Exchange all copies, or none; returns them as they are then. Every thread must be stopped. Raises OSError; then
+    nothing has changed."""
     calls = [one for copy in copies for one in copy.exchange_calls()]
     results = call.many(place, calls)
     if not results or results[-1] >= 0:
@@ -201,7 +204,7 @@ def _exchanged(copy: Copy) -> Copy:
 
 
 def _undo(call: SystemCalls, copies: Sequence[Copy], made: int) -> None:
-    """The first so many of the system calls of an exchange."""
+    """Undo the first ``made`` system calls of an exchange."""
     whole, part = divmod(made, _CALLS)
     if part == 1:
         away, _, _ = copies[whole].exchange_calls()
@@ -213,14 +216,16 @@ def _undo(call: SystemCalls, copies: Sequence[Copy], made: int) -> None:
 
 
 def found(maps: Sequence[Mapping], copies: Sequence[Copy]) -> list[Copy]:
-    """As they stand in another process that has them: a child has them as its parent had when it forked."""
+    """The copies as they are in another process that has them: a forked child has them as its parent had at the
+    fork."""
     shelved = {mapping.start for mapping in maps if mapping.inode}
     known = {mapping.start for mapping in maps}
     return [replace(c, in_force=c.shelf in shelved) for c in copies if c.shelf in known]
 
 
 def as_executed(maps: tuple[Mapping, ...], copies: Sequence[Copy]) -> tuple[Mapping, ...]:
-    """The mappings as they would be without copies: what is mapped where the program executes is a file's."""
+    """The mappings as they would be without copies: the original, a file's mapping, is shown where the program
+    executes."""
     return tuple(_as_executed(maps, copies)) if copies else maps
 
 

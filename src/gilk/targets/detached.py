@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A command that goes on in the background once it has begun what it is for."""
+"""Lets a command go on in the background once it has begun its work."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ _CHUNK = 1 << 16
 
 
 class Detached:
-    """Two processes from here on. In the parent, ``child`` is the number of the other one, and wait() is to be called;
-    in the child it is 0, and begun() is.
+    """Constructing one forks this process. In the parent, ``child`` is the number of the child, and wait() must be
+    called; in the child it is 0, and begun() must be called.
 
-    The child has no terminal, and nothing of what the parent prints to: neither it nor the keepers that it starts keep
-    anybody waiting who reads that to the end. The parent passes its messages on until it has begun.
+    The child has no terminal, and none of the parent's output files: neither the child nor the keepers that it starts
+    keep a reader of that output waiting for its end. The parent passes the child's messages on until the child has
+    begun.
     """
 
     def __init__(self) -> None:
@@ -44,7 +45,7 @@ class Detached:
         os.close(self._messages)
 
     def begun(self) -> None:
-        """In the child: its messages are for nobody from now on."""
+        """In the child, report that it has begun; its further messages go nowhere."""
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, 2)
         os.close(nothing)
@@ -52,8 +53,8 @@ class Detached:
         os.close(self._told)
 
     def wait(self) -> int:
-        """In the parent, until the child has begun or has ended: 0, or the child's exit status. Raises
-        KeyboardInterrupt, upon which the child is interrupted, too."""
+        """In the parent, wait until the child has begun or has ended; returns 0, or the child's exit status. Raises
+        KeyboardInterrupt, after which the child is interrupted, too."""
         try:
             if self._passed_on():
                 return 0
@@ -69,7 +70,7 @@ class Detached:
             os.close(self._messages)
 
     def _passed_on(self) -> bool:
-        """Whether it has begun; its messages until then go where ours do."""
+        """Whether the child has begun, rather than ended; its messages until then are copied to our standard error."""
         while True:
             there, _ = ready([self._told, self._messages])
             if self._messages in there and (said := os.read(self._messages, _CHUNK)):

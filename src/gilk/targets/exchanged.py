@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Code for which a copy is executed (copies.py), recognised by how a process is mapped: whoever has exchanged it."""
+"""Recognises code for which a copy is executed (copies.py) by the mappings of a process, whoever has exchanged it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Extents = Callable[[Mapping], list[Extent]]
 
 
 def exchanged(maps: tuple[Mapping, ...], extents: Extents) -> Iterator[Copy]:
-    """The copies that are executed, without their other place. ``extents``: those of the file that is mapped.
+    """The copies that are executed, with 0 as their ``spare``. ``extents`` gives the segments of the file of a mapping.
 
-    The original is a file's mapping that does not lie where the file's others say; where it should, memory of no file
-    is executed.
+    The original is a mapping of a file that does not lie where the file's other mappings say it should; there, an
+    anonymous mapping of the same size is executed.
     """
     anonymous = {m.start: m.end - m.start for m in maps if m.executable and not m.inode and not m.path}
     sizes = set(anonymous.values())
@@ -32,7 +32,8 @@ def exchanged(maps: tuple[Mapping, ...], extents: Extents) -> Iterator[Copy]:
 
 
 def _places(maps: tuple[Mapping, ...], shelved: Mapping, extents: Extents) -> Iterator[int]:
-    """Where a mapping of a file's code should lie, by those of the file's other segments."""
+    """The addresses where a mapping of a file's code should lie, judging by the mappings of the file's other
+    segments."""
     known = extents(shelved)
     for offset, address, executable in known:
         if executable and offset & -_PAGE == shelved.offset:

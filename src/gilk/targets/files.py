@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The programs and libraries that a process has mapped.
 
-A file is opened when it is first seen, so that it can be read also when it has
-been removed; what the loader goes by is read then, all else when it is asked for.
+A file is opened when it is first seen, so that it can be read even when it has been removed; the program headers and
+the like are read then, everything else when it is asked for.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ _MOST_OPEN = 256
 
 
 class Files:
-    """The files that process ``pid`` has mapped. ``descriptors`` are those that are open."""
+    """The files that process ``pid`` has mapped. ``descriptors`` are those of the files that are open."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._open: dict[Path, File] = {}
         self._images: dict[Path, Image] = {}
         self._links: dict[Path, str] = {}
-        self._called: dict[Path, str] = {}  # as Loaded.called says
-        self._paths: dict[tuple[int, int, str], Path | None] = {}  # of what is mapped: device, inode, name
+        self._called: dict[Path, str] = {}  # see Loaded.called
+        self._paths: dict[tuple[int, int, str], Path | None] = {}  # by device, inode and name of the mapped file
 
     @property
     def descriptors(self) -> tuple[int, ...]:
         return tuple(file.descriptor for file in self._open.values() if file.descriptor >= 0)
 
     def loaded(self, maps: Iterable[Mapping]) -> tuple[Loaded, ...]:
-        """Images, main program first. Files that are not ELF are left out."""
+        """The images in these mappings, main program first. Files that are not ELF are left out."""
         main = program_of(self._pid)
         found: dict[str, Loaded] = {}
         for mapping in maps:
             if not mapping.executable or not mapping.path.startswith("/") or mapping.path in found:
                 continue
-            if mapping.path.startswith("/memfd:") and mapping.path != main:  # code that was made, or is gilk's
+            if mapping.path.startswith("/memfd:") and mapping.path != main:  # generated code, or gilk's
                 continue
             loaded = self._place(mapping, mapping.path == main)
             if loaded:
@@ -56,7 +56,7 @@ class Files:
         return tuple(sorted(found.values(), key=lambda image: not image.main))
 
     def image(self, path: Path) -> Image:
-        """Raises ImageError."""
+        """The image of the file at ``path``. Raises ImageError."""
         if path not in self._images:
             file = self._open.get(path)
             image = load(path) if file is None or file.descriptor < 0 else file.image()
@@ -67,20 +67,19 @@ class Files:
         return self._images[path]
 
     def exported(self, path: Path, name: str) -> ElfSymbol | None:
-        """The symbol of that name that other images find in the file. Raises ImageError."""
+        """The symbol called ``name`` that the file exports to other images; None if it has none. Raises ImageError."""
         file = self._open.get(path)
         if path in self._images or file is None or file.descriptor < 0:
-            symbols = self.image(path).symbols  # by position: an index of all names takes longer than one look
+            symbols = self.image(path).symbols  # a plain search: to index all names takes longer than one look-up
             return next((symbol for symbol in symbols if symbol.name == name and symbol.exported), None)
         return file.exported(name)
 
     def interpreter(self, path: Path) -> str:
-        """The program that links the one at ``path``; empty for a static one. Raises ImageError."""
+        """The dynamic linker of the program at ``path``; empty for a static program. Raises ImageError."""
         return self._file(path).interpreter
 
     def mentions(self, path: Path, names: frozenset[str]) -> bool:
-        """Whether the file at ``path`` has a symbol of any of these names, of its own or asked of others. Raises
-        ImageError."""
+        """Whether the file at ``path`` defines or imports a symbol of any of these names. Raises ImageError."""
         file = self._file(path)
         if file.descriptor >= 0:
             return file.mentions(names)
@@ -92,8 +91,8 @@ class Files:
             file.close()
 
     def _file(self, path: Path, descriptor: int = -1) -> File:
-        """A file at ``path``; its parts are read at once if many files are open. ``descriptor``: of it, open. Raises
-        ImageError."""
+        """The file at ``path``; it is read as a whole, and closed, if many files are open. ``descriptor``: an open
+        descriptor of it, if not -1. Raises ImageError."""
         if path not in self._open:
             self._open[path] = File(path, descriptor)
             if len(self.descriptors) > _MOST_OPEN:
@@ -122,28 +121,29 @@ class Files:
         return self._links[path]
 
     def extents(self, mapping: Mapping) -> list[Extent]:
-        """The segments of a file that is mapped; none where it cannot be read."""
+        """The segments of the file of a mapping; empty where it cannot be read."""
         path = self._path(mapping, mapping.path == program_of(self._pid))
         if path is None:
             return []
         return [(each.offset, each.address, bool(each.flags & PF_X)) for each in self._file(path).loads]
 
     def _path(self, mapping: Mapping, main: bool) -> Path | None:
-        """Where the mapped file can be read, also from another mount namespace or when it was replaced on disk."""
+        """A path by which the mapped file can be read, even from another mount namespace or when it was replaced on
+        disk; None if it cannot be read or is not ELF."""
         key = mapping.device, mapping.inode, mapping.path
         if key not in self._paths:
             found = open_mapped(self._pid, mapping, main)
             if found is None:
                 return None
             path, descriptor = found
-            if path in self._open:  # a file that lay there before
+            if path in self._open:  # the path led to another file before
                 self._open.pop(path).close()
                 self._images.pop(path, None)
             there = path_there(mapping.path)
             self._called.pop(path, None)
             if path.name != Path(there).name:
                 self._called[path] = there
-            self._paths[key] = None  # where it is no ELF file
+            self._paths[key] = None  # stays None if it is no ELF file
             with contextlib.suppress(GilkError):
                 self._file(path, descriptor)
                 self._paths[key] = path

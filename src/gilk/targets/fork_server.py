@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A process that forks keepers: each of them costs a fork, and the pages that it writes, instead of a start of Python.
+"""The fork server: forks keepers, each of which costs a fork, and the pages that it writes, instead of a start of
+Python.
 
-Run as ``python -m gilk.targets.fork_server FD``. A request brings a keeper's end of its channel; the answer is the
-number of the keeper and a pidfd of it. It has no files and threads besides, so its forks have none either. It ends
-after the last of its keepers, when its client has gone or lets it go, and where it cannot fork; keepers go on then.
+It runs as ``python -m gilk.targets.fork_server FD``. A request brings a keeper's end of its channel; the answer is the
+number of the keeper and a pidfd of it. The server has no other files and threads, so its forks have none either. It
+ends after the last of its keepers, or when its client has gone or lets it go, or when it cannot fork; keepers go on
+then.
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ from gilk.targets.apart import FORK_SERVER, fork, stand_apart
 
 
 class ForkServer:
+    """Forks keepers for one client, and reaps them. ``channel`` leads to the client."""
+
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._keepers: dict[int, int] = {}  # pidfd -> pid
 
     def serve(self) -> None:
-        with suppress(wire.ChannelClosed, OSError):  # its client sees the end, and does without it
+        with suppress(wire.ChannelClosed, OSError):  # the client sees the end, and does without us
             self._answer()
             while self._keepers:
                 came, _ = wire.ready([self._channel.fileno(), *self._keepers])
@@ -38,7 +42,7 @@ class ForkServer:
         """Fork a keeper. Raises wire.ChannelClosed, OSError."""
         _, fds = wire.receive(self._channel)
         if len(fds) != 1:
-            raise wire.ChannelClosed  # there was no room for it here
+            raise wire.ChannelClosed  # the descriptor could not be received: too many are open
         keeper = fork()
         if not keeper:
             self._become_keeper(fds[0])
@@ -63,9 +67,9 @@ def main() -> None:
     channel.set_inheritable(False)
     stand_apart(FORK_SERVER)
     gc.collect()
-    gc.freeze()  # keepers share these pages for as long as nobody looks at them
+    gc.freeze()  # keepers share these pages as long as no garbage collection touches them
     ForkServer(channel).serve()
-    os._exit(0)  # at once: its client waits for that, and there is nothing left to be tidied
+    os._exit(0)  # at once: the client waits for our end, and nothing is left to tidy
 
 
 if __name__ == "__main__":

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Signal frames on the stacks of a stopped thread.
+"""Finds signal frames on the stacks of a stopped thread.
 
-A thread inside a signal handler will go back, through its signal frame, to
-where it was interrupted: that address counts as a place where it stands. On
-x86-64 the frame is {restorer address, ucontext, siginfo} (struct rt_sigframe,
-arch/x86/include/asm/sigframe.h), and every restorer is
-``mov $15, %rax; syscall`` (glibc, musl). Its address alone makes no frame: it
-is also what a program hands to sigaction(2), and copies of that lie about.
+A thread inside a signal handler will go back, through its signal frame, to where it was interrupted: that address
+counts as a place where it stands. On x86-64 the frame is {restorer address, ucontext, siginfo} (struct rt_sigframe,
+arch/x86/include/asm/sigframe.h), and every restorer is ``mov $15, %rax; syscall`` (glibc, musl). A restorer's address
+in memory alone does not make a frame: programs pass it to sigaction(2), and copies of that lie about.
 """
 
 from __future__ import annotations
@@ -25,21 +23,22 @@ _RESTORER = bytes.fromhex("48c7c00f0000000f05")
 _RSP, _RIP = 8 + 40 + 15 * 8, 8 + 40 + 16 * 8
 _ALTERNATE = 8 + 16  # uc_stack in the frame: the alternate signal stack of the thread
 _MOST_STACK = 64 << 20
-_MOST_STACKS = 64  # of one thread; what is written there may lead anywhere
+_MOST_STACKS = 64  # of one thread; a program can write frames that lead anywhere
 _NOTE = 8 + 232  # GILK_NOTE in the ucontext, native/abi/gilk_abi.h
 NOTE_MAGIC: Final = 0x9D1C5A3B6B6C6967
-FRAME_SIZE: Final = _NOTE + 32  # as far as it is looked at; bytes
+FRAME_SIZE: Final = _NOTE + 32  # bytes of a frame that are read
 _WORD, _NOTE_WORDS, _STACK = struct.Struct("<Q"), struct.Struct("<4Q"), struct.Struct("<QI4xQ")
 _SYSCALL_IN_RESTORER = 7
 _SELECTORS, _SELECTORS_AT = struct.Struct("<3H"), 8 + 40 + 18 * 8  # cs, gs, fs (struct sigcontext_64)
-#: As the kernel writes them (put_sigcontext, arch/x86/kernel/signal.c): of 64-bit and of 32-bit code, and those of a
-#: guest of Xen's without hardware support (FLAT_RING3_CS64, xen/interface/xen.h).
+#: The selectors that the kernel writes (put_sigcontext, arch/x86/kernel/signal.c): of 64-bit and of 32-bit code, and
+#: those of a guest of Xen's without hardware support (FLAT_RING3_CS64, xen/interface/xen.h).
 _KERNELS = tuple((code, 0, 0) for code in (0x33, 0x23, 0xE033, 0xE023))
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """struct gilk_note: the thread was at ``actual``, its handler sees ``shown``; ``at`` is where that is noted."""
+    """The runtime's note on a signal frame (struct gilk_note) at address ``at``: the thread was at ``actual``, and its
+    handler sees ``shown``."""
 
     at: int
     actual: int
@@ -48,9 +47,9 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class SignalFrame:
-    """``slot`` is where in memory the interrupted ``rip`` is kept; ``note`` what the runtime has noted of it;
-    ``alternate`` the start and the end of the alternate signal stack that it lies on, None of one that does not.
-    ``restorer`` is where the handler returns to."""
+    """A signal frame. ``slot`` is the address at which the interrupted ``rip`` is stored; ``restorer`` is where the
+    handler returns to; ``note`` is the runtime's note on it, if there is one; ``alternate`` the start and the end of
+    the alternate signal stack on which the frame lies, None if it lies on another stack."""
 
     slot: int
     rip: int
@@ -61,12 +60,12 @@ class SignalFrame:
 
     @property
     def place(self) -> int:
-        """Where the thread will go on."""
+        """The address at which the thread will go on."""
         return self.note.actual if self.note and self.rip == self.note.shown else self.rip
 
     def moved(self, address: int) -> tuple[tuple[int, int], ...]:
-        """The writes, (address, value), after which the handler goes on at ``address``; also amid the writing of a
-        note, when the handler has not been shown anything yet."""
+        """The writes, (address, value), after which the thread goes on at ``address``; also if the runtime was
+        interrupted while it wrote the note, before the handler was shown anything."""
         note = self.note
         if note is None or self.rip not in (note.shown, note.actual):
             return ((self.slot, address),)
@@ -75,7 +74,7 @@ class SignalFrame:
 
 
 def find_restorers(maps: tuple[Mapping, ...], memory: Memory) -> frozenset[int]:
-    """Addresses of every restorer in the code of the process."""
+    """The addresses of all restorers in the code of the process."""
     found = set()
     code = (each for each in maps if each.executable and not each.ours and not each.path.startswith("["))
     for start, content in stretches(sorted(code, key=lambda each: not each.path), memory, len(_RESTORER)):
@@ -87,7 +86,7 @@ def find_restorers(maps: tuple[Mapping, ...], memory: Memory) -> frozenset[int]:
 
 
 def hidden_restorers(pieces: list[tuple[int, bytes]], memory: Memory) -> frozenset[int]:
-    """Addresses of restorers that are there once ``pieces``, (address, original), have been put back."""
+    """The addresses of restorers that will be there once ``pieces``, (address, original), have been put back."""
     originals = {address + at: byte for address, original in pieces for at, byte in enumerate(original)}
     found, reach = set[int](), len(_RESTORER) - 1
     for address, original in pieces:
@@ -100,22 +99,25 @@ def hidden_restorers(pieces: list[tuple[int, bytes]], memory: Memory) -> frozens
 
 
 def is_original(restorer: int, memory: Memory) -> bool:
-    """Nothing of gilk's is there that would lead a handler's thread back by a note."""
+    """Whether the restorer's code is unpatched, so that gilk's code does not lead the handler's thread back by a
+    note."""
     return memory.some(restorer, len(_RESTORER)) == _RESTORER
 
 
 def returning(rip: int, restorers: frozenset[int]) -> bool:
-    """In a restorer: the first word of its frame, the restorer's address, has been popped."""
+    """Whether ``rip`` is in a restorer: the first word of the frame, the restorer's address, has been popped then."""
     return rip in restorers or rip - _SYSCALL_IN_RESTORER in restorers
 
 
 def signal_frames(
     starts: list[int], restorers: frozenset[int], bounds: Bounds, memory: Memory
 ) -> Iterator[SignalFrame]:
-    """All frames from these stack pointers up; where one leads to another stack, those on it too. A frame may come more
-    than once: several stacks may lie in one mapping, as those of goroutines do. One on an alternate signal stack that
-    nothing leads to is left over from a handler that has ended."""
-    todo, lowest = [start & -8 for start in starts], dict[tuple[int, int], int]()  # from where a mapping was searched
+    """All signal frames from these stack pointers upwards, and those on other stacks that the frames lead to.
+
+    A frame may come more than once: several stacks may lie in one mapping, as those of goroutines do. A frame on an
+    alternate signal stack that no stack pointer leads to is left out: it remains from a handler that has ended.
+    """
+    todo, lowest = [start & -8 for start in starts], dict[tuple[int, int], int]()  # mapping: lowest address searched
     stacks = _AlternateStacks()
     while todo:
         start = todo.pop()
@@ -133,20 +135,21 @@ def signal_frames(
 
 
 class _AlternateStacks:
-    """Finds the frames on alternate signal stacks that stack pointers lead to, in whatever order both come."""
+    """Finds the frames on alternate signal stacks that stack pointers lead to, in whatever order frames and pointers
+    are found."""
 
     def __init__(self) -> None:
         self._pointers: list[int] = []
         self._waiting: dict[tuple[int, int], list[SignalFrame]] = {}
 
     def reach(self, pointer: int) -> list[SignalFrame]:
-        """A stack pointer. The frames found before that it leads to."""
+        """Add a stack pointer; returns the frames found before that lie on its alternate stack."""
         bisect.insort(self._pointers, pointer)
         led = [stack for stack in self._waiting if stack[0] <= pointer < stack[1]]
         return [frame for stack in led for frame in self._waiting.pop(stack)]
 
     def lead_to(self, frame: SignalFrame) -> bool:
-        """Whether a stack pointer leads to the frame; it may yet come to be reached."""
+        """Whether a known stack pointer leads to the frame. If not, the frame is kept until one does."""
         stack = frame.alternate
         if stack is None:
             return True
@@ -171,13 +174,13 @@ def _frames_in(start: int, end: int, restorers: frozenset[int], memory: Memory) 
 
 
 def is_frame(content: bytes, at: int) -> bool:
-    """Whether the kernel has made a frame of what begins at ``at`` with the address of a restorer."""
+    """Whether the kernel has made a frame of the content that begins at ``at`` with the address of a restorer."""
     end = _SELECTORS_AT + _SELECTORS.size
     return at + end <= len(content) and _SELECTORS.unpack_from(content, at + _SELECTORS_AT) in _KERNELS
 
 
 def frame_at(content: bytes, start: int, at: int) -> SignalFrame:
-    """The frame at ``at`` in memory that begins at ``start``."""
+    """The frame at offset ``at`` of ``content``, memory that begins at address ``start``."""
     (rip,), (rsp,) = _WORD.unpack_from(content, at + _RIP), _WORD.unpack_from(content, at + _RSP)
     (restorer,), note = _WORD.unpack_from(content, at), _note_in(content, start, at + _NOTE, rsp)
     return SignalFrame(start + at + _RIP, rip, rsp, restorer, note, _alternate(content, start, at))
@@ -196,7 +199,7 @@ def _note_in(content: bytes, start: int, at: int, rsp: int) -> Note | None:
 
 
 def aligned(content: bytes, word: bytes) -> Iterator[int]:
-    """Where it is, at multiples of 8."""
+    """The offsets of ``word`` in ``content`` that are multiples of 8."""
     at = content.find(word)
     while at >= 0:
         if not at & 7:

@@ -6,12 +6,12 @@ its request; where one request waits for its answer before the next, tags are 0.
 
     VALUE    a pickled value, between two processes of one program that one user started (targets/wire.py). File
              descriptors may come with its first byte.
-    WORDS    bytes of JSON u32, JSON, bytes that belong to it: between a broker and its clients, which believe nothing
-             (session/broker/transport.py). One descriptor may come with it.
+    WORDS    a u32, the number of bytes of JSON; the JSON; bytes that belong to it. Between a broker and its clients,
+             which do not trust each other (session/broker/transport.py). One descriptor may come with it.
     others   between a client and a relay (targets/kernel/messages.py)
 
-An end of a stream takes the kinds that are for it; any other ends the stream. A relay has this module too, so it needs
-nothing but the standard library.
+Each end of a stream accepts certain kinds; any other ends the stream. A relay has this module too, so it needs nothing
+but the standard library.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ HEADER = struct.Struct("<IIB")
 
 
 class MessageKind(IntEnum):
+    """The kind of a message: FILE to LEND go from a client to a relay, HELLO to EXIT from a relay to its client."""
+
     FILE = 1
     CORE = 2
     OPEN = 3
@@ -47,7 +49,7 @@ class MessageKind(IntEnum):
 
 
 class TooLarge(Exception):
-    """A message says that its body has more bytes than one may have: ``size``."""
+    """A message's header says that its body has ``size`` bytes, more than allowed."""
 
     def __init__(self, size: int) -> None:
         super().__init__(f"a message of {size} bytes")
@@ -55,12 +57,13 @@ class TooLarge(Exception):
 
 
 def framed(kind: int, body: bytes, tag: int = 0) -> bytes:
-    """A whole message."""
+    """A whole message, header and body."""
     return HEADER.pack(len(body), tag, kind) + body
 
 
 class FrameReader:
-    """Makes messages of the bytes of a stream, however they are cut. ``most``: bytes that a body may have."""
+    """Splits a stream of bytes into messages, however the bytes arrive. ``most``: the largest number of bytes that a
+    body may have."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -70,7 +73,7 @@ class FrameReader:
         self._data += data
 
     def next(self) -> tuple[int, int, bytes] | None:
-        """Kind, tag and body of the next message; None where it is not whole yet. Raises TooLarge."""
+        """The kind, tag and body of the next message; None if it is not complete yet. Raises TooLarge."""
         if len(self._data) < HEADER.size:
             return None
         size, tag, kind = HEADER.unpack_from(self._data)

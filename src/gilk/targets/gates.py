@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Threads that wait at a gate (native/runtime/gate.c), as the keeper sees them.
 
-Such a thread is inside an instrument, which it does not leave before the client has done its part; and for that the
-client may need the keeper. So a change does not wait for it, unless the patch that it goes back to is to go.
+Such a thread is inside an instrument, which it does not leave before the client has answered; and for that the client
+may need the keeper. So a change does not wait for the thread, unless the patch to which it returns is to be removed.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from gilk.targets.memory import Memory
 
 _AT, _COUNT = 1024, 8  # in the control page, native/abi/gilk_abi.h
 _GATE = struct.Struct("<6I3Q")  # struct gilk_gate
-_GOES_BACK = 18 * 8  # from struct gilk_regs to the return address that leads into the patch (native/host/process.S)
-_DEEPEST = 1024  # bytes of stack that a gate needs
+_GOES_BACK = 18 * 8  # offset from struct gilk_regs of the return address into the patch (native/host/process.S)
+_DEEPEST = 1024  # bytes of stack that a gate uses
 
 
 def goes_back_to(memory: Memory, controls: Iterable[int], rsp: int) -> int | None:
-    """Where a thread that waits at a gate goes on in its patch; None when it waits at none. ``controls``: the control
-    pages. It is known by its stack: numbers of threads are others in a container."""
+    """The address in its patch to which a thread returns that waits at a gate; None when it waits at none.
+    ``controls``: the addresses of control pages. The thread is recognised by its stack pointer, because its tid differs
+    in a container."""
     for control in controls:
         for frame in _frames(memory, control):
             if frame - _DEEPEST <= rsp <= frame:
@@ -36,5 +37,5 @@ def _frames(memory: Memory, control: int) -> Iterator[int]:
 
 
 def open_gates(memory: Memory, control: int) -> None:
-    """No thread waits for a client any more. Raises OSError."""
+    """Release all threads that wait at gates of this control page. Raises OSError."""
     memory.write(control + _AT, bytes(_GATE.size * _COUNT))

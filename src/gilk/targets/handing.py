@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A descriptor of ours handed to a target, over a pair of sockets that the target makes (SCM_RIGHTS, unix(7)).
+"""Hands one of gilk's file descriptors to a target, over a pair of sockets that the target makes (SCM_RIGHTS, unix(7)),
+so that one target can map memory that another has made.
 
-So memory that one target has made can be mapped by another. A process that shares the target's table of descriptors
-may put any file in the place of a socket. So a child process, which is given a time, proves that it is a socket before
-it sends anything: to have a file, and to let it go, may take as long as its file system pleases. Such a process may get
-our descriptor in its neighbour's place, which was to have it anyway; the mapping is compared with ours afterwards.
+A process that shares the target's table of descriptors may put any file in the place of a socket. So a child process,
+whose time is limited, checks that the descriptor is a socket before it sends anything: to hold a file of an arbitrary
+file system, and to close it, may take as long as that file system pleases. Such a process may receive the descriptor in
+place of the target with which it shares its table, and would have it in any case; the mapping is compared with gilk's
+memory afterwards.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def hand_over(call: SystemCalls, mine: int) -> int:
-    """The target's own descriptor of the file that we have as ``mine``. Raises OSError, TargetError `cannot-share`,
+    """The target's own descriptor of the file that gilk has as ``mine``. Raises OSError, TargetError `cannot-share`,
     `not-our-call`."""
     page = call.anonymous(0, PAGE)
     try:
@@ -58,7 +60,8 @@ def hand_over(call: SystemCalls, mine: int) -> int:
 
 
 def _received(call: SystemCalls, page: int, fd: int) -> int:
-    """Raises TargetError `not-our-call` where a message has no descriptor."""
+    """Have the target receive the descriptor from its socket ``fd``; returns its number there. Raises TargetError
+    `not-our-call` where the message has no descriptor."""
     vector = _VECTOR.pack(page + _BYTE_AT, 1)
     message = _MESSAGE.pack(0, 0, page + _VECTOR_AT, 1, page + _CONTROL_AT, _CONTROL.size, 0)
     call.memory.write(page, message.ljust(_VECTOR_AT, b"\0") + vector.ljust(PAGE - _VECTOR_AT, b"\0"))
@@ -70,7 +73,8 @@ def _received(call: SystemCalls, page: int, fd: int) -> int:
 
 
 def _send(tid: int, fd: int, mine: int) -> None:
-    """Raises TargetError `cannot-share`."""
+    """Send the descriptor ``mine`` to the target's socket ``fd``, in a child process. Raises TargetError
+    `cannot-share`."""
     child = os.fork()
     if not child:
         _send_and_end(tid, fd, mine)
@@ -80,7 +84,7 @@ def _send(tid: int, fd: int, mine: int) -> None:
         if ended:
             break
         if time.monotonic() > until:
-            os.kill(child, signal.SIGKILL)  # who waits for a file system ends when that answers
+            os.kill(child, signal.SIGKILL)  # a child that waits for a file system ends when that answers
             raise _cannot_share("does not come back from a system call")
         time.sleep(0.0005)
     if status:
@@ -102,21 +106,21 @@ def _send_and_end(tid: int, fd: int, mine: int) -> None:
 
 
 def _close_all_but(mine: int) -> None:
-    """Nobody is to wait for the end of a socket because we have it too."""
+    """Close all other files in the child: a socket that it kept open would hide its end from the other side."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2 and int(name) != mine:
-            with contextlib.suppress(OSError):  # the directory's own
+            with contextlib.suppress(OSError):  # the descriptor of the listing itself
                 os.close(int(name))
 
 
 def _socket_of(tid: int, fd: int) -> socket.socket:
-    """A descriptor of ours of the socket that a thread has as ``fd``. Raises OSError."""
+    """The socket that a thread has as descriptor ``fd``, duplicated here. Raises OSError."""
     process = os.pidfd_open(int(status_of(tid)[b"Tgid"]))
     found = _libc.syscall(_PIDFD_GETFD, process, fd, 0)
     if found < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
-    taken = socket.socket(fileno=found)  # asks which kind it is: an error of another file
+    taken = socket.socket(fileno=found)  # fails for a file that is no socket
     if (taken.family, taken.type) != (socket.AF_UNIX, socket.SOCK_DGRAM):
         raise OSError(errno.ENOTSOCK, os.strerror(errno.ENOTSOCK))
     return taken

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The way back of a borrowed thread if its tracer is killed before it has its registers back: it takes them itself.
+"""The way back of a borrowed thread if its tracer is killed before it has given the thread its registers back: the
+thread restores them itself.
 
-A thread that makes system calls for us stands before ``mov $15, %eax; syscall``, which is rt_sigreturn(2), with its
-stack pointer at a signal frame that we have written: its own registers, signal mask and extended state. Every system
-call that it makes for us is that one when it enters the kernel, made another there by its tracer, and leads back there.
-So whenever its tracer goes, and all its stops with it, the next thing that it does of its own accord is to go on where
-it was. A system call that it was in is made again.
+A thread that makes system calls for gilk stands before ``mov $15, %eax; syscall``, which is rt_sigreturn(2), with its
+stack pointer at a signal frame that gilk has written: it holds the thread's own registers, signal mask and extended
+state. Every system call that the thread makes for gilk is an rt_sigreturn when it enters the kernel, is turned into
+another one there by the tracer, and returns to the same place. So whenever its tracer goes, and the stops with it, the
+next thing that the thread does by itself is to go on where it was. A system call that it was in is restarted.
 
-The frame lies in memory of ours, once there is some. Before, and while that is taken out, it lies below the thread's
-own stack pointer, if that is certain to be a stack: other data lies below a stack pointer in a heap.
+The frame lies in memory of gilk's, once there is some. Before, and while that memory is taken out, it lies below the
+thread's own stack pointer, if that certainly points into a stack: in a heap, other data lies below a stack pointer.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from gilk.targets.shelter import Shelter
 from gilk.targets.thread import Thread
 from gilk.values import dataclass
 
-SIZE = 1 << 16  # bytes: signals that arrive in between are handled on it
+SIZE = 1 << 16  # bytes; handlers of signals that arrive in between run on this memory
 _PAGE = 4096
 _RED_ZONE = 128
 _LEAST = 2 * _PAGE  # bytes of stack that have to be left below a frame
@@ -32,9 +33,9 @@ _LEAST = 2 * _PAGE  # bytes of stack that have to be left below a frame
 _GETREGSET, _XSTATE = 0x4204, 0x202  # NT_X86_XSTATE
 _MOST_STATE = 1 << 14
 _SOFTWARE, _MAGIC1, _MAGIC2 = 464, 0x46505853, 0x46505845  # struct _fpx_sw_bytes, asm/sigcontext.h
-_IN_USE, _TILES, _BEFORE_TILES = 512, 1 << 18, 2816  # tiles are in a frame only of a thread that has asked for them
+_IN_USE, _TILES, _BEFORE_TILES = 512, 1 << 18, 2816  # the frame has AMX tiles only if the thread has asked for them
 _FLAGS = 7  # UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS
-_NO_CHANGE = 4  # of the alternate stack: flags that sigaltstack(2) refuses
+_NO_CHANGE = 4  # flags of the alternate stack that sigaltstack(2) refuses, so that it stays
 _GENERAL = (
     *("r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rdi", "rsi", "rbp", "rbx", "rdx", "rax", "rcx"),
     *("rsp", "rip", "eflags"),
@@ -44,7 +45,7 @@ _CONTEXT = struct.Struct("<2Q QI4xQ 18Q 4H 4Q Q 64x Q")  # struct ucontext with 
 
 @dataclass(frozen=True)
 class Haven:
-    """Where a thread stands before it goes back: ``frame`` is its stack pointer there."""
+    """The place where a thread stands before it goes back: ``code`` is its rip there, ``frame`` its stack pointer."""
 
     code: int
     frame: int
@@ -57,7 +58,7 @@ class _Vector(ctypes.Structure):
 
 
 def prepare(thread: Thread, mask: int, memory: Memory, place: Shelter | None) -> Haven | None:
-    """Write a frame that leads a stopped thread back to where it is. None where there is no place for it.
+    """Write a frame that leads a stopped thread back to where it is; None where there is no room for it.
 
     Raises OSError.
     """
@@ -74,7 +75,8 @@ def prepare(thread: Thread, mask: int, memory: Memory, place: Shelter | None) ->
 
 
 def on_stack(thread: Thread, pid: int, memory: Memory) -> Shelter | None:
-    """Below the thread's own stack pointer; None where that may be in anything but a stack, or has no room."""
+    """A place below the thread's own stack pointer; None where that may point into anything but a stack, or there is no
+    room."""
     maps = read_maps(pid)
     low = _low_end(thread.registers.rsp, maps)
     code = min(find_restorers(maps, memory), default=0) if low else 0
@@ -82,8 +84,8 @@ def on_stack(thread: Thread, pid: int, memory: Memory) -> Shelter | None:
 
 
 def _low_end(rsp: int, maps: tuple[Mapping, ...]) -> int:
-    """The low end of the stack that holds ``rsp``: the first thread's, or one of its own with a guard below it; 0 for
-    anything else."""
+    """The low end of the stack that holds ``rsp``: the first thread's stack, or a mapping of its own with a guard below
+    it; 0 for any other memory."""
     below = 0
     for mapping in maps:
         if mapping.start <= rsp < mapping.end:
@@ -104,7 +106,7 @@ def _context(thread: Thread, mask: int, state: int) -> bytes:
 
 
 def _extended_state(tid: int) -> bytes:
-    """As it lies in a signal frame. Raises OSError."""
+    """The extended state of a thread (XSAVE), as it lies in a signal frame. Raises OSError."""
     content = ctypes.create_string_buffer(_MOST_STATE)
     vector = _Vector(ctypes.addressof(content), _MOST_STATE)
     ptrace.call(_GETREGSET, tid, _XSTATE, vector)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The forked children of a process that have inherited the patches and the memory which gilk put there."""
+"""The heirs of a process: its forked children, which have inherited the patches and the memory that gilk put there."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from gilk.targets.traced import Traced
 
 
 class Undoing(Protocol):
-    """A keeper of one heir."""
+    """The part of a heir's keeper that Heirs uses."""
 
     def undo(self, staged: list[LiveBatch]) -> bool:
-        """Take everything out; whether the code is then what it was. Raises TargetError, OSError."""
+        """Take everything out; returns whether the code is then what it was. Raises TargetError, OSError."""
         ...
 
 
@@ -26,7 +26,8 @@ K = TypeVar("K", bound=Undoing)
 
 
 class Heirs(Generic[K]):
-    """``kept`` has a keeper of the heir of that number; it raises TargetError `no-such-process`, `no-permission`."""
+    """The heirs of one process. ``kept`` makes a keeper of the heir with a given pid; it raises TargetError
+    `no-such-process`, `no-permission`."""
 
     def __init__(
         self, process: Traced, held: Callable[[], Held], kept: Callable[[int], AbstractContextManager[K]]
@@ -34,13 +35,14 @@ class Heirs(Generic[K]):
         self._process, self._held, self._kept = process, held, kept
 
     def keepers(self) -> Iterator[K]:
-        """Keepers of those of the heirs that can be reached."""
+        """The keepers of all heirs that can be reached."""
         for pid in self._pids():
             with contextlib.suppress(TargetError), self._kept(pid) as child:
                 yield child
 
     def undo(self, staged: list[LiveBatch], note: Callable[[str], None]) -> bool:
-        """Undo everything in all of them, whatever becomes of one; ``note`` is told of what is left in it."""
+        """Undo everything in each heir, even if another fails; returns whether all code is what it was. ``note`` is
+        told of each heir in which something is left."""
         restored = True
         for pid in self._pids():
             restored &= self._undo_one(pid, staged, note)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The memory and files that gilk has mapped in a target."""
+"""The memory and files that gilk has in a target."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from gilk.targets.shelter import Shelter
 from gilk.values import dataclass
 
 _PAGE = 4096
-RECORD_NAME = "gilk-raised-"  # begins the name of a record of semaphores (semaphores.py)
+RECORD_NAME = "gilk-raised-"  # prefix of the names of records of semaphores
 
 
 @dataclass(frozen=True)
 class ArenaMap:
-    """Where an arena's code is mapped; below it the page that holds the key, below that ``held`` bytes of data."""
+    """An arena in the target: its code is mapped at ``base``; below that lies the page that holds the key, and below
+    that ``held`` bytes of data. ``offset`` is that of its code in the code memory."""
 
     base: int
     size: int
@@ -31,7 +32,7 @@ class ArenaMap:
 
 @dataclass
 class Held:
-    """The things that were put into the target, and must be taken out."""
+    """All that was put into the target and must be taken out. An address of 0 means that there is none."""
 
     name: str = ""
     code_fd: int = -1
@@ -43,21 +44,22 @@ class Held:
     arenas: list[ArenaMap] = field(default_factory=list)
     side: tuple[int, int] = (0, 0)  # side stacks: address and size in bytes
     advice: tuple[int, int] = (0, 0)  # stacks of advice: the same
-    common: list[tuple[int, int]] = field(default_factory=list)  # memory that others have too: address and size
+    common: list[tuple[int, int]] = field(default_factory=list)  # memory that other targets have, too: address, size
     pages: dict[int, int] = field(default_factory=dict)
     copies: list[Copy] = field(default_factory=list)
-    gates: set[int] = field(default_factory=set)  # control pages of clients, in which threads may wait at gates
+    gates: set[int] = field(default_factory=set)  # addresses of clients' control pages at whose gates threads may wait
     calls: CallList | None = None
-    shelter: int = 0  # where a borrowed thread's own state lies meanwhile
+    shelter: int = 0  # address of the memory for a borrowed thread's own state (haven.py)
 
     @property
     def controls(self) -> tuple[int, ...]:
-        """Where the control pages are that have gates."""
+        """The addresses of the control pages that have gates."""
         return (self.data, *self.gates) if self.data else ()
 
     @property
     def haven(self) -> Shelter | None:
-        """In memory of the process's own, which no other can write to."""
+        """A place for a borrowed thread's state in memory of the process's own, which no other process can write to;
+        None if there is none yet."""
         if self.calls is None or not self.shelter:
             return None
         return Shelter(self.calls.end, self.shelter, self.shelter + SIZE)
@@ -68,21 +70,21 @@ class Held:
 
     @property
     def memory_name(self) -> str:
-        """The name of each further piece of shared memory."""
+        """The name of the memory objects that are shared besides code and data."""
         return f"gilk-memory-{self.name}"
 
     @property
     def raised_name(self) -> str:
-        """The name of the record of semaphores."""
+        """The name of the record of semaphores; '' if nothing is set up."""
         return f"{RECORD_NAME}{self.name}" if self.name else ""
 
     def in_arena(self, address: int) -> bool:
         return any(a.base <= address < a.base + a.size for a in self.arenas)
 
     def in_page(self, address: int) -> bool:
-        """In a page that a pun leads to."""
+        """Whether the address lies in a page that a pun leads to."""
         return address & -_PAGE in self.pages
 
     def is_block(self, base: int) -> bool:
-        """A GS base that points at a thread's block, not at the control page or somewhere else."""
+        """Whether a GS base points at a thread's block, rather than at the control page or somewhere else."""
         return self.data < base < self.data + self.data_size

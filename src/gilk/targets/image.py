@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""An image file as a target: it can be scanned and planned for, as if it were loaded, but nothing is changed."""
+"""An image file in place of a live target: it can be scanned and planned for, as if it were loaded, but nothing is
+changed."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _GAP = 1 << 20
 
 
 def analyse(image: Image) -> Analysis:
-    """The image's analysis; what has been found out before of jump targets and functions comes from the cache."""
+    """The image's analysis, with earlier findings about jump targets and functions from the cache."""
     return Analysis(image, _jumps(image), learnt.load(image))
 
 
@@ -38,7 +39,7 @@ def _jumps(image: Image) -> JumpTargets:
 
 
 def pretend_loaded(analysis: Analysis) -> PatchContext:
-    """A context to plan in, alone in an address space of its own."""
+    """A context for making plans, in which the image is alone in an address space."""
     image = analysis.image
     bias = _BIAS if image.position_independent else 0
     low = min(s.address for s in image.segments) + bias & -PAGE

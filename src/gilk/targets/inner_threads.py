@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Threads of a process in another PID namespace than ours: what they write is signed by numbers that are not ours."""
+"""Threads of a process in another PID namespace than ours: its records carry thread numbers of that namespace."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from collections.abc import Iterable
 from gilk.targets import namespaces
 from gilk.targets.threads import Gone, OwnThreads, Thread, Threads, thread_is_gone
 
-_FRESH = 0.25  # seconds
+_FRESH = 0.25  # seconds for which a list of threads is used
 
 
 def threads_of(pid: int) -> Threads:
-    """The threads of a process and its children."""
+    """The live threads and thread names of a process and its children, by the numbers that records have."""
     foreign, own = namespaces.foreign(pid), OwnThreads()
     return InnerThreads(pid, foreign, own if namespaces.is_here(pid) else None) if foreign else own
 
 
 def gone_of(pid: int) -> Gone:
-    """Which of the threads of a process and its children have gone."""
+    """A function that tells whether a thread of a process or its children has ended."""
     foreign = namespaces.foreign(pid)
     return Absent(foreign, namespaces.is_here(pid)) if foreign else thread_is_gone
 
 
 class InnerThreads:
-    """All go by their own numbers, but process ``pid`` by ours. ``besides``: those that are in our namespace."""
+    """The threads of a process in another PID namespace, by their own numbers, except that process ``pid`` is known by
+    ours. ``besides``: the threads of our own namespace, if the process is in it and only its children are elsewhere."""
 
     def __init__(self, pid: int, foreign: frozenset[str], besides: Threads | None) -> None:
         self._pid = pid
@@ -51,8 +52,11 @@ class InnerThreads:
 
 
 class Absent:
-    """Whether the thread of a number has gone, as a list of them tells that was made after it was first asked for.
-    Ours, by whose numbers clauses run here, count as there; ``besides``: so do all others that are in our namespace.
+    """Whether the thread with a given number has ended, decided by a list of threads that was made after the number was
+    first asked for.
+
+    Threads of gilk itself, whose numbers appear when clauses run here, count as alive; with ``besides``, so do all
+    others in our namespace.
     """
 
     def __init__(self, foreign: frozenset[str], besides: bool) -> None:
@@ -60,7 +64,7 @@ class Absent:
         self._besides = besides
         self._there: set[int] = set()
         self._listed = 0.0
-        self._missed: dict[int, float] = {}  # since when
+        self._missed: dict[int, float] = {}  # when it was first asked for and not found
 
     def __call__(self, tid: int) -> bool:
         now = time.monotonic()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Names of code that a process compiles while it runs: it writes them to /tmp/perf-PID.map for whoever profiles it.
+"""The names of code that a process compiles while it runs: the process writes them to /tmp/perf-PID.map for profilers.
 
-A line is ``START SIZE NAME``, both numbers hexadecimal (tools/perf/Documentation/jit-interface.txt of Linux). The
-number is the one that the process has in its own PID namespace, and /tmp is the one that it sees. All of that, the file
-and what leads to it, may be made by the target's user: it is opened without following a link, has to belong to that
-user, and no more of it is read than ``LARGEST`` bytes.
+A line is ``START SIZE NAME``, both numbers hexadecimal (tools/perf/Documentation/jit-interface.txt of Linux). PID is
+the process's number in its own PID namespace, and /tmp is the one that it sees. The file, and the path to it, may be
+made by the target's user: it is opened without following a link, has to belong to that user, and no more of it is read
+than ``LARGEST`` bytes.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ LARGEST = 1 << 26  # bytes of a file that are read
 _MOST = 1 << 20  # lines
 _LONGEST, _LONGEST_LINE = 512, 560  # letters of a name, and of a line
 _LINE = re.compile(rb"(?:0x)?([0-9a-fA-F]{1,16}) (?:0x)?([0-9a-fA-F]{1,8}) +([^\n]+)\Z")
-_NEAR = 32  # pieces of code before an address that are looked at
+_NEAR = 32  # how many pieces of code that start before an address are looked at
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _UNPRINTABLE = re.compile(r"[^ -~\u00a1-\U0010ffff]")
 
 
 class GeneratedCode(NamedTuple):
-    """``order``: of the lines; a later one is about code that lies where other code was."""
+    """A piece of generated code. ``order``: the number of its line; a later line may be about code that replaces
+    earlier code at the same address."""
 
     start: int
     order: int
@@ -38,8 +39,8 @@ class GeneratedCode(NamedTuple):
 
 
 class JitMap:
-    """The names of one process, also once it has ended; ``remark``: why they, or some of them, are not known, '' where
-    there is nothing to be said, as where there is no such file."""
+    """The names of one process's generated code, also once the process has ended. ``remark``: why names are not known,
+    or not all; '' if nothing is wrong, or if there is no such file."""
 
     def __init__(self, pid: int) -> None:
         self.remark = ""
@@ -54,14 +55,14 @@ class JitMap:
         self._close = weakref.finalize(self, os.close, self._directory) if self._directory >= 0 else None
 
     def settle(self) -> None:
-        """Read what there is, and nothing from now on: nobody has code compiled any more. Nothing is left open."""
+        """Read the file a last time, and close everything: the process generates no more code."""
         self._look()
         self._directory = -1
         if self._close is not None:
             self._close()
 
     def at(self, address: int) -> GeneratedCode | None:
-        """The code that an address lies in, the latest that was there."""
+        """The latest piece of code in which an address lies; None if there is none."""
         self._look()
         if not self._sorted:
             self._found.sort()
@@ -72,7 +73,7 @@ class JitMap:
         return max(there, key=lambda each: each.order, default=None)
 
     def _look(self) -> None:
-        """Read what was written since the last time."""
+        """Read the lines that were written since the last time."""
         file = self._open()
         if file < 0:
             return
@@ -84,7 +85,7 @@ class JitMap:
             os.close(file)
 
     def _open(self) -> int:
-        """The file, -1 where there is none that is to be believed."""
+        """A descriptor of the file; -1 if there is none, or it is not to be trusted."""
         if self._directory < 0 or not self._number:
             return -1
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -113,7 +114,7 @@ class JitMap:
         found = os.fstat(file)
         device, inode, read = self._read
         if (device, inode) != (found.st_dev, found.st_ino) or found.st_size < read:
-            self._found, self._rest, read = [], b"", 0  # written anew
+            self._found, self._rest, read = [], b"", 0  # the file was replaced or truncated
         wanted = min(found.st_size, LARGEST) - read
         data = os.pread(file, wanted, read) if wanted > 0 else b""
         self._read = (found.st_dev, found.st_ino, read + len(data))
@@ -134,7 +135,7 @@ class JitMap:
 
 
 def _users(pid: int) -> frozenset[int]:
-    """The users that files of a process may belong to; none where it has ended."""
+    """The user IDs that may own the files of a process; empty if it has ended."""
     try:
         return frozenset(map(int, status_of(pid).get(b"Uid", b"").split()))
     except (OSError, ValueError):
@@ -142,7 +143,8 @@ def _users(pid: int) -> frozenset[int]:
 
 
 def _temporary(pid: int) -> int:
-    """A descriptor of the /tmp that a process sees, -1 where there is none: a link there might lead to one of ours."""
+    """A descriptor of the /tmp that a process sees; -1 if there is none, or if it is a link, which might lead to our
+    own."""
     try:
         root = os.open(f"/proc/{pid}/root", _DIRECTORY)
     except OSError:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The one who holds a target: stops it, changes its code, and changes it back.
+"""The keeper of a target: stops it, changes its code, and changes it back.
 
-It lives in a process of its own (server.py), so that a client that dies leaves
-no thread stopped and no code changed: the keeper undoes everything and goes.
+The keeper lives in a process of its own (serving.py), so that a client that dies leaves no thread stopped and no code
+changed: the keeper undoes everything and goes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _STAYS = "gilk's memory stays mapped in process {pid}: a thread, or a handler th
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A change that can be made as soon as the threads stand still."""
+    """A change that is ready to be made once the threads stand still."""
 
     remove: Units
     add: Units
@@ -50,7 +50,7 @@ class _Prepared:
 
 
 class Keeper:
-    """Holds one process, however that is reached. All calls come from one OS thread."""
+    """Holds one process, by whichever means it is reached (traced.py). All calls come from one OS thread."""
 
     def __init__(self, process: Traced) -> None:
         self.process = process
@@ -59,49 +59,53 @@ class Keeper:
         self.mapper = Mapper(process, lambda: self.held)
         self.semaphores = Semaphores(process, lambda: self.held.raised_name, self.mapper.map_record)
         self._batches = StagedBatches()
-        self._unsettled: list[LiveBatch] = []  # have come into force, and it is yet to be noted where
+        self._unsettled: list[LiveBatch] = []  # in force, but their homes are not noted yet
         self._code = LiveCode(process)
         self._changer = Changer(process, self.mapper, self._code, lambda: self.held, self._batches.everywhere)
         self._heirs = Heirs(process, lambda: self.held, self._keeper_of)
         self._exchanged = Exchanged()
         self._expected: Units = {}
-        self._ready: _Prepared | None = None  # for what is expected
-        self._warm: list[caches.Range] = []  # to be read right before
-        self._made: _Prepared | None = None  # the last change, until it is noted
-        self.stay_word = 0  # where the target says whether everything is to stay; 0: nowhere
-        self.notes: list[str] = []  # for the user: what could not be undone in children, who wrote to another's block
+        self._ready: _Prepared | None = None  # the change that expect() has prepared
+        self._warm: list[caches.Range] = []  # memory to be read right before that change
+        self._made: _Prepared | None = None  # the last change, until catch_up() has noted it
+        self.stay_word = 0  # address of the word by which the target says that all stays; 0: none
+        self.notes: list[str] = []  # for the user, about children and shared blocks
 
-    # What is put into the target.
+    # Memory, semaphores and threads of the target.
 
     def unshare_memory(self, address: int, size: int) -> bool:
-        """Unless a thread may still be where it is used: then it stays until the end."""
+        """Unmap shared memory. Returns False if a thread may still use it, which leaves it until the end, or if the
+        process has gone."""
         if self._changer.stuck or not self.present():
             return False
         self.mapper.unshare_memory(address, size)
         return True
 
     def handlers(self, signals: list[int]) -> list[tuple[int, int]]:
-        """(handler, restorer) of those of ``signals`` whose handlers are given the interrupted state (SA_SIGINFO)."""
+        """The pairs (handler, restorer) of those of ``signals`` whose handlers are given the interrupted state
+        (SA_SIGINFO)."""
         return self.mapper.handlers(signals) if self.present() else []
 
     def raise_semaphores(self, counters: list[Semaphore]) -> list[Raised]:
-        """Until the end, add one to each; those that there are."""
+        """Increment semaphores until the end; returns those that were incremented."""
         return self.semaphores.raise_(counters) if self.present() else []
 
     def lower_semaphores(self, raised: list[Raised]) -> None:
-        """Before the end, some that were raised; also in children that have inherited them."""
+        """Decrement semaphores that were raised, before the end; also in children that have inherited them."""
         for one in itertools.chain((self,), self._heirs.keepers()):
-            with contextlib.suppress(TargetError, OSError):  # those that are left are lowered at the end
+            with contextlib.suppress(TargetError, OSError):  # close() lowers those that are left
                 one.semaphores.lower(raised)
 
     def sample(self, stack: int) -> list[Sample]:
-        """Where the threads are that run just now, and so many bytes of the stack of each: fewer when many run."""
+        """Samples of the threads that run just now, with up to ``stack`` bytes of the stack of each, fewer when many
+        run."""
         return self.process.sample(self.held, self._batches.everywhere(), stack) if self.present() else []
 
     def under_way(self, word: int) -> list[str]:
-        """The functions of which calls with advice are under way, in children that inherited it too, by name.
+        """The names of the functions that have calls with advice under way, here or in children that have inherited the
+        advice; sorted.
 
-        Where there are none, and ``word`` is not 0, the eight bytes at that address become 0 while all threads stand
+        If there are none, and ``word`` is not 0, the eight bytes at address ``word`` become 0 while all threads stand
         still: the process goes on with its advice switched off.
         """
         found = {name for one in self._heirs.keepers() for name in one.under_way(0)}
@@ -117,11 +121,11 @@ class Keeper:
     # Changing code.
 
     def search_stacks(self) -> None:
-        """The program may leave handlers waiting while it runs something else (targets/parked.py)."""
+        """Note that the program may leave signal handlers waiting while it runs something else (targets/parked.py)."""
         self._changer.search_stacks()
 
     def stage(self, number: int, batch: Batch) -> None:
-        """Have a batch ready under a number of the client's choice."""
+        """Keep a batch ready under a number that the client chose."""
         self._batches.stage(number, batch)
 
     def change(self, remove: Units, add: Units) -> Outcome:
@@ -129,7 +133,7 @@ class Keeper:
         return self._make(self._prepared(remove, add))
 
     def expect(self, units: Units, busy: Units) -> None:
-        """A change is coming that adds these: have everything ready that does not depend on where the threads are.
+        """Prepare a change that adds ``units``, as far as it does not depend on where the threads are.
 
         ``busy``: the units whose code is executed often, whether added or not.
         """
@@ -154,7 +158,8 @@ class Keeper:
         return _Prepared(remove, add, steps, task)
 
     def _changes(self, steps: Steps, adds: bool) -> tuple[list[Change], list[Change]]:
-        """Changes that take patches out, then those that put some in: all in one of the lists, with an exchange."""
+        """The changes that take patches out, then those that put some in. With an exchange, one of the lists has both,
+        and the other is empty."""
         removed, added = self._chosen(steps.remove), self._chosen(steps.add)
         if steps.exchange:
             both = [combine(removed, added)]
@@ -167,14 +172,14 @@ class Keeper:
         except OSError:
             if not wanted.steps.exchange:
                 raise
-            # The kernel will not have it: byte by byte, then.
+            # The kernel has refused the exchange: write byte by byte instead.
             wanted = self._steps(wanted.remove, wanted.add, Steps(False, wanted.remove, wanted.add))
             outcome = self._changer.apply(wanted.task)
         self._ready, self._made = None, wanted
         return outcome
 
     def catch_up(self) -> None:
-        """Note what the last change has made of the code, which can wait until the client has its answer."""
+        """Note what the last change has made of the code. This can wait until the client has its answer."""
         made, self._made = self._made, None
         if made is None:
             return
@@ -185,7 +190,7 @@ class Keeper:
         for n, units in made.add.items():
             live[n].active |= units
         self._unsettled += [live[n] for n in made.add]
-        with contextlib.suppress(TargetError, OSError):  # else after the next change: at the latest, when all is undone
+        with contextlib.suppress(TargetError, OSError):  # else after the next change
             self._code.settle(self._unsettled, self.held.copies)
             self._unsettled = []
 
@@ -193,12 +198,12 @@ class Keeper:
         return list(self._batches.only(units).values())
 
     def _idle(self, units: Units) -> Units:
-        """The units among these that are not in force."""
+        """Those of the units that are not in force."""
         return {n: some - self._batches.live[n].active for n, some in units.items()}
 
     def copy_code(self, units: Units) -> tuple[Copy, ...]:
-        """Have copies of the code ready in which these units are in force, for ``change`` to exchange it for; those
-        that were made. Raises TargetError `code-changed`."""
+        """Prepare copies of the code in which these units are in force, for ``change`` to exchange the code for;
+        returns the copies. Raises TargetError `code-changed`."""
         chosen = self._batches.only(self._idle(units))
         if self.held.copies:
             self._copy_more(chosen)
@@ -214,7 +219,8 @@ class Keeper:
         return tuple(copies)
 
     def _copy_more(self, chosen: dict[int, Batch]) -> None:
-        """Have units in the copies that there are, if they wait for an exchange: those that lie in them as a whole."""
+        """Add units to the existing copies, if these wait for an exchange: those units that lie in the copies as a
+        whole."""
         if any(copy.in_force for copy in self.held.copies):
             return
         inside = code_copies.units_inside(self.held.copies, chosen)
@@ -224,23 +230,26 @@ class Keeper:
         self._ready = None
 
     def give_up(self, units: Units) -> None:
-        """Units that are not active will not be any more: copies that wait with them have what is executed there."""
+        """Note that units, which are not active, will not become active any more: copies that wait with them get the
+        code that is executed there."""
         gone = self._exchanged.less(units)
         if gone and not any(copy.in_force for copy in self.held.copies):
             self._mirror(self._chosen(gone), copied=False)
             self._ready = None
 
     def _mirror(self, batches: Sequence[Batch], copied: bool) -> None:
-        """Have in copies that are not executed, where batches are, what these put there, or else what is executed."""
+        """Write the bytes of ``batches`` into the copies that are not executed: those of the patched code if
+        ``copied``, else those that are executed."""
         for batch in batches:
             order = np.argsort(batch.at, kind="stable")
             at, values = batch.at[order], batch.new[order]
-            with contextlib.suppress(OSError):  # it has been unmapped
+            with contextlib.suppress(OSError):  # the code has been unmapped
                 values = values if copied else current(self.memory, at)
                 code_copies.mirror(self.memory, self.held.copies, at, values, code_copies.ONLY_COPIED_NOTHING)
 
     def forget(self, number: int) -> None:
-        """Drop a batch of which nothing is active. A forked child may still have it, so it is known until the end."""
+        """Drop a batch that has no active units. A forked child may still have it in force, so the keeper remembers it
+        until the end."""
         self._batches.forget(number)
 
     def put_back(self, copies: tuple[Copy, ...]) -> None:
@@ -248,7 +257,7 @@ class Keeper:
         self._changer.repair(lambda: self.mapper.put_back(copies))
 
     def repair(self, pieces: list[tuple[int, bytes]]) -> None:
-        """Put bytes back, (address, original), that an abandoned session has changed."""
+        """Put bytes back that an abandoned session has changed; ``pieces`` are (address, original)."""
 
         def undo() -> None:
             for address, original in pieces:
@@ -259,13 +268,14 @@ class Keeper:
     # The end.
 
     def close(self) -> bool:
-        """Restore all code here and in forked children, take out what was put in; whether every byte is what it was."""
+        """Restore all code here and in forked children, and unmap all memory of gilk's; returns whether every byte of
+        code is what it was."""
         staged = self._batches.all
         restored = True
         if self.held.name and self.present():
             try:
                 restored = self._undo_own(staged)
-            except ProcessLookupError:  # its memory has gone while it was written to
+            except ProcessLookupError:  # the process has ended while its memory was written to
                 pass
             except TargetError as error:
                 if error.slug != "no-such-process":
@@ -276,8 +286,9 @@ class Keeper:
         return restored
 
     def leaves_all(self) -> bool:
-        """Whether what is in the target is to stay there without us. No thread waits for a client then any more, and
-        nothing is known of the target afterwards: `gilk restore` needs nothing of that. Raises OSError."""
+        """Whether everything in the target is to stay there without a keeper, as its word says. If so, the keeper opens
+        all gates, so that no thread waits for a client, and forgets the target: `gilk restore` needs nothing of what it
+        knows. Raises OSError."""
         if not (self.stay_word and self.held.name and self.present() and any(self.memory.read(self.stay_word, 8))):
             return False
         self._open_gates()
@@ -290,7 +301,7 @@ class Keeper:
         self.change({n: set(some) for n, some in self._batches.active.items()}, {})
         self.catch_up()
         restored = self._is_original(staged)
-        if not restored:  # libraries have come to lie where others were
+        if not restored:  # other libraries have been mapped where batches were applied
             self._undo_last_first(staged)
             restored = self._is_original(staged)
         self._take_out()
@@ -310,28 +321,30 @@ class Keeper:
         self.stay_word = 0
 
     def _open_gates(self) -> None:
-        """No thread waits for a client any more (native/runtime/gate.c)."""
+        """Release all threads that wait for a client at a gate (native/runtime/gate.c)."""
         for control in self.held.controls:
             held_threads.open_gates(self.memory, control)
 
     def have_gates(self, control: int) -> None:
-        """Threads may wait at gates of the client whose control page this is."""
+        """Note that threads may wait at gates of the client with this control page."""
         self.held.gates.add(control)
 
     def have_no_gates(self, control: int) -> None:
-        """That client goes: no thread waits for it any more. Its control page is still there."""
+        """Note that the client with this control page goes, and release the threads that wait for it. The page is still
+        mapped."""
         self.held.gates.discard(control)
         if self.present():
             held_threads.open_gates(self.memory, control)
 
     def present(self) -> bool:
-        """The address space that we set up is still there: the process has neither ended nor executed a program."""
+        """Whether the address space that was set up is still there: the process has neither ended nor executed another
+        program."""
         return not self.held.code or self.process.still_has(self.held.code)
 
     # Between requests.
 
     def release_late(self) -> bool:
-        """Let go of threads that stopped too late, here and in children; whether others may still stop."""
+        """Let go of threads that stopped too late, here and in children; returns whether others may still stop."""
         return self.process.release_late()
 
     def look_for_newcomers(self) -> None:
@@ -341,7 +354,7 @@ class Keeper:
 
     @contextlib.contextmanager
     def _keeper_of(self, pid: int) -> Iterator[Keeper]:
-        """Raises TargetError `no-such-process`, `no-permission`."""
+        """A keeper of a forked child. Raises TargetError `no-such-process`, `no-permission`."""
         with self.process.heir(pid) as process:
             child = Keeper(process)
             copies = code_copies.found(process.maps(), self.held.copies) if self.held.copies else []
@@ -351,10 +364,11 @@ class Keeper:
             yield child
 
     def undo(self, staged: list[LiveBatch]) -> bool:
-        """In a child, which may have any of the batches in force; whether its code is then what it was."""
+        """Undo everything in a child, which may have any of the batches in force; returns whether its code is then what
+        it was."""
         try:
             if any(copy.in_force for copy in self.held.copies):
-                # Where the exchange fails, it is the copies that are written.
+                # If the exchange fails, the batches are undone in the copies.
                 with contextlib.suppress(OSError), self.process.threads.stopped():
                     self._changer.exchange()
             self.semaphores.lower_all()
@@ -368,7 +382,8 @@ class Keeper:
         return restored
 
     def _undo_last_first(self, staged: list[LiveBatch]) -> None:
-        """Any may be in force; of those that touch the same bytes the last one."""
+        """Undo all batches, any of which may be in force, the newest first: where several touch the same bytes, the
+        newest was applied last."""
         batches = [one.batch for one in staged]
         changes = [combine([batch], []) for batch in reversed(batches)]
         self._changer.apply(Task(changes, [], Places(batches), Places([]), lenient=True))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The keepers of a client: the first is a program of its own; those that are made beside it are forked by a process
-that is for that alone (fork_server.py), which goes with the last of them.
+"""The keepers of a client. The first one is a program of its own; further ones are forked by a fork server, a process
+that does nothing else (fork_server.py) and ends after the last of them.
 
-Whatever becomes of that process, keepers go on without it, and the next one is a program again.
+If the fork server fails, its keepers go on, and the next keeper is a program of its own again.
 """
 
 from __future__ import annotations
@@ -17,44 +17,45 @@ from gilk.targets.alive import is_alive
 from gilk.targets.spawning import Spawned, begun, executed, started
 from gilk.targets.status import status_of
 
-_PATIENCE = 60.0  # seconds for a keeper to be forked, by a process that starts first
-_FAREWELL = 10.0  # seconds for that process to end
+_PATIENCE = 60.0  # seconds for the fork server to start and fork a keeper
+_FAREWELL = 10.0  # seconds for the fork server to end
 _RIGHTS = (b"Uid", b"Gid", b"Groups", b"CapInh", b"CapPrm", b"CapEff", b"CapBnd", b"NoNewPrivs", b"Seccomp")
 _NAMESPACES = ("mnt", "pid_for_children", "user")
 
 
 def _rights() -> tuple[object, ...]:
-    """The limits of what this process may do and see; a keeper of it is held to the same."""
+    """Everything that limits what this process may do and see; a keeper inherits the same limits."""
     status = status_of("self")
     links = (os.readlink(f"/proc/self/ns/{name}") for name in _NAMESPACES)
     return (*(status.get(name) for name in _RIGHTS), *links)
 
 
 class _ForkServer:
-    """The process that forks keepers, as its client sees it; it starts now. Raises OSError."""
+    """The fork server, as its client sees it. Constructing one starts it. Raises OSError."""
 
     def __init__(self) -> None:
         self.rights = _rights()
-        self.keepers: set[int] = set()  # those that are not reaped yet
+        self.keepers: set[int] = set()  # pids of keepers that are not reaped yet
         self._channel, self._process = started("gilk.targets.fork_server", files=False)
         self._channel.settimeout(_PATIENCE)
 
     def fork(self) -> Spawned:
-        """A keeper, not to be reaped by us. Raises OSError, ValueError, wire.ChannelClosed: then it is of no use any
-        more, as it is when this is interrupted."""
+        """Fork a keeper, which is the fork server's child and not reaped by us. Raises OSError, ValueError,
+        wire.ChannelClosed: the server must not be used any more then, nor after an interruption."""
         mine, theirs = socket.socketpair()
         try:
             with theirs:
                 wire.send(self._channel, None, (theirs.fileno(),))
             pid, (ended,) = wire.receive(self._channel)
         except BaseException:
-            mine.close()  # a keeper that is there all the same goes
+            mine.close()  # if the keeper was forked all the same, it ends
             raise
         self.keepers.add(pid)
         return Spawned(pid, mine, ended, lambda: _keepers.reaped(pid))
 
     def let_go(self) -> None:
-        """It ends, and this process has no child and no file of it any more."""
+        """Have the fork server end, and wait for it; afterwards this process has neither the child nor the channel any
+        more."""
         with suppress(OSError):
             self._channel.shutdown(socket.SHUT_WR)
             if wire.readable(self._channel.fileno(), _FAREWELL) and self._has_ended():
@@ -63,18 +64,18 @@ class _ForkServer:
         self.kill()
 
     def kill(self) -> None:
-        """As let_go(), of one that may not listen. Its keepers go on."""
+        """Kill the fork server, which may not respond. Its keepers go on."""
         self._channel.close()
         self._process.kill()
         self._has_ended()
 
     def forget(self) -> None:
-        """In a fork of its client."""
+        """Close the channel in a fork of the client, which is not the server's parent."""
         self._channel.close()
-        self._process.poll()  # it is not our child, so nothing is left to be waited for
+        self._process.poll()  # marks it as ended: it is no child of this fork
 
     def _has_ended(self) -> bool:
-        from subprocess import TimeoutExpired  # here: those who have one process need not wait for it
+        from subprocess import TimeoutExpired  # a late import: it takes time, and most clients have one keeper
 
         with suppress(TimeoutExpired):
             self._process.wait(_FAREWELL)
@@ -90,13 +91,15 @@ class Keepers:
         self._server: _ForkServer | None = None
 
     def forget(self) -> None:
-        """In a fork of this process, which has none; another thread may have been in here at that moment."""
+        """Reset everything in a fork of this process, which has no keepers. Another thread may have held the lock at
+        the fork."""
         if self._server is not None:
             self._server.forget()
         self.__dict__.update(Keepers().__dict__)
 
     def another(self, launches: bool) -> Spawned:
-        """``launches``: it is to launch a program, which is to have every file that we were given. Raises OSError."""
+        """A further keeper. ``launches``: it is to launch a program, which inherits every file that this process was
+        given. Raises OSError."""
         with self._lock:
             self._pids = set(filter(is_alive, self._pids))
             made = (self._forked() if self._pids and not launches else None) or executed()
@@ -104,7 +107,7 @@ class Keepers:
         return made
 
     def _forked(self) -> Spawned | None:
-        """None where it could not be forked."""
+        """A keeper made by the fork server; None if it could not be forked."""
         try:
             if self._server is not None and self._server.rights != _rights():
                 self._part()
@@ -114,7 +117,7 @@ class Keepers:
         except (wire.ChannelClosed, OSError, ValueError):
             self._part()
             return None
-        except BaseException:  # Ctrl-C: the answer that has not come would be taken for the next one's
+        except BaseException:  # an answer still to come would be taken for the next request's
             self._part()
             raise
 
@@ -124,7 +127,8 @@ class Keepers:
             server.kill()
 
     def reaped(self, pid: int) -> None:
-        """A keeper that was forked has gone, or is let alone; with the last of them goes the process that forked it."""
+        """Note that a forked keeper has ended or is not waited for any more. After the last of them, the fork server is
+        let go."""
         with self._lock:
             server = self._server
             if server is None:
@@ -141,5 +145,6 @@ os.register_at_fork(after_in_child=_keepers.forget)
 
 
 def spawned(launches: bool) -> Spawned:
-    """A keeper: the one that was begun ahead, or another. ``launches``: it is to launch a program. Raises OSError."""
+    """A keeper: the one that was started ahead (spawning.begin), or another. ``launches``: it is to launch a program.
+    Raises OSError."""
     return begun() or _keepers.another(launches)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Threads of a process in which the kernel works for it, and that never execute its code.
+"""Recognises threads of a process in which the kernel works for it, and which never execute the process's code.
 
 io_uring's workers (iou-wrk, iou-sqp) and vhost's are listed among a process's threads and can be traced like them. They
-have no registers of the program's, never return to it, and one that is interrupted fails what it does with EINTR.
+have no registers of the program's and never return to it, and interrupting one makes its work fail with EINTR.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from functools import cache
 
 from gilk.targets.stat import FLAGS, stat_of
 
-#: linux/sched.h. The second meant something else before Linux 6.4, in whose threads of that kind the first is set, too.
+#: PF_ flags of linux/sched.h. The second meant something else before Linux 6.4, where threads of that kind have the
+#: first set, too.
 _IO_WORKER, _USER_WORKER = 0x10, 0x4000
 _USER_WORKER_SINCE = (6, 4)
 
 
 def is_kernels(pid: int, tid: int) -> bool:
-    """Whether a thread is the kernel's; False for one that has ended. The first thread of a process never is, and is
+    """Whether a thread is one of the kernel's; False if it has ended. The first thread of a process never is, and is
     not looked at."""
     if tid == pid:
         return False
@@ -30,7 +31,7 @@ def is_kernels(pid: int, tid: int) -> bool:
 
 
 def says_kernels(fields: Sequence[bytes]) -> bool:
-    """As is_kernels(), by what stat_of() says of a thread."""
+    """Whether the fields that stat_of() gives for a thread say that it is one of the kernel's."""
     return bool(int(fields[FLAGS]) & _workers())
 
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Starts a program and stops it where its code is in place but none of it has run, or a little before or after.
 
-A static program is stopped at its first instruction, a dynamic one when the
-dynamic linker says that all libraries are mapped and relocated
-(``_dl_debug_state`` with ``r_state`` RT_CONSISTENT, link.h), before any of
-their constructors run; from there it can run on to its main().
+A static program is stopped at its first instruction, a dynamic one when the dynamic linker says that all libraries are
+mapped and relocated (``_dl_debug_state`` with ``r_state`` RT_CONSISTENT, link.h), before any of their constructors run;
+from there it can run on to its main().
 """
 
 from __future__ import annotations
@@ -21,48 +20,49 @@ from gilk.targets.memory import Memory
 from gilk.values import dataclass
 
 _INT3 = b"\xcc"
-#: Dispositions that the keeper, or Python, has changed; an exec would hand them on.
+#: Signals whose dispositions the keeper, or Python, has changed, which an exec would hand on.
 _RESET = frozenset(
     (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTTOU, signal.SIGPIPE, signal.SIGXFSZ)
 )
 
 
-#: Instructions from the entry of a program to where its main() is handed over: a dozen in glibc, some forty in musl.
+#: A limit on the instructions from the entry of a program to where its main() is handed over: a dozen in glibc, some
+#: forty in musl.
 _MOST_STEPS = 200
 _LONGEST = 15  # bytes of an instruction
 _LONGEST_EXEC = 60.0  # seconds
-_LOOK = 0.2  # seconds, between looks at whether somebody waits
+_LOOK = 0.2  # seconds between checks whether the client still waits
 
 
 class Until(Enum):
     """How far a program runs before it is stopped."""
 
-    EXEC = auto()  # not at all: what it is linked with is not there yet
+    EXEC = auto()  # before its first instruction; its libraries are not there yet
     LINKED = auto()  # its libraries are in place
     MAIN = auto()  # all constructors have run
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command to run, and the process group that it joins (0: its own)."""
+    """A command to run, and the process group that it joins (0: a new one of its own)."""
 
     arguments: tuple[str, ...]
     environment: dict[str, str]
     directory: str
     group: int
-    ignored: frozenset[int] = frozenset()  # signals that it is to find ignored, as its user's shell left them
+    ignored: frozenset[int] = frozenset()  # signals that the program inherits as ignored, as its user's shell did
 
 
 @dataclass(frozen=True)
 class ProcessEnd:
-    """How a process ended; ``code`` as a shell would give it."""
+    """How a process ended; ``code`` is the exit status that a shell would give."""
 
     code: int
 
 
-#: Whether who has asked is still there: what waits for a program's own code to come somewhere has no other end.
+#: Whether the client is still there: a wait for a program's own code to reach a place has no other end.
 Awaited = Callable[[], bool]
-#: Is told of a wait status that says that a process is not what it was.
+#: Called with a pid and its wait status, which may say that it is not the process that it was.
 Noted = Callable[[int, int], object]
 
 
@@ -71,11 +71,11 @@ def _nothing(_pid: int, _status: int) -> None:
 
 
 class Abandoned(Exception):
-    """Nobody waits any more for where a program was to come."""
+    """The client that waited for a program to reach a place has gone."""
 
 
 def launch(command: Command) -> int:
-    """The pid of the new process, in an event stop right behind its execve.
+    """Start a program; returns the pid of the new process, which is in an event stop right behind its execve.
 
     Raises TargetError `cannot-launch`.
     """
@@ -141,7 +141,8 @@ def _failure(command: Command, failed: int) -> TargetError:
 
 
 def to_user(pid: int, status: int = 0, noted: Noted = _nothing) -> None:
-    """From the exec event to an event stop on the way back to user mode. Raises TargetError `cannot-launch`."""
+    """Lead a process from its exec event to an event stop on the way back to user mode. Raises TargetError
+    `cannot-launch`."""
     while not ptrace.is_event_stop(status):
         ptrace.call(ptrace.INTERRUPT, pid)
         arrived = 0 if status >> 16 or os.WSTOPSIG(status) == ptrace.SIGTRAP else os.WSTOPSIG(status)
@@ -155,9 +156,9 @@ def to_user(pid: int, status: int = 0, noted: Noted = _nothing) -> None:
 def run_until_linked(
     pid: int, memory: Memory, notify: int, state: int, awaited: Awaited, noted: Noted = _nothing
 ) -> bool:
-    """Let the dynamic linker work until it reports a consistent state; False when the program ended first.
+    """Let the dynamic linker work until it reports a consistent state; returns False when the program ended first.
 
-    ``notify`` is the address of ``_dl_debug_state``, ``state`` that of ``_r_debug.r_state``. Raises as run_to().
+    ``notify`` is the address of ``_dl_debug_state``, ``state`` that of ``_r_debug.r_state``. Raises as run_to() does.
     """
 
     def linked() -> bool:
@@ -174,7 +175,8 @@ def run_to(
     wanted: Callable[[], bool] = lambda: True,
     noted: Noted = _nothing,
 ) -> bool:
-    """Let the program run until it is at ``address`` and ``wanted``; False when it ends, or becomes another, first.
+    """Let the program run until it reaches ``address`` and ``wanted`` returns true; returns False when it ends, or
+    executes another program, first.
 
     Raises Abandoned.
     """
@@ -204,9 +206,10 @@ def run_to(
 
 
 def main_of(pid: int, low: int, high: int) -> int:
-    """From the entry of a program, step to where it hands over its main(), which is between these; 0 if it never does.
+    """Step from the entry of a program to where it hands over its main(); returns main()'s address, which must lie
+    between ``low`` and ``high``, or 0 if the program never hands it over.
 
-    It is the first argument of __libc_start_main, whatever may be between.
+    main() is the first argument of __libc_start_main, however that is called.
     """
     before = ptrace.get_registers(pid).rip
     for _ in range(_MOST_STEPS):

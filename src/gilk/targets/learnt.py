@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Summaries of an image's functions, kept between sessions: a point in one then needs the analysis of that one only.
+"""Keeps summaries of an image's functions between sessions, so that a point in a function needs the analysis of that
+function only.
 
 `malloc` calls three hundred other functions, whose effect on registers need not be found out again.
 """
@@ -19,12 +20,12 @@ _COLUMNS = ("start", "gen", "keeps", "cycle")
 
 
 def load(image: Image) -> dict[int, Known]:
-    """By where functions start."""
+    """The known summaries of an image's functions, by their start addresses."""
     return _load(_key(image))
 
 
 def store(analysis: Analysis) -> None:
-    """Keep what is known by now, together with what others have found meanwhile."""
+    """Store what this analysis knows, merged with what other sessions have stored meanwhile."""
     if not analysis.has_learnt:
         return
     key = _key(analysis.image)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Points by lines of the source: ``[IMAGE:]FILE:LINE``, and the lines that code is of."""
+"""Points by lines of the source, ``[IMAGE:]FILE:LINE``, and the source lines of code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NEAR = 3
 
 
 def state(path: Path) -> tuple[int, ...]:
-    """The state of a file, which is another when it has been changed or replaced; () where there is none."""
+    """A value that changes when the file is changed or replaced; () if there is no file."""
     try:
         return state_of(path.stat())
     except OSError:
@@ -34,13 +34,13 @@ def state(path: Path) -> tuple[int, ...]:
 
 
 def source_lines(path: Path) -> SourceLines | None:
-    """The line tables of a program, or of its debug file; None where there are none."""
+    """The line tables of a program, or of its debug file; None if it has none."""
     return _source_lines(path, state(path))
 
 
 @lru_cache(maxsize=16)
 def _source_lines(path: Path, _state: tuple[int, ...]) -> SourceLines | None:
-    from gilk.image.dwarf import sections  # here: hardly anybody asks
+    from gilk.image.dwarf import sections  # a late import: few commands need line tables
     from gilk.image.dwarf.lines import SourceLines
 
     try:
@@ -51,7 +51,7 @@ def _source_lines(path: Path, _state: tuple[int, ...]) -> SourceLines | None:
 
 
 def line_of(path: Path, address: int) -> SourceLine | None:
-    """The source line of a link-time address, where it is known."""
+    """The source line of a link-time address; None where it is not known."""
     table = source_lines(path)
     return table.at(address) if table is not None else None
 
@@ -66,7 +66,7 @@ def at_line(image: Image, analysis: Analysis, file: str, line: int) -> Iterator[
     """The points where code of a line begins, in all functions: a line may begin at several places, and a file may be
     included by several others, or inlined.
 
-    Raises UsageError `no-line-table`, `no-such-line`, and `not-an-instruction` if control reaches none.
+    Raises UsageError `no-line-table`, `no-such-line`, and `not-an-instruction` if control reaches none of the places.
     """
     missed: UsageError | None = None
     any_found = False
@@ -85,7 +85,7 @@ def at_line(image: Image, analysis: Analysis, file: str, line: int) -> Iterator[
 
 
 def _point(image: Image, analysis: Analysis, function: Function, place: LinePlace) -> Point:
-    """Raises UsageError `not-an-instruction`."""
+    """The point at a place where code of a line begins. Raises UsageError `not-an-instruction`."""
     (point,) = points.points(image, analysis, function, f"+{place.address - function.start:#x}")
     return replace(point, where=f"{point.where} ({PurePosixPath(place.file).name}:{place.line})")
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A process of this machine, reached by ptrace(2), /proc and system calls that its own threads make."""
+"""A process of this machine, which the keeper reaches by ptrace(2), /proc and system calls that the process's own
+threads make."""
 
 from __future__ import annotations
 
@@ -30,16 +31,16 @@ from gilk.targets.world import PtracedThreads
 
 
 class LinuxProcess:
-    """See traced.py. All calls come from one OS thread, as ptrace(2) demands."""
+    """Implements Traced (traced.py). All calls come from one OS thread, as ptrace(2) demands."""
 
     def __init__(self, pid: int, tree: ProcessTree | None = None) -> None:
-        """``tree``: those that it belongs to, if they are followed. Raises TargetError `no-such-process`,
+        """``tree``: the tree that the process belongs to, if it is followed. Raises TargetError `no-such-process`,
         `no-permission`."""
         self.pid = pid
         self.memory = ProcessMemory(pid)
         self.threads = PtracedThreads(pid, tree)
         self.taking = Taken(pid)
-        self._late: list[PtracedThreads] = []  # of heirs: threads of theirs were asked to stop, and have not
+        self._late: list[PtracedThreads] = []  # heirs with threads that were asked to stop and have not
         self._newcomers: Newcomers | None = None
 
     def calls(self) -> AbstractContextManager[SystemCalls]:
@@ -80,15 +81,16 @@ class LinuxProcess:
         return sampled(self.threads, self.memory, held, patches, stack)
 
     def still_has(self, address: int) -> bool:
-        """By the memory file, which reads nothing once the address space has gone (proc(5)); and by a fresh one, while
-        somebody else still has that memory: the process may be another program by now."""
+        """Whether gilk's mapping at ``address`` is still there. The open memory file reads nothing once the address
+        space has gone (proc(5)). If another process shares that memory, a fresh memory file is read as well: this
+        process may have executed another program by now."""
         try:
             return bool(self.memory.read(address, 1)) and self._has_now(address)
         except OSError:
             return False
 
     def _has_now(self, address: int) -> bool:
-        """Raises OSError."""
+        """Whether the process has the mapping now, if others share its memory. Raises OSError."""
         if not self.threads.sharing.known:
             return True
         with contextlib.suppress(TargetError), ProcessMemory(self.pid) as now:
@@ -107,7 +109,8 @@ class LinuxProcess:
     # Forked children, and theirs.
 
     def heirs(self, name: str) -> list[int]:
-        """Not those that are stopped with our own, and of those that share one memory the first."""
+        """The pids of the heirs, without processes that share this process's memory, which are stopped with it; of
+        several heirs that share one memory only the first."""
         there = sorted(pid for pid in holders(name) if pid != self.pid)
         found: list[int] = []
         for pid in there:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The code of a process as it is executed: writes changes to it, and says whether it is what it was.
 
-Libraries come and go: another may be mapped where one was that was changed. So
-for all code that is changed its home is noted (homes.py), and what lies
-elsewhere by now is neither written to nor compared.
+Libraries come and go: another one may be mapped where code was changed. So the home (homes.py) of all code that is
+changed is noted, and code that lies elsewhere by now is neither written to nor compared.
 """
 
 from __future__ import annotations
@@ -28,9 +27,8 @@ from gilk.values import dataclass
 
 @dataclass
 class LiveBatch:
-    """A batch that is ready. ``active``: its units that are in force; ``home``: of what it changed when it first did,
-    in the process or in the one that it was forked from.
-    """
+    """A staged batch. ``active``: its units that are in force; ``home``: the homes of the code that it changed when it
+    first came into force, in the process or in the one that this process was forked from."""
 
     batch: Batch
     active: set[int] = field(default_factory=set)
@@ -38,7 +36,8 @@ class LiveBatch:
 
 
 class LiveCode:
-    """``homes`` is of all code that was ever changed. ``copies``, everywhere, are those that the process has."""
+    """The code of one process. ``homes`` are those of all code that was ever changed. ``copies``, in every method, are
+    the copies that the process has."""
 
     def __init__(self, process: Traced) -> None:
         self._process = process
@@ -46,19 +45,19 @@ class LiveCode:
         self.homes: frozenset[Home] = frozenset()
 
     def note(self, at: Int, maps: tuple[Mapping, ...]) -> None:
-        """The code at these addresses, ascending, is going to be changed."""
+        """Note the homes of the code at these ascending addresses, which is going to be changed."""
         self.homes |= homes(maps, at)
 
     def settle(self, staged: Iterable[LiveBatch], copies: Sequence[Copy]) -> None:
-        """Batches have come into force: note, once, where."""
+        """Note the homes of batches that have come into force, if they are not noted yet."""
         fresh = [one for one in staged if not one.home]
         maps = self._maps(copies) if fresh else ()
         for one in fresh:
             one.home = homes(maps, np.sort(one.batch.at))
 
     def write(self, changes: Sequence[Change], copies: Sequence[Copy], lenient: bool, apart: OnlyCopied) -> int:
-        """How many bytes were not ours and left alone. ``apart``: what only the copies have by then. Raises TargetError
-        `code-changed`, unless ``lenient``."""
+        """Make changes; returns how many bytes were not gilk's and were left alone. ``apart``: the bytes that only the
+        copies have after the change. Raises TargetError `code-changed`, unless ``lenient``."""
         changes = [change for change in changes if len(change.at)]
         maps = self._maps(copies) if changes else ()
         if not lenient:
@@ -77,7 +76,8 @@ class LiveCode:
         return strangers
 
     def is_original(self, staged: Iterable[LiveBatch], copies: Sequence[Copy]) -> bool:
-        """Whether all code that batches have changed is what it was; where other code lies by now, it is not ours."""
+        """Whether all code that batches have changed is what it was. Other code that lies there by now is not
+        compared."""
         maps = self._maps(copies)
         by_home: dict[frozenset[Home], list[Batch]] = {}
         for one in staged:
@@ -90,8 +90,8 @@ class LiveCode:
         return True
 
     def _moved_along(self, maps: tuple[Mapping, ...], at: Int) -> NDArray[np.bool_]:
-        """Which of the addresses ``at``, ascending, are of splices that a program has copied with its code: to memory
-        of no file, which it then has mapped in place of the file's (for huge pages)."""
+        """For each of the ascending addresses ``at``, whether it belongs to a splice that the program has copied with
+        its code to anonymous memory, which it then has mapped in place of the file (for huge pages)."""
         found = np.zeros(len(at), np.bool_)
         for mapping, low, high in without_file(maps, at):
             code = np.frombuffer(self._memory.some(mapping.start, mapping.end - mapping.start), np.uint8)
@@ -104,11 +104,11 @@ class LiveCode:
 
 
 def _first_values(parts: list[tuple[Int, Byte]]) -> tuple[Int, Byte]:
-    """Addresses, ascending and without repeats, with their value; it is the same wherever one repeats."""
+    """Ascending addresses without repeats, with their values; where an address repeats, its values are all the same."""
     if not parts:
         return np.empty(0, np.int64), np.empty(0, np.uint8)
     at, values = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(at, kind="stable")
     at, values = at[order], values[order]
-    first = np.diff(at, prepend=-1) != 0  # numpy.unique() would have numpy.ma imported, at the price of a change
+    first = np.diff(at, prepend=-1) != 0  # numpy.unique() would import numpy.ma, which takes as long as a change
     return at[first], values[first]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A process that is only looked at: its mappings, its files and their analyses. Nothing is attached, and it does not
-notice."""
+"""A process that is only looked at: its mappings, its files and their analyses. No keeper is attached, and the process
+does not notice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gilk.targets.requests import Requests
 
 
 class NoKeeper(KeeperClient):
-    """Whatever would hold the process, or change it, is refused."""
+    """Refuses every request that would hold the process or change it."""
 
     def __init__(self) -> None:
         Requests.__init__(self)
@@ -23,7 +23,7 @@ class NoKeeper(KeeperClient):
         raise TargetError("only-looked-at", f"nothing is attached to this process, which {name} would take")
 
     def close(self) -> bool:
-        """As it always was."""
+        """Always true: nothing was changed."""
         return True
 
     def leave(self) -> None:
@@ -31,6 +31,6 @@ class NoKeeper(KeeperClient):
 
 
 def look(pid: int) -> Process:
-    """Raises TargetError `no-such-process`, `no-permission`."""
+    """A process to look at. Raises TargetError `no-such-process`, `no-permission`."""
     read_maps(pid)
     return Process(NoKeeper(), pid, launched=False)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The file that a process has mapped, open: that very file, whatever goes by its name here.
+"""Opens the very file that a process has mapped, whatever goes by its name here.
 
-The process chooses what it maps and how that is called. In a mount namespace of its own, any path may be that of a file
-of its own, with any inode number; so the file system counts as well. Nothing is opened but a regular file: to open
-others is to do something (a watchdog's device is set off by it).
+The process chooses which file it maps and how that is called. In a mount namespace of its own, any path may be that of
+a file of its own, with any inode number; so the file system is compared as well. Only regular files are opened: opening
+others may have effects (a watchdog's device is set off by it).
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from gilk.targets.program import path_there
 
 
 def open_mapped(pid: int, mapping: Mapping, main: bool) -> tuple[Path, int] | None:
-    """A path by which it can be opened, and a descriptor, which the caller closes; None when it cannot be had.
+    """A path by which the mapped file can be opened, and a descriptor, which the caller closes; None when it cannot be
+    opened.
 
-    ``main``: it is the program's. The path is the file's own where it leads there, and else one below /proc/PID.
+    ``main``: the mapping is the program's. The path is the file's own if that leads to it, and else one below
+    /proc/PID.
     """
-    # For root this is the file, whatever has become of its name.
+    # Root can open this link, which leads to the file, whatever has become of its name.
     link = Path(f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}")
     names = list(_names(pid, mapping, main))
     for is_it, paths in ((_by_number, names), (_by_mapping, names), (_unasked, [link])):
@@ -47,8 +49,8 @@ def _names(pid: int, mapping: Mapping, main: bool) -> Iterator[Path]:
 
 
 def _opened(path: Path, is_it: Callable[[int], bool]) -> int:
-    """-1 for another. Raises OSError."""
-    looked = os.open(path, os.O_PATH | os.O_CLOEXEC)  # which does nothing to what it is
+    """A descriptor of the file at ``path``; -1 if it is not regular or ``is_it`` denies it. Raises OSError."""
+    looked = os.open(path, os.O_PATH | os.O_CLOEXEC)  # O_PATH has no effect on the file, whatever it is
     try:
         if not stat.S_ISREG(os.fstat(looked).st_mode) or not is_it(looked):
             return -1
@@ -67,7 +69,8 @@ def _by_number(mapping: Mapping, looked: int) -> bool:
 
 
 def _by_mapping(mapping: Mapping, looked: int) -> bool:
-    """Where stat(2) names another file system than mappings do (btrfs, overlayfs): by what a mapping of ours names."""
+    """Whether the file is the mapped one, where stat(2) names another file system than mappings do (btrfs, overlayfs):
+    the file is mapped here, too, and both mappings are compared."""
     if os.fstat(looked).st_ino != mapping.inode:
         return False
     with (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The memory that gilk has in a target: mapped by system calls of the target's own, and unmapped again."""
+"""Maps and unmaps gilk's memory in a target, by system calls that the target makes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SA_SIGINFO = 4
 
 
 class Mapper:
-    """``held`` gives what is in the process by then."""
+    """Maps memory in one process. ``held`` is called for the memory that gilk has there, at the time of use."""
 
     def __init__(self, process: Traced, held: Callable[[], Held]) -> None:
         self._process = process
@@ -40,19 +40,19 @@ class Mapper:
 
     @contextlib.contextmanager
     def borrowed(self) -> Iterator[SystemCalls]:
-        """All threads stand still, and one makes system calls for us."""
+        """A context in which all threads stand still, and one makes system calls for gilk."""
         with self._process.threads.stopped(), self._process.calls() as call:
             yield call
 
     def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]:
-        """Create and map the shared memory; (code fd, data fd) for the client."""
+        """Create and map the shared memory; returns the file descriptors of code and data for the client."""
         held, share = self._held(), self._share
         with self._process.threads.stopped() as threads:
             check_gs(self._process, threads.values())
             with refusable(self._pid), self._process.calls() as call:
                 held.name = name
                 held.code_fd, held.code = share(call, held.code_name, code_size, call.code)
-                held.code_size = code_size  # what has no place yet has no size: it would be unmapped from address 0 on
+                held.code_size = code_size  # last: memory with a size and no address would be unmapped from 0 on
                 held.data_fd, held.data = share(call, f"gilk-data-{name}", data_size, call.data)
                 held.data_size = data_size
                 held.calls = call.call_list()
@@ -65,14 +65,15 @@ class Mapper:
         return share(call, self._process.taking, name, size, place)
 
     def share_memory(self, size: int) -> tuple[int, int]:
-        """More memory for the client: its file descriptor, and its address."""
+        """Map more memory for the client; returns its file descriptor, and its address in the target."""
         with refusable(self._pid), self.borrowed() as call:
             at = room_for_memory(occupied(self._process.maps(), growth=False), size)
             place = functools.partial(call.data, at=at)
             return self._share(call, self._held().memory_name, size, place)
 
     def map_common(self, mine: int, size: int) -> int:
-        """Map memory that another process has made, which we have as ``mine``; its address."""
+        """Map memory that another process has made, and that gilk has as descriptor ``mine``; returns its address in
+        the target."""
         with refusable(self._pid), self.borrowed() as call:
             at = room_for_memory(occupied(self._process.maps(), growth=False), size)
             address = share_again(call, self._process.taking, mine, size, functools.partial(call.data, at=at))
@@ -86,14 +87,15 @@ class Mapper:
             held.common = [each for each in held.common if each != (address, size)]
 
     def map_record(self, name: str, size: int) -> int:
-        """Memory of the process's own, which a fork copies, to be found by its name; its address."""
+        """Map private memory of the process, which a fork copies and which is found by its name; returns its
+        address."""
         with refusable(self._pid), self.borrowed() as call:
             mine, address = self._share(call, name, size, call.record)
         os.close(mine)
         return address
 
     def map_arena(self, arena: ArenaMap) -> None:
-        """With its key page. Raises MemoryTaken."""
+        """Map an arena with its key page and its data. Raises MemoryTaken."""
         held = self._held()
         with refusable(self._pid), self.borrowed() as call:
             check_free(self._process, arena.start, arena.base + arena.size)
@@ -103,7 +105,7 @@ class Mapper:
             call.again(held.code + arena.offset, arena.size, arena.base)
 
     def map_side(self, blocks: int) -> int:
-        """Side stacks for so many threads; where they begin (native/abi/gilk_abi.h)."""
+        """Map side stacks for ``blocks`` threads; returns the address where they begin (native/abi/gilk_abi.h)."""
         held, size = self._held(), CLAIM_STACKS + blocks * SIDE_STACK
         assert held.calls is not None
         with refusable(self._pid), self.borrowed() as call:
@@ -114,7 +116,7 @@ class Mapper:
         return start
 
     def map_advice(self, blocks: int) -> int:
-        """Stacks of advice for so many threads; where they begin (native/abi/gilk_abi.h)."""
+        """Map stacks of advice for ``blocks`` threads; returns the address where they begin (native/abi/gilk_abi.h)."""
         held, size = self._held(), blocks * ADVICE_STACK
         assert held.calls is not None
         with refusable(self._pid), self.borrowed() as call:
@@ -125,7 +127,8 @@ class Mapper:
         return start
 
     def map_pages(self, pages: dict[int, int]) -> list[int]:
-        """Single pages for puns (address -> offset); those that the process has meanwhile mapped itself come back."""
+        """Map single pages for puns (address -> offset in the code memory); returns those that cannot be mapped because
+        the process has mapped something there meanwhile."""
         held = self._held()
         with refusable(self._pid), self.borrowed() as call:
             space = occupied(self._process.maps(), growth=False)
@@ -136,7 +139,8 @@ class Mapper:
         return sorted(pages.keys() - set(free))
 
     def handlers(self, signals: list[int]) -> list[tuple[int, int]]:
-        """(handler, restorer) of those of ``signals`` whose handlers are given the interrupted state (SA_SIGINFO)."""
+        """The pairs (handler, restorer) of those of ``signals`` whose handlers are given the interrupted state
+        (SA_SIGINFO)."""
         with refusable(self._pid), self.borrowed() as call:
             found = call.handlers(signals)
         return sorted(
@@ -144,8 +148,8 @@ class Mapper:
         )
 
     def copy(self, change: Change, maps: tuple[Mapping, ...]) -> list[Copy]:
-        """Copies of the code, where they are worth it, in which the change is made; none where the kernel will not
-        have them. Raises TargetError `code-changed`."""
+        """Copies of the code, where they are worth it, with the change made in them; empty where the kernel refuses
+        them. Raises TargetError `code-changed`."""
         made = copies.place(maps, copies.worth_copying(maps, change.at, self._process.program()))
         try:
             with self.borrowed() as call:
@@ -168,22 +172,23 @@ class Mapper:
                     copy.unmap(call)
 
     def exchange(self, made: Sequence[Copy]) -> list[Copy]:
-        """Code and its copies, in a stopped process: the copies as they are then. Raises OSError; then nothing has
-        changed."""
+        """Exchange the code and its copies in a stopped process; returns the copies as they are then. Raises OSError;
+        then nothing has changed."""
         calls = self._held().calls
         assert calls is not None
         with self._process.calls() as call:
             return copies.exchange_all(call, calls, made)
 
     def put_back(self, exchanged: Sequence[Copy]) -> None:
-        """Undo an exchange that somebody else has made."""
+        """Undo an exchange that an abandoned session has made."""
         with self.borrowed() as call:
             call.leave_code_of_files()
             for copy in exchanged:
                 copy.put_back(call)
 
     def take_out(self) -> None:
-        """All of it, where the process lets itself be asked. No thread may be in it, nor have a block of it after."""
+        """Unmap all of gilk's memory, as far as the process can be made to. No thread may be in it, and none has a
+        block in it afterwards."""
         with contextlib.suppress(TargetError, OSError), self._process.threads.stopped() as threads:
             with contextlib.suppress(TargetError, OSError), self._process.calls() as call:
                 self._unmap_all(call)
@@ -191,7 +196,7 @@ class Mapper:
                 thread.attach_block(0)
 
     def _unmap_all(self, call: SystemCalls) -> None:
-        """One that stays, because the kernel will not have it go, is no reason for others to stay."""
+        """Unmap everything. A mapping that the kernel refuses to unmap does not keep the others from being unmapped."""
         held = self._held()
         for copy in held.copies:
             copy.unmap(call)
@@ -205,7 +210,7 @@ class Mapper:
         if held.shelter:
             _unmap(call, [(held.shelter, haven.SIZE)])
         named = tuple(f"/memfd:{name}" for name in (held.memory_name, held.raised_name))
-        found = [each for each in self._process.maps() if each.path.startswith(named)]  # some only a child may have
+        found = [each for each in self._process.maps() if each.path.startswith(named)]  # also a child's own
         _unmap(call, [(each.start, each.end - each.start) for each in found])
 
 
@@ -213,7 +218,7 @@ def _unmap(call: SystemCalls, ranges: Iterable[tuple[int, int]]) -> None:
     """Unmap those of these ranges, (address, size), that are mapped. Raises ProcessLookupError."""
     for address, size in ranges:
         try:
-            if size:  # else it was refused
+            if size:  # a size of 0: it was never mapped
                 call.unmap(address, size)
         except ProcessLookupError:
             raise

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""/proc/PID/maps as values (proc(5))."""
+"""Reads /proc/PID/maps (proc(5)), and finds free room between mappings."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from gilk.targets.program import name_of
 from gilk.targets.stat import HEAP_START, stat_of
 from gilk.values import dataclass
 
-#: Left alone around what may grow: the heap upwards, the main stack downwards.
+#: Bytes that are left free for what may grow: the heap upwards, the main stack downwards.
 _HEAP_GROWTH = 64 << 20
 _STACK_GROWTH = 16 << 20
 _LOWEST, _HIGHEST = 0x10000, 0x7FFFFFFFF000
 _GAP = 1 << 20
 _PART = 8192  # bytes that are read at a time
-#: How the shared data of a session is called in a target's maps.
+#: How the memory of a session is called in a target's maps.
 DATA_NAME = "/memfd:gilk-data-"
 CODE_NAME = "/memfd:gilk-code-"
 MEMORY_NAME = "/memfd:gilk-memory-"
@@ -31,13 +31,15 @@ _OURS = (CODE_NAME, DATA_NAME, MEMORY_NAME, "/memfd:gilk-raised-")
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
+    """A line of /proc/PID/maps: ``start`` and ``end`` are addresses, ``offset`` is that in the file."""
+
     start: int
     end: int
     permissions: str
     offset: int
     inode: int
     path: str
-    device: int = 0  # as os.makedev() makes it: the file system's, where stat(2) may say otherwise (btrfs, overlayfs)
+    device: int = 0  # as os.makedev() makes it; stat(2) may name another (btrfs, overlayfs)
 
     @property
     def executable(self) -> bool:
@@ -45,25 +47,27 @@ class Mapping:
 
     @property
     def ours(self) -> bool:
-        """Memory of a session. A file may have gilk in its path for any reason, and a program call its memory gilk."""
+        """Whether this is memory of a session. "gilk" anywhere in the path would not do: a file may have it in its
+        path, and a program may call its own memory so."""
         return self.path.startswith(_OURS)
 
 
 def read_maps(pid: int) -> tuple[Mapping, ...]:
-    """Raises TargetError `no-such-process`, `no-permission`."""
+    """All mappings of a process, by ascending address. Raises TargetError `no-such-process`, `no-permission`."""
     with open_maps(pid) as file:
         return parse_maps(whole(file))
 
 
 def whole(file: FileIO) -> bytes:
-    """The rest of the file. The kernel gives a page at a time; FileIO.read() asks about the file and grows a buffer."""
+    """The rest of the file. It is read in parts, since the kernel gives a page at a time, and FileIO.read() would ask
+    about the file and grow a buffer."""
     parts = list(iter(lambda: file.read(_PART), b""))
     return b"".join(parts)
 
 
 @contextlib.contextmanager
 def open_maps(pid: int) -> Iterator[FileIO]:
-    """/proc/PID/maps. Raises TargetError `no-such-process`, `no-permission`."""
+    """/proc/PID/maps, open. Raises TargetError `no-such-process`, `no-permission`."""
     try:
         with open(f"/proc/{pid}/maps", "rb", buffering=0) as file:
             yield file
@@ -73,12 +77,12 @@ def open_maps(pid: int) -> Iterator[FileIO]:
         raise TargetError("no-permission", f"no permission to look into process {pid}") from None
 
 
-@functools.lru_cache(maxsize=8)  # it is mostly what it was the last time
+@functools.lru_cache(maxsize=8)  # the text is mostly what it was the last time
 def parse_maps(text: bytes) -> tuple[Mapping, ...]:
     return tuple(_parse(line) for line in text.decode(errors="surrogateescape").split("\n") if line)
 
 
-@functools.lru_cache(maxsize=1 << 14)  # and if not, most lines of it are
+@functools.lru_cache(maxsize=1 << 14)  # and if not, most of its lines are
 def _parse(line: str) -> Mapping:
     fields = line.split(maxsplit=5)
     start, end = (int(part, 16) for part in fields[0].split("-"))
@@ -88,7 +92,7 @@ def _parse(line: str) -> Mapping:
 
 
 def holders(name: str) -> list[int]:
-    """The processes, as far as we may look, that can execute the memory object ``name`` (memfd_create(2)).
+    """The processes, as far as we may see them, that can execute the memory object ``name`` (memfd_create(2)).
 
     The client has it mapped too, but only to write to it.
     """
@@ -104,7 +108,7 @@ def holders(name: str) -> list[int]:
 
 
 def program_of(pid: int) -> str:
-    """The file that a process executes, as its mappings name it; '' of one that has ended."""
+    """The file that a process executes, as its mappings name it; '' when it has ended."""
     try:
         return os.readlink(f"/proc/{pid}/exe")
     except OSError:
@@ -112,9 +116,9 @@ def program_of(pid: int) -> str:
 
 
 def link_of(pid: int, path: Path) -> str:
-    """The name of the link beside the program at ``path`` by which the process has executed it (redis-server leads to
-    redis-check-rdb, ls to busybox); '' where it has not. The process may call itself what it likes (prctl(2)): a name
-    counts where a link of that name leads to its file."""
+    """The name of the symbolic link beside the program at ``path`` by which the process has executed it (redis-server
+    leads to redis-check-rdb, ls to busybox); '' if there is none. A process may call itself as it likes (prctl(2)): its
+    name counts only if a link of that name leads to its file."""
     with contextlib.suppress(OSError):
         name = name_of(pid)
         if name not in ("", ".", "..", path.name) and "/" not in name and os.path.samefile(path.with_name(name), path):
@@ -123,7 +127,8 @@ def link_of(pid: int, path: Path) -> str:
 
 
 def heap_start(pid: int) -> int:
-    """Where the kernel lets the heap begin (start_brk, field 47 of /proc/PID/stat, proc(5)); 0 when it does not say."""
+    """The address at which the kernel lets the heap begin (start_brk, field 47 of /proc/PID/stat, proc(5)); 0 when it
+    does not say."""
     try:
         return int(stat_of(pid)[HEAP_START])
     except OSError:
@@ -131,11 +136,11 @@ def heap_start(pid: int) -> int:
 
 
 def occupied(maps: tuple[Mapping, ...], growth: bool = True, heap: int = 0) -> Occupied:
-    """The addresses in use, and, with ``growth``, the room that heap and stack must keep to grow.
+    """The addresses in use, and, with ``growth``, the room that heap and stack need to grow.
 
-    ``heap`` is where a heap will begin that is not mapped yet: a program that was just launched has none. Addresses
-    that a process can never map count as in use: without randomization its stack, and the linker below it, are at the
-    top of what it can map, and a displacement may lead beyond.
+    ``heap`` is the address where a heap will begin that is not mapped yet: a program that was just launched has none.
+    Addresses that a process can never map count as in use: without randomization its stack, and the linker below it,
+    are at the top of what it can map, and a displacement may lead beyond.
     """
     ranges = [(0, _LOWEST), (_HIGHEST, 1 << 64)]
     if growth and heap:
@@ -161,10 +166,8 @@ def _merged(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 
 def find_room(space: Occupied, low: int, high: int, size: int) -> int | None:
-    """A free range of ``size`` bytes from which all of [low, high) is in reach, the nearest below if possible.
-
-    Returns its page-aligned start.
-    """
+    """The page-aligned start of a free range of ``size`` bytes from which all of [low, high) is in reach, the nearest
+    below if possible; None if there is none."""
     bottom = max(_LOWEST, high - REACH)
     top = min(_HIGHEST, low + REACH)
     below = _gaps_below(space, bottom, low, size)
@@ -175,7 +178,7 @@ def find_room(space: Occupied, low: int, high: int, size: int) -> int | None:
 
 
 def _gaps_below(space: Occupied, bottom: int, low: int, size: int) -> list[int]:
-    """Starts of room that ends as high as each gap allows."""
+    """The highest possible start of the range in each gap below ``low``."""
     result = []
     previous = _LOWEST
     for start, end in (*space.ranges, (_HIGHEST, _HIGHEST)):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where those who trace one process find each other: a name that one of them holds, and the others come to.
+"""Lets the clients that trace one process find each other, by a name that one of them holds and the others connect to.
 
-The name is an abstract socket's (unix(7)): the kernel gives it to one, and takes it back when the last who has the
-socket is gone, so that nothing is ever left behind. Anyone may take such a name, or come to it: both sides look who
-the other is, and who comes shows, by a file that only a tracer may open, that the process may be traced by it.
+The name is that of an abstract socket (unix(7)): the kernel gives it to one process, and takes it back when nobody has
+the socket open any more, so that nothing is ever left behind. Anyone may take such a name, or connect to it: both sides
+check the user at the other end, and the one that connects proves, by a file that only a tracer may open, that it may
+trace the process.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ from gilk.targets.stat import START_TIME, stat_of
 from gilk.values import dataclass
 
 _BACKLOG = 128
-_PATIENCE = 1.0  # seconds, for who has the name to listen to it
+_PATIENCE = 1.0  # seconds for the holder of the name to listen
 _CREDENTIALS = struct.Struct("=iII")  # struct ucred: pid, uid, gid
 
 
 @dataclass(frozen=True)
 class Meeting:
-    """One of three: ``listener``, which others will come to; ``line``, to who has one; or ``why`` there is neither."""
+    """The result of rendezvous(), one of three: ``listener``, to which others will connect; ``line``, a connection to
+    the holder of the name; or ``why`` there is neither."""
 
     listener: socket.socket | None = None
     line: socket.socket | None = None
@@ -36,7 +38,7 @@ class Meeting:
 
     @property
     def is_over(self) -> bool:
-        """There is nothing here that has not been used."""
+        """Whether nothing is left to use: both sockets are absent or closed, and there is no ``why``."""
         ends = [end for end in (self.listener, self.line) if end is not None and end.fileno() >= 0]
         return not ends and not self.why
 
@@ -47,7 +49,7 @@ class Meeting:
 
 
 def rendezvous(pid: int) -> Meeting:
-    """Be the first who traces ``pid``, or come to who is."""
+    """Take the name as the first tracer of ``pid``, or connect to its holder."""
     try:
         name = _name(pid)
         deadline = time.monotonic() + _PATIENCE
@@ -55,14 +57,14 @@ def rendezvous(pid: int) -> Meeting:
             found = _listening(name) or _coming(name)
             if found is not None:
                 return found
-            time.sleep(0.001)  # between bind() and listen(), or gone since
+            time.sleep(0.001)  # the holder is between bind() and listen(), or has just gone
     except OSError as error:
         return Meeting(why=error.strerror or str(error))
     return Meeting(why="who has its name does not listen")
 
 
 def _listening(name: bytes) -> Meeting | None:
-    """None when another has the name. Raises OSError."""
+    """Take the name; None when another process has it. Raises OSError."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         listener.bind(name)
@@ -76,7 +78,7 @@ def _listening(name: bytes) -> Meeting | None:
 
 
 def _coming(name: bytes) -> Meeting | None:
-    """None when nobody listens. Raises OSError."""
+    """Connect to the holder of the name; None when nobody listens. Raises OSError."""
     line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         line.settimeout(_PATIENCE)
@@ -93,24 +95,22 @@ def _coming(name: bytes) -> Meeting | None:
 
 
 def _name(pid: int) -> bytes:
-    """The name for this process, and no other that ever has its number; for this user, and this process's view of
-    numbers."""
+    """The socket name for this process. It is no other process's that has the same number later, and differs by user
+    and PID namespace."""
     started = stat_of(pid)[START_TIME].decode()
     space = os.stat("/proc/self/ns/pid").st_ino
     return f"\0gilk-{os.geteuid()}-{space}-{pid}-{started}".encode()
 
 
 def is_own(end: socket.socket) -> bool:
-    """At the other end is a process of our user."""
+    """Whether the process at the other end belongs to our user."""
     _, uid, _ = _CREDENTIALS.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     return bool(uid == os.geteuid())
 
 
 def right_to_trace(pid: int) -> int:
-    """A file that can be opened by who may trace ``pid`` (proc(5), /proc/PID/mem).
-
-    Raises TargetError `no-such-process`, `no-permission`.
-    """
+    """An open file that only a process that may trace ``pid`` can open (proc(5), /proc/PID/mem). Raises TargetError
+    `no-such-process`, `no-permission`."""
     try:
         return os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -120,7 +120,8 @@ def right_to_trace(pid: int) -> int:
 
 
 def is_right_to_trace(fd: int, own: int) -> bool:
-    """``fd``, which somebody has opened, is the file that ``own`` is. While that is open, its inode is no other's."""
+    """Whether ``fd``, which somebody else has opened, is the same file as ``own``, open for reading and writing. While
+    ``own`` is open, no other file has its inode."""
     with contextlib.suppress(OSError):
         theirs, ours = os.fstat(fd), os.fstat(own)
         writes = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDWR

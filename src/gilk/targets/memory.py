@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A process's memory through /proc/PID/mem, which also writes to read-only code, as ptrace does."""
+"""A process's memory through /proc/PID/mem, which can also write to read-only code, as ptrace can."""
 
 from __future__ import annotations
 
@@ -14,34 +14,35 @@ from gilk.splice.allocator import PAGE
 from gilk.targets.maps import Mapping
 from gilk.targets.shelter import Shelter
 
-_HIGHEST = (1 << 63) - 1  # of what can be asked for; nothing of a process lies in the upper half
+_HIGHEST = (1 << 63) - 1  # the highest address that can be asked for; a process has nothing in the upper half
 _PIECE = 1 << 20  # bytes that are read at a time
-_MOST: Final = 2 << 30  # bytes of code that are looked through: more than the largest programs have
+_MOST: Final = 2 << 30  # bytes of code that are searched: more than the largest programs have
 
 
 class Memory(Protocol):
-    """The memory of a process by address, also of code that is read-only."""
+    """The memory of a process by address. Read-only code can be written, too."""
 
     def read(self, address: int, size: int) -> bytes:
-        """Raises OSError when nothing is mapped there; may be short at the end of a mapping."""
+        """The bytes at an address; fewer at the end of a mapping. Raises OSError when nothing is mapped there."""
         ...
 
     def some(self, address: int, size: int) -> bytes:
-        """The bytes at an address, up to the first page that cannot be read."""
+        """The bytes at an address, up to the first page that cannot be read; empty if that is the first page."""
         ...
 
     def write(self, address: int, data: bytes) -> None:
-        """Raises OSError; ProcessLookupError where the address space has gone."""
+        """Write bytes at an address. Raises OSError; ProcessLookupError where the address space has gone."""
         ...
 
 
 class ProcessMemory:
-    """Open for as long as the address space lives; an exec makes it read nothing."""
+    """The memory file of a process. It stays valid as long as the address space lives; after an exec it reads
+    nothing."""
 
     def __init__(self, pid: int) -> None:
-        """Raises TargetError `no-such-process`, `no-permission`."""
-        self.gate = 0  # where the process has a system call instruction that may be borrowed; 0: not looked for yet
-        self.haven: Shelter | None = None  # what a borrowed thread is led back from, once there is memory for it
+        """Open the memory file. Raises TargetError `no-such-process`, `no-permission`."""
+        self.gate = 0  # address of a ``syscall`` instruction (remote.py); 0: not looked for yet
+        self.haven: Shelter | None = None  # for a borrowed thread's state (haven.py), once mapped
         try:
             self._fd = os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC)
         except (FileNotFoundError, ProcessLookupError):
@@ -50,7 +51,7 @@ class ProcessMemory:
             raise TargetError("no-permission", f"no permission to write to process {pid}") from None
 
     def read(self, address: int, size: int) -> bytes:
-        """Raises OSError when nothing is mapped there; may be short at the end of a mapping."""
+        """The bytes at an address; fewer at the end of a mapping. Raises OSError when nothing is mapped there."""
         parts = []
         _check(address)
         while size:
@@ -62,7 +63,7 @@ class ProcessMemory:
         return b"".join(parts)
 
     def some(self, address: int, size: int) -> bytes:
-        """The bytes at an address, up to the first page that cannot be read."""
+        """The bytes at an address, up to the first page that cannot be read; empty if that is the first page."""
         try:
             _check(address)
             return os.pread(self._fd, size, address) if size else b""
@@ -70,8 +71,8 @@ class ProcessMemory:
             return b""
 
     def write(self, address: int, data: bytes) -> None:
-        """Raises OSError; ProcessLookupError where the address space has gone: there pwrite(2) writes nothing, and
-        says so by 0."""
+        """Write bytes at an address. Raises OSError; ProcessLookupError where the address space has gone, in which case
+        pwrite(2) writes nothing and returns 0."""
         view = memoryview(data)
         _check(address)
         while view:
@@ -93,10 +94,10 @@ class ProcessMemory:
 
 
 def stretches(mappings: Iterable[Mapping], memory: Memory, longest: int) -> Iterator[tuple[int, bytes]]:
-    """The readable parts of mappings as (address, content): each has the whole of anything that begins in it, and at
-    most ``longest`` bytes.
+    """The readable parts of mappings as (address, content). The parts overlap, so that anything of at most ``longest``
+    bytes is contained in one of them as a whole.
 
-    It ends after 2 GiB: a process may have mapped more than anybody could read.
+    The search ends after 2 GiB: a process may have mapped more than anybody could read.
     """
     left = _MOST
     for mapping in mappings:
@@ -111,6 +112,7 @@ def stretches(mappings: Iterable[Mapping], memory: Memory, longest: int) -> Iter
 
 
 def _check(address: int) -> None:
-    """A process may have any number where an address is looked for. Raises OSError where none of it can lie."""
+    """Check that ``address`` can be an address: a number found in the memory of a process may be anything. Raises
+    OSError."""
     if not 0 <= address <= _HIGHEST:
         raise OSError(errno.EIO, os.strerror(errno.EIO))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Moves threads when code changes under them: out of patches that go away, into patches that come.
+"""Moves threads when code changes under them: out of patches that are removed, into patches that are added.
 
-A stopped thread counts as standing where its ``rip`` is, and wherever a signal
-handler that it is in will return to.
+A stopped thread counts as standing where its ``rip`` is, and wherever a signal handler that it is in will return to.
+Such a thread, or a handler that waits to return, is called a context.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from gilk.values import dataclass
 _BUSY, _SIDE_RSP = 32, 192  # offsets in struct gilk_block
 _NOTED = 88  # in struct gilk_control
 _LONGEST = 0.25  # seconds that a thread may take to leave an instrument while the others stand still
-_TRIES = 40  # at least, however busy the machine is
-_MOMENT = 0.00001  # seconds; longer and longer, since a busy machine may not let it run at once
+_TRIES = 40  # tries at least, however busy the machine is
+_MOMENT = 0.00001  # seconds of the first try; each is longer, for a busy machine
 
-#: An original address, and whether its instruments have yet to run.
+#: An original address, and whether its instruments have yet to run (True) or have run (False).
 Place = tuple[int, bool]
 
 
 @dataclass(frozen=True)
 class Write:
-    """A 64-bit word in a signal frame or beside it. ``leaves``: a context goes on elsewhere by it, which is right only
-    where the code is what it was before there were patches; else it stays where it is."""
+    """A write of a 64-bit word in a signal frame or beside it: ``word`` at the address ``slot``, where ``before`` was.
+    ``leaves``: the context goes on elsewhere by it, so it may be written only while the code has no patches; otherwise
+    the context stays where it is, and the write is right at any time."""
 
     slot: int
     word: int
@@ -44,11 +45,12 @@ class Write:
 
 
 class Busy(Exception):
-    """A thread is inside an instrument that has not come back."""
+    """A thread is inside an instrument, or is to return to one, and does not leave it in time."""
 
 
 class Movement:
-    """``everywhere`` gives the patches of all batches there are."""
+    """Finds and moves the contexts of one process. ``held`` and ``everywhere`` are called for the memory that gilk has
+    in the process, and for the patches of all batches, at the time of use."""
 
     def __init__(self, process: Traced, held: Callable[[], Held], everywhere: Callable[[], Places]) -> None:
         self._process = process
@@ -56,26 +58,28 @@ class Movement:
         self._held = held
         self._everywhere = everywhere
         self._restorers: frozenset[int] = frozenset()
-        self._hidden: frozenset[int] = frozenset()  # those over which a jump stands
-        self.searches = False  # contexts may wait in handlers on stacks on which no thread is
-        self.left_behind = False  # one of them waits amid a patch that went: its memory has to stay
+        self._hidden: frozenset[int] = frozenset()  # restorers that a jump has overwritten
+        self.searches = False  # whether contexts may wait in handlers on stacks without a thread
+        self.left_behind = False  # whether one waits inside a removed patch: its memory has to stay
 
     def stand(self, threads: dict[int, Thread], old: Places, new: Places) -> tuple[dict[int, Place], list[Write]]:
-        """Where threads in patches of ``old`` stand in the original code, by tid, and what to write into signal frames.
+        """The places in the original code for threads that stand in patches of ``old``, by tid, and the words to write
+        into signal frames.
 
-        No thread is moved yet: one that was, and had to go on because another was not ready, would run an instrument
-        twice. Raises Busy.
+        No thread is moved yet: a thread that was moved, and had to go on because another was not ready, would run an
+        instrument twice. Raises Busy.
         """
         places = self._settle_all(threads, old) if old else {}
         found = {tid: place for tid, place in places.items() if place is not None}
         return found, self._frame_moves(threads, found, old, new)
 
     def returned_to(self, hidden: frozenset[int]) -> None:
-        """Handlers return to these restorers, too, over which jumps stand."""
+        """Note that handlers return to these restorers, too, which jumps have overwritten."""
         self._hidden, self._restorers = hidden, self._restorers | hidden
 
     def _settle_all(self, threads: dict[int, Thread], old: Places) -> dict[int, Place | None]:
-        """Also those that one of them has made when it went on."""
+        """Settle all threads, also those that one of them has made when it went on; returns their places in the
+        original code by tid, None where a thread stands in no patch of ``old``."""
         places: dict[int, Place | None] = {}
         while fresh := [thread for tid, thread in threads.items() if tid not in places]:
             went_on = False
@@ -87,8 +91,8 @@ class Movement:
         return places
 
     def _settle(self, thread: Thread, old: Places) -> tuple[Place | None, bool]:
-        """Have a thread in a patch that goes away at a place that has an equal in the original code: that place, and
-        whether the thread had to go on to get there.
+        """Let a thread that is in a patch of ``old`` go on until it is at a place that has an equal in the original
+        code; returns that place, or None if it is in no such patch, and whether the thread had to go on to get there.
 
         It stays in the patch, since others may not be ready yet. Raises Busy when it is inside an instrument that does
         not end, or calls out, or when a signal is on its way to it.
@@ -105,7 +109,8 @@ class Movement:
         return self._original(thread, old), rounds > 0
 
     def _is_amid(self, thread: Thread, old: Places) -> bool:
-        """Where it stands has no equal in the original code, and it would come to a patch that goes. Raises Busy."""
+        """Whether the thread's place has no equal in the original code, and the thread would come to a patch that is
+        removed. Raises Busy."""
         rip = thread.registers.rip
         if self._calling_out(thread):
             raise Busy
@@ -121,7 +126,8 @@ class Movement:
         return old.in_patch(rip)
 
     def _original(self, thread: Thread, old: Places) -> Place | None:
-        """Where in the original code the thread is, if it is in a patch at a place that has an equal there."""
+        """The place in the original code of a thread that is in a patch of ``old``, if its place there has an equal;
+        else None."""
         rip = thread.registers.rip
         if thread.restarting():
             place = old.original(rip - 2)
@@ -129,16 +135,19 @@ class Movement:
         return old.original(rip)
 
     def _in_library(self, address: int) -> bool:
-        """In the runtime or in a compiled instrument: whose patch called it is not known until it returns."""
+        """Whether the address is in the runtime or in a compiled instrument. Which patch has called it is not known
+        until it returns."""
         return self._held().in_arena(address) and not self._everywhere().in_patch(address)
 
     def _calling_out(self, thread: Thread) -> bool:
-        """Its block says so: struct gilk_block, busy."""
+        """Whether the thread's block says that an instrument calls a function of the program: struct gilk_block,
+        busy."""
         base = thread.registers.gs_base
         return self._held().is_block(base) and any(self._memory.read(base + _BUSY, 8))
 
     def move(self, thread: Thread, place: Place | None, new: Places) -> None:
-        """Send a thread on: out of a patch that is gone, and into one where the original code is gone."""
+        """Set a thread's rip to where it goes on: from a removed patch to ``place``, its equal in the original code,
+        and from displaced original code into a new patch."""
         rip, before = place or (thread.registers.rip, True)
         if thread.restarting() and new.is_displaced(rip - 2):
             patch = new.patch(rip - 2, before=False)
@@ -152,7 +161,7 @@ class Movement:
     def _frame_moves(
         self, threads: dict[int, Thread], places: dict[int, Place], old: Places, new: Places
     ) -> list[Write]:
-        """New return addresses for signal frames. Raises Busy."""
+        """The writes that give signal frames new return addresses. Raises Busy."""
         found = self._frames(threads, places)
         moves = [move for frame in found.values() for move in self._moves_of(self._as_noted(frame), old, new)]
         parked = list(self._parked(found))
@@ -161,21 +170,23 @@ class Movement:
         return [*self._erasures([*found.values(), *parked]), *moves, *self._resumptions(threads, old, new)]
 
     def _erasures(self, frames: list[SignalFrame]) -> Iterator[Write]:
-        """A note that is left over is taken for a new one once handlers return to gilk's code."""
+        """The writes that erase left-over notes: a handler that returns to gilk's code would take one for a new
+        note."""
         for note in (frame.note for frame in frames if self._is_left_over(frame)):
             if note is not None:
                 yield Write(note.at, 0, NOTE_MAGIC, False)
 
     def _as_noted(self, frame: SignalFrame) -> SignalFrame:
-        """With its note only where this is what the handler's thread goes on by."""
+        """The frame, without its note if that is left over from an earlier session."""
         return replace(frame, note=None) if self._is_left_over(frame) else frame
 
     def _is_left_over(self, frame: SignalFrame) -> bool:
-        """Its note is of an earlier session, on memory that a handler had which never returned."""
+        """Whether the frame's note is of an earlier session, on the memory of a handler that has never returned."""
         return frame.note is not None and is_original(frame.restorer, self._memory)
 
     def _resumptions(self, threads: dict[int, Thread], old: Places, new: Places) -> Iterator[Write]:
-        """Where calls with advice go on: behind the entry's instruments, in the patch that is there by then."""
+        """The writes for calls with advice, which go on behind the entry's instruments, in the patch that is there
+        after the change."""
         held, memory = self._held(), self._memory
         for base in {thread.registers.gs_base for thread in threads.values()} if old else ():
             for found in advised.resumptions(held, memory, base):
@@ -183,24 +194,24 @@ class Movement:
                     yield Write(found.slot, self._through(found.address, old, new), found.address, True)
 
     def are_out(self, threads: dict[int, Thread]) -> bool:
-        """Nobody is in memory of ours, nor waits in a handler to go on there."""
+        """Whether no thread is in gilk's memory, nor waits in a handler to go on there."""
         found, held = self._frames(threads, {}), self._held()
         standing = [thread.registers.rip for thread in threads.values()]
         waiting = [self._as_noted(frame).place for frame in (*found.values(), *self._parked(found))]
         return not any(held.in_arena(place) or held.in_page(place) for place in (*standing, *waiting))
 
     def _frames(self, threads: dict[int, Thread], places: dict[int, Place]) -> dict[int, SignalFrame]:
-        """The frames that the stacks of threads lead to, by ``slot``."""
+        """The signal frames on the stacks of the threads, by ``slot``."""
         if self._restorers <= self._hidden:
             self._restorers |= find_restorers(self._process.maps(), self._memory)
         with self._process.bounds() as bounds:
             return {frame.slot: frame for one in threads.values() for frame in self._frames_of(one, places, bounds)}
 
     def _parked(self, found: dict[int, SignalFrame]) -> Iterator[SignalFrame]:
-        """The frames that no stack of a thread leads to, where there may be any.
+        """The signal frames on stacks without a thread, if there may be any; ``found`` are the others.
 
-        In a program that is not known to switch stacks those with a note alone: it is taken away when a handler
-        returns, whose frame stays in memory as it was.
+        In a program that is not known to switch stacks, only frames with a note count: a note is erased when its
+        handler returns, while the frame itself stays in memory as it was.
         """
         certain = self.searches or self.left_behind
         if certain or self._noted() > sum(frame.note is not None for frame in found.values()):
@@ -215,7 +226,8 @@ class Movement:
         return signal_frames([start, *self._left(thread)], self._restorers, bounds, self._memory)
 
     def _moves_of(self, frame: SignalFrame, old: Places, new: Places) -> tuple[Write, ...]:
-        """Also where it stays if its handler, which was shown another place, returns by itself from now on."""
+        """The writes for one frame. A context that stays gets one, too, if its handler, which was shown another
+        address, returns by itself from now on. Raises Busy."""
         if old and advised.is_on_stack(self._held(), frame.rsp):
             raise Busy
         through = self._through(frame.place, old, new)
@@ -226,7 +238,8 @@ class Movement:
         return (*first, *self._writes(frame, through, leaves)) if leaves or alone else ()
 
     def beyond_bounce(self, address: int, old: Places) -> int | None:
-        """Where the long jump of a bounce leads that lies at this address; None where none of ``old`` does."""
+        """The target of the long jump of a bounce that stands at ``address``; None if no bounce of ``old`` has a jump
+        there."""
         if not old or old.in_patch(address) or old.original(address) is None:
             return None
         target = long_jump(address, self._memory)
@@ -239,8 +252,8 @@ class Movement:
         )
 
     def _moves_of_parked(self, frame: SignalFrame, old: Places, new: Places) -> tuple[Write, ...]:
-        """The writes for a parked frame. Nobody knows when it runs: one amid a patch that goes stays there, and goes on
-        with the patch as it is."""
+        """The writes for a parked frame. Nobody knows when it runs: one inside a patch that is removed stays there, and
+        its context goes on through the patch, whose memory stays."""
         try:
             return self._moves_of(frame, old, new)
         except Busy:
@@ -248,12 +261,13 @@ class Movement:
             return self._writes(frame, frame.place, leaves=False)
 
     def _noted(self) -> int:
-        """How many contexts the runtime has noted that are yet to be gone on with."""
+        """The number of contexts that the runtime has noted and that have not gone on yet."""
         data = self._held().data
         return int.from_bytes(self._memory.read(data + _NOTED, 8), "little", signed=True) if data else 0
 
     def _left(self, thread: Thread) -> list[int]:
-        """The program's stack, by its stack pointer, where the thread has left it for its side stack."""
+        """The stack pointers on the program's stacks that the thread has left for its side stack or for a stack of
+        advice."""
         base, held = thread.registers.gs_base, self._held()
         found = [advised.left(held, self._memory, base)]
         if held.side[1] and held.is_block(base):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Numbers of processes and threads in a PID namespace that is not ours (pid_namespaces(7)), as in a container.
+"""The numbers of processes and threads in a PID namespace that is not ours (pid_namespaces(7)), as in a container.
 
-A thread can tell by which number it goes in its own namespace only. From outside both are known: ``NSpid`` of
-/proc/PID/status (proc(5)) has all of its numbers, ours first and its own last.
+A thread knows only its number in its own namespace. From outside both are known: ``NSpid`` of /proc/PID/status
+(proc(5)) has all of its numbers, ours first and its own last.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Thread = tuple[int, int]  # pid, tid
 
 
 def own_number(tid: int) -> int:
-    """That a process or thread goes by in its own namespace; 0 when it has gone. ``tid``: ours."""
+    """The number of a process or thread in its own namespace; 0 when it has gone. ``tid``: its number in ours."""
     try:
         numbers = status_of(tid).get(b"NSpid", b"").split()
     except OSError:
@@ -26,17 +26,17 @@ def own_number(tid: int) -> int:
 
 
 def foreign(pid: int) -> frozenset[str]:
-    """The namespaces, of those that a process and its children to come are in, that are not ours."""
+    """The PID namespaces that are not ours among those of a process and its future children."""
     return frozenset((_namespace(pid, "pid"), _namespace(pid, "pid_for_children"))) - {_namespace("self", "pid"), ""}
 
 
 def is_here(pid: int) -> bool:
-    """Whether a process is in our own namespace, as far as can be seen."""
+    """Whether a process is in our own PID namespace; True if that cannot be seen."""
     return _namespace(pid, "pid") in (_namespace("self", "pid"), "")
 
 
 def threads(namespaces: frozenset[str]) -> Iterator[tuple[Thread, Thread]]:
-    """All that are in one of these: their own numbers, and ours."""
+    """All threads in one of these namespaces: (pid, tid) there, and (pid, tid) in ours."""
     for name in os.listdir("/proc"):
         if name.isdecimal() and _namespace(name, "pid") in namespaces:
             inner = own_number(int(name))
@@ -46,7 +46,7 @@ def threads(namespaces: frozenset[str]) -> Iterator[tuple[Thread, Thread]]:
 
 
 def _namespace(pid: int | str, kind: str) -> str:
-    """Empty when it has gone, or when we may not look."""
+    """The name of a process's namespace; empty when the process has gone, or may not be looked into."""
     try:
         return os.readlink(f"/proc/{pid}/ns/{kind}")
     except OSError:

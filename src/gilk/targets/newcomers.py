@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Processes that come to execute the target's memory while a session is there, by a clone(2) that sets no FS base of
-its own.
+"""Finds processes that come to execute the target's memory during a session, by a clone(2) that sets no FS base of its
+own.
 
-GS says where a thread's block is, and FS whose it is: a process cloned with both has its parent's block, and takes it
-for its own. Threads of C libraries have an FS base of their own. A child of vfork() is meant to use its parent's, which
-waits meanwhile.
+The GS base says where a thread's block is, and the FS base identifies the thread whose block it is: a process that was
+cloned with both has its parent's block, and takes it for its own. Threads of C libraries have an FS base of their own.
+A child of vfork() is meant to use the block of its parent, which waits meanwhile.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _BLOCK = struct.Struct("<20xI8xQ8xQ")  # of struct gilk_block, native/abi/gilk_a
 
 
 class Newcomers:
-    """``held`` gives what is in the process by then."""
+    """Looks for such processes. ``held`` is called for the memory that gilk has in the process, at the time of use."""
 
     def __init__(self, world: PtracedThreads, memory: Memory, held: Callable[[], Held]) -> None:
         self._world = world
         self._memory = memory
         self._held = held
-        self._done: set[int] = set()  # processes
+        self._done: set[int] = set()  # processes whose threads have all been dealt with
 
     def look(self) -> list[str]:
-        """Have them find blocks of their own; a note for each that had none."""
+        """Have the newcomers find blocks of their own; returns a note for each process that used another's block."""
         there = set(self._world.sharing.others())
         self._done &= there
         fresh = [pid for pid in sorted(there - self._done) if not waits_for_child(parent(pid))]
@@ -68,14 +68,15 @@ class Newcomers:
 
 
 def in_common(threads: Iterable[Thread], held: Held) -> list[Thread]:
-    """The threads that have a block and thread pointer that another of them has, too."""
+    """The threads that share both block and FS base with another of them."""
     threads = [thread for thread in threads if held.is_block(thread.registers.gs_base)]
     bases = Counter((thread.registers.gs_base, thread.registers.fs_base) for thread in threads)
     return [thread for thread in threads if bases[thread.registers.gs_base, thread.registers.fs_base] > 1]
 
 
 def give_own(threads: Iterable[Thread], held: Held, memory: Memory) -> list[Thread]:
-    """Send stopped threads whose block is another's for one of their own; those that are amid a patch, which cannot."""
+    """Send stopped threads that use another thread's block to find one of their own; returns those that cannot yet,
+    because they are inside a patch or an instrument."""
     left = []
     for thread in threads:
         owner, busy, inside = _block(thread.registers.gs_base, memory)
@@ -89,6 +90,6 @@ def give_own(threads: Iterable[Thread], held: Held, memory: Memory) -> list[Thre
 
 
 def _block(base: int, memory: Memory) -> tuple[int, int, int]:
-    """tid, busy, inside. Raises OSError."""
+    """The fields tid, busy and inside of the block at ``base``. Raises OSError."""
     tid, busy, inside = _BLOCK.unpack(memory.read(base, _BLOCK.size))
     return tid, busy, inside

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The bytes of live code that gilk has written, as far as the code itself tells.
+"""Recognises the bytes of live code that gilk has written, by the code itself.
 
-Every splice (splice/planner.py) is a jump or a call to gilk's memory, behind prefixes without meaning if its room was
-larger, or shares its last bytes with what follows (a pun); or it is a short jump to such a jump (a bounce). Somebody
-else has written all other bytes that differ from a program's file: the program, its loader, a debugger.
+Every splice (splice/planner.py) is a jump or a call to gilk's memory. Prefixes without effect come before it if there
+was more room; its last bytes may be shared with the code behind it (a pun); or it is a short jump to such a jump (a
+bounce). All other bytes that differ from a program's file were written by others: the program, its loader, a debugger.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gilk.targets.maps import CODE_NAME, Mapping
 
 _LONG, _SHORT = 5, 2
 _IDLE = 0x2E
-_MOST_IDLE = 10  # an instruction has 15 bytes at most
+_MOST_IDLE = 10  # an instruction has 15 bytes at most, five of which are the jump
 
 Bits = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
@@ -30,7 +30,7 @@ def led_to(maps: Sequence[Mapping]) -> list[tuple[int, int]]:
 
 
 def written_by_us(code: Bytes, start: int, ranges: Sequence[tuple[int, int]]) -> Bits:
-    """For each byte of ``code``, which lies at ``start``, whether it belongs to a splice that leads to one of
+    """For each byte of ``code``, which lies at address ``start``, whether it belongs to a splice that leads to one of
     ``ranges``."""
     ours = np.zeros(len(code), np.bool_)
     long = _long(code, start, ranges)
@@ -45,7 +45,7 @@ def written_by_us(code: Bytes, start: int, ranges: Sequence[tuple[int, int]]) ->
 
 
 def _long(code: Bytes, start: int, ranges: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
-    """Where jumps and calls are that lead there."""
+    """The offsets of jumps and calls that lead to one of ``ranges``."""
     at = np.flatnonzero((code[: 1 - _LONG] == JMP32[0]) | (code[: 1 - _LONG] == CALL32[0]))
     displacement = np.zeros(len(at), np.uint32)
     for place in range(4):
@@ -58,7 +58,7 @@ def _long(code: Bytes, start: int, ranges: Sequence[tuple[int, int]]) -> NDArray
 
 
 def _short(code: Bytes, long: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where short jumps are that lead to one of ``long``."""
+    """The offsets of short jumps that lead to one of the offsets ``long``."""
     at = np.flatnonzero(code[: 1 - _SHORT] == JMP8[0])
     target = at + _SHORT + code[at + 1].view(np.int8).astype(np.int64)
     return at[np.isin(target, long)]

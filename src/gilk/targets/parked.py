@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Signal frames that wait on stacks on which no thread is.
+"""Finds signal frames that wait on stacks on which no thread is.
 
-A handler that calls swapcontext(3) leaves its frame behind on the stack that it
-was called on, and may come back to it much later, in any thread. No stack
-pointer leads there, so all memory of the process's own is searched for frames.
+A handler that calls swapcontext(3) leaves its frame behind on the stack that it was called on, and may come back to it
+much later, in any thread. No stack pointer leads there, so all of the process's own memory is searched for frames.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from gilk.targets.maps import Mapping, read_maps
 from gilk.targets.memory import Memory
 
 _PAGE = 4096
-_PART = 16 << 20  # bytes looked at at a time
-_PRESENT = np.uint64(0b11 << 62)  # in memory or in swap (Documentation/admin-guide/mm/pagemap.rst)
+_PART = 16 << 20  # bytes read at a time
+_PRESENT = np.uint64(0b11 << 62)  # flags of pages in memory or in swap (Documentation/admin-guide/mm/pagemap.rst)
 
 
 def parked_frames(
     pid: int, restorers: frozenset[int], memory: Memory, seen: Collection[int]
 ) -> Iterator[SignalFrame]:
-    """Every frame in the process's own memory, but those whose ``slot`` is in ``seen``. Some may be left over from
-    handlers that have ended. Raises TargetError `no-such-process`, `no-permission`."""
+    """All frames in the process's own memory, except those whose ``slot`` is in ``seen``. Some may remain from handlers
+    that have ended. Raises TargetError `no-such-process`, `no-permission`."""
     words = [restorer.to_bytes(8, "little") for restorer in restorers]
     for start, end in _in_use(pid, [m for m in read_maps(pid) if _may_hold_stacks(m)]):
         for at in range(start, end, _PART):
@@ -42,7 +41,7 @@ def _may_hold_stacks(mapping: Mapping) -> bool:
 
 
 def _in_use(pid: int, mappings: list[Mapping]) -> Iterator[tuple[int, int]]:
-    """The stretches of pages that hold anything."""
+    """The ranges of pages that are in memory or in swap."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/pagemap", "rb", buffering=0) as file:
         for mapping in mappings:
             yield from _stretches(file.fileno(), mapping)

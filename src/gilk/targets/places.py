@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where threads stand, before and after code changes: original addresses and their places in patches."""
+"""Looks up where threads stand, before and after code changes: original addresses and their equals in patches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class Places:
         return bool(self._batches)
 
     def original(self, patch: int) -> tuple[int, bool] | None:
-        """The original address that ``patch`` stands for, and whether its instruments have yet to run."""
+        """The original address that the place ``patch`` stands for, and whether its instruments have yet to run; None
+        if it has no equal."""
         for b in self._batches:
             for row in np.flatnonzero(b.patch == patch):
                 return int(b.original[row]), bool(b.before[row])
@@ -48,7 +49,8 @@ class Places:
         return False
 
     def stands_for(self, address: int) -> int | None:
-        """The original address of the instruction that is carried out at ``address`` in a patch, or that comes next."""
+        """The original address of the instruction that is executed at ``address`` in a patch, or that comes next there;
+        None outside patches."""
         for b, low, high in zip(self._batches, self._low, self._high, strict=True):
             i = int(np.searchsorted(low, address, side="right")) - 1
             if i >= 0 and address < high[i]:
@@ -57,11 +59,12 @@ class Places:
         return None
 
     def leads_away(self, original: int) -> bool:
-        """Whether a patch is executed instead of the instruction there."""
+        """Whether a patch is executed in place of the instruction at ``original``."""
         return self.patch(original, before=True) is not None
 
     def stays(self, original: int) -> bool:
-        """Whether it is also when the change has been made that these places are about."""
+        """Whether a patch is executed in place of the instruction at ``original`` after the change to which these
+        places belong."""
         return self.leads_away(original)
 
     def is_displaced(self, address: int) -> bool:
@@ -70,8 +73,8 @@ class Places:
 
 
 class StandingJumps(Places):
-    """The jumps to gilk's memory that stand in code, of which nobody knows the plans any more: what each displaces goes
-    on where it leads, until they are taken out. ``ranges``: that memory."""
+    """The jumps to gilk's memory, ``ranges``, that are found in code although nobody knows their plans any more.
+    Displaced instructions go on where their jump leads, until the jumps are taken out."""
 
     def __init__(self, memory: Memory, ranges: Sequence[tuple[int, int]]) -> None:
         super().__init__([])
@@ -82,7 +85,7 @@ class StandingJumps(Places):
         return self.patch(address, before=True) is not None
 
     def leads_away(self, original: int) -> bool:
-        """Always: what stands in place of the original is a jump, and nobody knows which."""
+        """Always true: nobody knows which instructions have a jump in their place."""
         return True
 
     def stays(self, original: int) -> bool:
@@ -94,7 +97,7 @@ class StandingJumps(Places):
 
 
 def long_jump(address: int, memory: Memory) -> int | None:
-    """Where the jump leads that stands in code at this address; None where another instruction does."""
+    """The target of the long jump that stands in code at this address; None if another instruction does."""
     jump = memory.some(address, len(JMP32) + 4)
     if len(jump) < len(JMP32) + 4 or not jump.startswith(JMP32):
         return None
@@ -102,8 +105,8 @@ def long_jump(address: int, memory: Memory) -> int | None:
 
 
 def places_table(batches: list[Batch], in_force: list[Batch]) -> bytes:
-    """struct gilk_places (native/abi/gilk_abi.h): every place in a patch; and where the instructions are that are
-    displaced by what is ``in_force``."""
+    """struct gilk_places (native/abi/gilk_abi.h): the originals of all places in patches, and the places in patches of
+    the instructions that are displaced by the batches ``in_force``."""
     starts = [(b.patch, np.where(b.before, b.original, b.original | _AFTER)) for b in batches]
     ends = [np.concatenate((b.high, _alone(b) + 1)) for b in batches]
     patches = _rows(starts + [(end, np.zeros_like(end)) for end in ends])
@@ -117,7 +120,7 @@ def places_table(batches: list[Batch], in_force: list[Batch]) -> bytes:
 
 
 def _alone(batch: Batch) -> Int:
-    """Places outside patches: the long jumps of bounces, of which only the first byte is ever stood on."""
+    """The places outside patches: the long jumps of bounces, of which a thread can stand only on the first byte."""
     order = np.argsort(batch.low)
     low, high = batch.low[order], batch.high[order]
     at = np.searchsorted(low, batch.patch, side="right") - 1
@@ -126,8 +129,8 @@ def _alone(batch: Batch) -> Int:
 
 
 def _rows(parts: list[tuple[Int, Int]]) -> Int:
-    """(from, to) ascending; of rows with the same ``from`` the one that leads somewhere stays, before its instruments
-    rather than after them, and the newest."""
+    """Rows (from, to), ascending, one for each ``from``. A row that leads somewhere takes precedence over one that
+    leads to 0, a place before its instruments over one after them, and a newer row over an older one."""
     if not parts:
         return np.empty((0, 2), np.int64)
     at, to = (np.concatenate([part[i] for part in parts]) for i in (0, 1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A live process, as the client sees it: its images, and the keeper that does what is asked."""
+"""A live process, as the client sees it: its images, and the keeper that carries out requests."""
 
 from __future__ import annotations
 
@@ -37,27 +37,29 @@ from gilk.targets.threads import Gone, Threads
 
 _T = TypeVar("_T")
 _PATIENCE = 120.0  # seconds for an answer; the keeper's own waits are shorter
-_LOOKS = 5  # at mappings that others may be changing
-_FAREWELL = 30.0  # seconds in which a keeper has undone all; one that has not goes on by itself
-_AS_LONG_AS_IT_TAKES = frozenset(("launch", "run_until_linked", "run_to", "wait"))  # the program itself is awaited
+_LOOKS = 5  # how often mappings are read that other sessions may be changing
+_FAREWELL = 30.0  # seconds to wait for a keeper to undo everything; a slower one goes on by itself
+_AS_LONG_AS_IT_TAKES = frozenset(("launch", "run_until_linked", "run_to", "wait"))  # these wait for the program
 
 
 class KeeperClient(Requests):
-    """Requests to the keeper's process, ``pid``; each raises what the keeper raised. ``is_shared``: others may have a
-    part in its process, too."""
+    """Sends requests to the keeper's process, ``pid``; each raises what the keeper raised. ``is_shared``: whether other
+    clients may have a part in its target, too."""
 
     is_shared = False
 
     def __init__(self, launches: bool = False, made: Spawned | None = None) -> None:
-        """``launches``: it is to launch a program. ``made``: one that answers for other processes, too."""
+        """``launches``: the keeper is to launch a program. ``made``: an existing keeper that answers for other
+        processes, too."""
         super().__init__()
         self._of_many = made is not None
         made = made or spawned(launches)
         self.pid, self._reap, self._channel, self._ended = made.pid, made.reap, made.channel, made.ended
-        self._channel.settimeout(_PATIENCE)  # also what is sent is taken, or it has gone
+        self._channel.settimeout(_PATIENCE)  # for sending, too: a keeper that does not read counts as gone
 
     def ask(self, name: str, *arguments: Any, fds: tuple[int, ...] = ()) -> Any:
-        """Where an answer is not waited for (Ctrl-C), that is the end: the keeper undoes everything, and goes."""
+        """Make a request and return the answer. If the wait for the answer is interrupted (Ctrl-C), the channel is
+        closed: the keeper undoes everything, and goes."""
         if self._channel.fileno() < 0:
             raise TargetError("keeper-gone", "the session with this process has been closed")
         try:
@@ -69,19 +71,21 @@ class KeeperClient(Requests):
         except TimeoutError:
             raise self._ended_by_us() from None
         except BaseException:
-            self._channel.close()  # what is asked next would be given this answer
+            self._channel.close()  # else the next request would be given this answer
             raise
         if not good:
             raise value
         return value
 
     def _await(self, name: str) -> None:
-        """An answer; but for what waits for the program itself, it does not take long. Raises TimeoutError."""
+        """Wait until the answer can be read. There is no limit for requests that wait for the program itself; for
+        others raises TimeoutError."""
         if not wire.readable(self._channel.fileno(), None if name in _AS_LONG_AS_IT_TAKES else _PATIENCE):
             raise TimeoutError
 
     def _ended_by_us(self) -> TargetError:
-        """The threads that it holds go on without it."""
+        """Kill a keeper that does not answer; returns the error to raise. The threads that it holds go on without
+        it."""
         self._channel.close()
         with contextlib.suppress(OSError):
             signal.pidfd_send_signal(self._ended, signal.SIGKILL)
@@ -92,37 +96,41 @@ class KeeperClient(Requests):
         )
 
     def follow(self, line: int) -> None:
-        """Have the keeper follow what the process begins, and tell of it on this line (tree_client.py)."""
+        """Have the keeper follow the processes that the target begins, and report them on this line
+        (tree_client.py)."""
         super().follow(line)
         self._of_many = True
 
     def leave(self) -> None:
-        """Let the keeper go; it undoes what is left, and has gone then, unless it answers for other processes, too."""
+        """Let the keeper go. It undoes what is left and ends, which is waited for, unless it answers for other
+        processes, too."""
         if self._of_many and self._channel.fileno() >= 0:
             self._part()
             self.hand_over()
         else:
-            self.hand_over(lambda: wire.readable(self._ended, _FAREWELL))  # whosever child it is
+            self.hand_over(lambda: wire.readable(self._ended, _FAREWELL))  # works for any process, not only children
         self._reap()
 
     def _part(self) -> None:
-        """All is undone in our process when the keeper closes its end."""
+        """End this line only, and wait until the keeper closes its end: it has undone everything in our process
+        then."""
         with contextlib.suppress(OSError):
             self._channel.shutdown(socket.SHUT_WR)
             wire.readable(self._channel.fileno(), _FAREWELL)
 
     @property
     def there(self) -> bool:
-        """It has not gone, as far as can be seen."""
+        """Whether the keeper has not ended, as far as can be seen."""
         return self._ended >= 0 and not wire.readable(self._ended, 0)
 
     @property
     def files(self) -> tuple[int, ...]:
-        """The descriptors that a fork of this process needs to be the client in its place."""
+        """The descriptors that a fork of this process needs to become the client in its place."""
         return self._channel.fileno(), self._ended
 
     def hand_over(self, then: Callable[[], object] = lambda: None) -> None:
-        """A fork of this process is the client from now on."""
+        """Close this client's descriptors, because a fork of this process is the client from now on; ``then`` is called
+        in between."""
         self._channel.close()
         if self._ended >= 0:
             then()
@@ -130,12 +138,13 @@ class KeeperClient(Requests):
             self._ended = -1
 
     def reap(self) -> None:
-        """Once it has been let go by the client that has taken our place."""
+        """Reap the keeper, after the client that has taken our place has let it go."""
         self._reap()
 
 
 class Process:
-    """Made by attach() or launch(). Use as a context manager, or call close()."""
+    """A process that gilk may instrument, made by attach() or launch(). Use it as a context manager, or call
+    close()."""
 
     def __init__(self, keeper: KeeperClient, pid: int, launched: bool) -> None:
         self.keeper = keeper
@@ -144,9 +153,9 @@ class Process:
         self.files = Files(pid)
         self._analyses: dict[Path, Analysis] = {}
         self._held = launched
-        self._program = _pidfd(pid) if launched else -1  # for it, and for no other that gets its number afterwards
+        self._program = _pidfd(pid) if launched else -1  # unlike the pid, never another process
         self._copies: tuple[Copy, ...] = ()
-        self.meeting = Meeting()  # who lets others have a part in its session replaces it
+        self.meeting = Meeting()  # replaced by a session that others may join
 
     def __enter__(self) -> Process:
         return self
@@ -164,7 +173,7 @@ class Process:
 
     @property
     def own_number(self) -> int:
-        """By which its threads know the process themselves (pid_namespaces(7))."""
+        """The process's number in its own PID namespace (pid_namespaces(7)), by which its threads know it."""
         return own_number(self.pid)
 
     @property
@@ -172,7 +181,8 @@ class Process:
         return threads_of(self.pid)
 
     def caught(self) -> int:
-        """The signals that it has handlers for, bit n-1 for signal n (SigCgt of proc(5)); 0 once it has gone."""
+        """The signals that the process has handlers for, bit n-1 for signal n (SigCgt of proc(5)); 0 once it has
+        gone."""
         with contextlib.suppress(OSError):
             return int(self.status().get(b"SigCgt", b"0"), 16)
         return 0
@@ -191,11 +201,11 @@ class Process:
         return seccomp.may_kill(self.pid)
 
     def exported(self, path: Path, name: str) -> ElfSymbol | None:
-        """The symbol of that name that other images find in this one; None without one. Raises ImageError."""
+        """The symbol called ``name`` that the image exports to other images; None if it has none. Raises ImageError."""
         return self.files.exported(path, name)
 
     def mentions(self, path: Path, names: frozenset[str]) -> bool:
-        """Whether an image has symbols of these names, of its own or asked of others. Raises ImageError."""
+        """Whether the image defines or imports a symbol of any of these names. Raises ImageError."""
         return self.files.mentions(path, names)
 
     @property
@@ -203,24 +213,27 @@ class Process:
         return is_alive(self.pid)
 
     def maps(self) -> tuple[Mapping, ...]:
-        """As they would be if no code were exchanged for a copy; another of us may do that while we look."""
+        """The mappings as they would be if no code were exchanged for a copy; another session of gilk may do that at
+        any time."""
         if self._copies:
             return as_executed(read_maps(self.pid), self._copies)
         maps = _settled(self.pid)
         return as_executed(maps, tuple(exchanged(maps, self.files.extents)))
 
     def copy_code(self, units: Units) -> int:
-        """Have copies of the code ready in which these units are in force; in how many mappings that is worth it."""
+        """Prepare copies of the code in which these units are in force; returns the number of mappings for which that
+        is worth it."""
         self._copies = self.keeper.copy_code(units)
         return len(self._copies)
 
     def occupied(self) -> Occupied:
-        """Where nothing may be mapped: what there is, and what heap and stack must keep to grow."""
+        """The address ranges where nothing may be mapped: those in use, and the room that heap and stack need to
+        grow."""
         return occupied(read_maps(self.pid), heap=heap_start(self.pid))
 
     @property
     def unstarted(self) -> bool:
-        """A launched program of which nothing has run yet."""
+        """Whether this is a launched program none of whose code has run yet."""
         return self._held
 
     def release(self) -> None:
@@ -230,26 +243,28 @@ class Process:
             self._held = False
 
     def kill_unstarted(self) -> None:
-        """End a launched program of which nothing has run yet."""
+        """Kill a launched program none of whose code has run yet."""
         if self._held:
             self._held = False
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
     def raise_semaphores(self, counters: list[Semaphore]) -> list[Raised]:
-        """Have these say, until the end, that somebody listens; those that do."""
+        """Increment semaphores until the end, which tell the program that somebody listens; returns those that were
+        incremented."""
         return self.keeper.raise_semaphores(counters)
 
     def sample(self, stack: int = 0) -> list[Sample]:
-        """Where the threads are that run just now, and ``stack`` bytes of the stack of each; they stand still only
-        to tell. Raises TargetError."""
+        """Samples of the threads that run just now, with up to ``stack`` bytes of the stack of each. The threads are
+        stopped only for as long as that takes. Raises TargetError."""
         return self.keeper.sample(stack)
 
     def wait(self, block: bool = False) -> ProcessEnd | None:
         return self.keeper.wait(block)
 
     def close(self, kill: bool = False) -> bool:
-        """Undo everything and let go; whether all code is what it was. ``kill``: a launched program ends with it."""
+        """Undo everything and let go; returns whether all code is what it was. ``kill``: a launched program is killed
+        then."""
         try:
             restored = self.keeper.close()
         finally:
@@ -261,35 +276,36 @@ class Process:
 
     def _end_launched(self, kill: bool) -> None:
         if self._program >= 0:
-            with contextlib.suppress(OSError):  # it has ended, or has become somebody else's
+            with contextlib.suppress(OSError):  # it has ended, or belongs to another user by now
                 if kill:
                     signal.pidfd_send_signal(self._program, signal.SIGKILL)
             os.close(self._program)
             self._program = -1
 
     def loaded(self) -> tuple[Loaded, ...]:
-        """The images mapped now, main program first. Files that are not ELF are left out."""
+        """The images mapped now, main program first. Mapped files that are not ELF are left out."""
         return self.files.loaded(self.maps())
 
     def analysis(self, loaded: Loaded) -> Analysis:
-        """Analysis of a loaded image; what was learnt of it before comes from the cache."""
+        """The analysis of a loaded image, with earlier findings from the cache."""
         known, image = self._analyses.get(loaded.path), self.image(loaded.path)
         if known is None or known.image is not image:  # another file may lie there by now
             known = self._analyses[loaded.path] = analyse(image)
         return known
 
     def keep_learnt(self) -> None:
-        """Keep the findings of analyses for sessions to come."""
+        """Keep the findings of analyses for later sessions."""
         for analysis in self._analyses.values():
             learnt.store(analysis)
 
     def image(self, path: Path) -> Image:
-        """Raises ImageError."""
+        """The image of the file at ``path``. Raises ImageError."""
         return self.files.image(path)
 
 
 def _pidfd(pid: int) -> int:
-    """A descriptor that means this process for ever (pidfd_open(2)); -1 when it has gone, or none can be had."""
+    """A descriptor that means this process for ever (pidfd_open(2)); -1 when the process has gone, or no descriptor can
+    be had."""
     try:
         return os.pidfd_open(pid)
     except OSError:
@@ -297,7 +313,8 @@ def _pidfd(pid: int) -> int:
 
 
 def _settled(pid: int) -> tuple[Mapping, ...]:
-    """All mappings; where there are sessions, which may exchange code meanwhile, they were the same twice."""
+    """All mappings. If there are sessions in the process, which may be exchanging code, the maps are read until two
+    readings of the code agree, for a limited number of times."""
     maps = read_maps(pid)
     for _ in range(_LOOKS if any(mapping.ours for mapping in maps) else 0):
         before, maps = maps, read_maps(pid)
@@ -311,12 +328,13 @@ def _code(maps: tuple[Mapping, ...]) -> list[Mapping]:
 
 
 def attach(pid: int) -> Process:
-    """Raises TargetError `no-such-process`, `own-process`, `no-permission`, `already-traced`, `wrong-architecture`."""
+    """Attach to a process. Raises TargetError `no-such-process`, `own-process`, `no-permission`, `already-traced`,
+    `wrong-architecture`."""
     return Process(keeper_of(pid), pid, launched=False)
 
 
 def keeper_of(pid: int) -> KeeperClient:
-    """Raises as attach()."""
+    """A keeper that has attached to the process. Raises as attach() does."""
     if not Path(f"/proc/{pid}").is_dir():
         raise TargetError("no-such-process", f"there is no process {pid}")
     if Path(f"/proc/self/task/{pid}").exists():

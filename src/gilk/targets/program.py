@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The program that a process executes, its name and its words, as /proc has them (proc(5)).
+"""The program that a process executes, its name and its arguments, as /proc has them (proc(5)).
 
-All but two raise OSError where there is no such process, or where we may not look: FileNotFoundError of the program
-of a process that has let its memory go, and of the kernel's own threads.
+Except where noted, functions raise OSError if there is no such process, or if we may not look: FileNotFoundError for
+the program of a process that has released its memory, and of the kernel's own threads.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ _DELETED = " (deleted)"
 
 
 def path_there(path: str) -> str:
-    """A path as the kernel tells it, without the remark that the file has been removed (proc_pid_maps(5))."""
+    """A path as the kernel gives it, without the remark that the file has been removed (proc_pid_maps(5))."""
     return path.removesuffix(_DELETED)
 
 
 def program_file(pid: int) -> str:
-    """The path of the file that it executes, in its own mount namespace; of a file that has been removed, where that
-    was."""
+    """The path of the file that a process executes, in its own mount namespace; if the file has been removed, the path
+    that it had."""
     return path_there(os.readlink(f"/proc/{pid}/exe"))
 
 
 def program_name(pid: int) -> str:
-    """The file name of its program; '' for the kernel's threads, and where we may not look."""
+    """The file name of a process's program; '' for the kernel's threads, and if we may not look. Raises nothing."""
     try:
         return os.path.basename(program_file(pid))
     except OSError:
@@ -32,30 +32,31 @@ def program_name(pid: int) -> str:
 
 
 def file_of_name(tid: int) -> str:
-    """The path of the file which has the name of a thread, and a newline behind it; on its machine."""
+    """The path of the file with the name of a thread and a newline, on the thread's machine. Raises nothing."""
     return f"/proc/{tid}/comm"
 
 
 def name_of(tid: int) -> str:
-    """The name that the kernel has for a thread, of 15 bytes at the most."""
+    """The name that the kernel has for a thread, of at most 15 bytes."""
     with open(file_of_name(tid), "rb", buffering=0) as file:
         return file.read().rstrip(b"\n").decode(errors="replace")
 
 
 def words_of(pid: int) -> list[bytes]:
-    """Its arguments as they are in its memory now, the name of the program first."""
+    """The arguments of a process as they are in its memory now, the name of the program first."""
     with open(f"/proc/{pid}/cmdline", "rb", buffering=0) as file:
         return file.readall().split(b"\0")[:-1]
 
 
 def mounts_of(pid: int) -> list[bytes]:
-    """The lines of /proc/PID/mountinfo, one for each file system that it sees."""
+    """The lines of /proc/PID/mountinfo, one for each mount that the process sees."""
     with open(f"/proc/{pid}/mountinfo", "rb", buffering=0) as file:
         return file.readall().splitlines()
 
 
 def has_let_go(pid: int) -> bool:
-    """Whether it has let its memory go, and its program with it: it has ended, or is about to."""
+    """Whether a process has released its memory, and its program with it: it has ended, or is about to. Raises
+    nothing."""
     try:
         program_file(pid)
     except FileNotFoundError:

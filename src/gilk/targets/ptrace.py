@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""ptrace(2), as little of it as is needed. One OS thread must make all calls for a tracee."""
+"""The part of ptrace(2) that gilk needs. One OS thread must make all calls for a tracee."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Registers(ctypes.Structure):
 
 
 _TGKILL = 234
-PATIENCE = 10.0  # seconds that a thread has for what takes it microseconds
-_LONGEST = 0.05  # seconds; should a SIGCHLD not come
+PATIENCE = 10.0  # seconds that a thread is given for work of microseconds
+_LONGEST = 0.05  # seconds to wait for a SIGCHLD, should none come
 _BRISK = 20
 _told = False
 _before: set[signal.Signals | int] = set()
@@ -60,7 +60,8 @@ _libc.ptrace.restype = ctypes.c_long
 
 
 def call(request: int, tid: int, address: int = 0, data: Any = 0) -> int:
-    """Raises ProcessLookupError when the thread is gone or not stopped, else OSError."""
+    """Make a ptrace request; returns its result. Raises ProcessLookupError when the thread is gone or not stopped, and
+    OSError otherwise."""
     pointer = (
         ctypes.cast(ctypes.byref(data), ctypes.c_void_p)
         if isinstance(data, ctypes._SimpleCData | ctypes.Structure)
@@ -75,7 +76,7 @@ def call(request: int, tid: int, address: int = 0, data: Any = 0) -> int:
 
 
 def seize(tid: int, options: int = 0) -> None:
-    """Raises TargetError `no-such-process`, `no-permission`, `already-traced`."""
+    """Attach to a thread (PTRACE_SEIZE). Raises TargetError `no-such-process`, `no-permission`, `already-traced`."""
     try:
         call(SEIZE, tid, 0, options)
     except ProcessLookupError:
@@ -85,7 +86,7 @@ def seize(tid: int, options: int = 0) -> None:
 
 
 def denied(tid: int) -> TargetError:
-    """Why attaching was not permitted, as far as /proc tells."""
+    """The error to raise when attaching was not permitted, with the reason as far as /proc tells."""
     tracer = tracer_of(tid)
     if tracer:
         return TargetError(
@@ -101,7 +102,7 @@ def denied(tid: int) -> TargetError:
 
 
 def tracer_of(tid: int) -> int:
-    """The process that traces a thread, by our number; 0 without, and when the thread has gone."""
+    """The pid, in our namespace, of the process that traces a thread; 0 if it is not traced or has gone."""
     with contextlib.suppress(OSError):
         return int(status_of(tid).get(b"TracerPid", b"0"))
     return 0
@@ -118,7 +119,7 @@ def set_registers(tid: int, registers: Registers) -> None:
 
 
 def get_mask(tid: int) -> int:
-    """The set of blocked signals, bit n-1 for signal n."""
+    """The blocked signals of a thread, bit n-1 for signal n."""
     mask = ctypes.c_uint64()
     call(GETSIGMASK, tid, 8, mask)
     return mask.value
@@ -129,14 +130,14 @@ def set_mask(tid: int, mask: int) -> None:
 
 
 def event_message(tid: int) -> int:
-    """The number of the new thread, in the stop of one that has made it."""
+    """The tid of the new thread or process, while its maker is in the event stop (PTRACE_GETEVENTMSG)."""
     message = ctypes.c_ulong()
     call(GETEVENTMSG, tid, 0, message)
     return message.value
 
 
 class SignalInfo(ctypes.Structure):
-    """siginfo_t, as it came."""
+    """siginfo_t, as raw bytes."""
 
     _fields_ = [("content", ctypes.c_uint64 * 16)]
 
@@ -152,16 +153,17 @@ def set_info(tid: int, info: SignalInfo) -> None:
 
 
 def send(pid: int, tid: int, number: int) -> None:
-    """A signal to one thread (tgkill(2))."""
+    """Send a signal to one thread (tgkill(2))."""
     _libc.syscall(_TGKILL, pid, tid, number)
 
 
 class Late(Exception):
-    """A thread has neither stopped nor ended in the time that it was given."""
+    """A thread has neither stopped nor ended within the time given."""
 
 
 def wait(tid: int, seconds: float = PATIENCE) -> int:
-    """Wait status of ``tid``. Raises Late, and ProcessLookupError when it is not (or no longer) ours to wait for."""
+    """Wait for a thread to stop or end; returns its wait status. Raises Late, and ProcessLookupError when the thread is
+    not, or no longer, ours to wait for."""
     deadline, rounds = time.monotonic() + seconds, 0
     while True:
         status = stopped(tid)
@@ -174,7 +176,7 @@ def wait(tid: int, seconds: float = PATIENCE) -> int:
 
 
 def stopped(tid: int) -> int | None:
-    """Wait status of ``tid``; None as long as it runs. Raises as wait()."""
+    """The wait status of a thread that has stopped or ended; None while it runs. Raises as wait() does."""
     try:
         got, status = os.waitpid(tid, WALL | os.WNOHANG)
     except ChildProcessError:
@@ -183,8 +185,8 @@ def stopped(tid: int) -> int | None:
 
 
 def _rest(rounds: int) -> None:
-    """Until something may have changed: the kernel tells a tracer of a stop by SIGCHLD, which can be waited for where
-    it is blocked (server.py). Elsewhere it is looked for again and again."""
+    """Pause until something may have changed. The kernel reports a tracee's stop by SIGCHLD, which this process can
+    wait for where it is blocked (be_told); elsewhere the pauses are short, so that the caller looks again and again."""
     if _told:
         signal.sigtimedwait((signal.SIGCHLD,), _LONGEST)
     elif rounds < _BRISK:
@@ -194,31 +196,31 @@ def _rest(rounds: int) -> None:
 
 
 def be_told() -> None:
-    """From now on SIGCHLD is blocked in this process, which has one thread, and what it waits for told by it."""
+    """Block SIGCHLD from now on, so that waits are ended by it. The process must have one thread only."""
     global _told, _before
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # of what is ignored nobody is told
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # no SIGCHLD is sent to a process that ignores it
     _before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
     _told = True
 
 
 def as_before() -> None:
-    """In a child that is to be another program."""
+    """Restore the signal mask in a child that is going to execute another program."""
     if _told:
         signal.pthread_sigmask(signal.SIG_SETMASK, _before)
 
 
 def is_syscall_stop(status: int) -> bool:
-    """Given O_TRACESYSGOOD."""
+    """Whether a wait status is that of a system call stop, given O_TRACESYSGOOD."""
     return os.WIFSTOPPED(status) and os.WSTOPSIG(status) == SIGTRAP | 0x80
 
 
 def is_event_stop(status: int) -> bool:
-    """PTRACE_EVENT_STOP: from PTRACE_INTERRUPT, a group stop or a new thread."""
+    """Whether a wait status is that of a PTRACE_EVENT_STOP: from PTRACE_INTERRUPT, a group stop or a new thread."""
     return status >> 16 == EVENT_STOP
 
 
 def thread_ids(pid: int) -> list[int]:
-    """Raises TargetError `no-such-process`."""
+    """The tids of all threads of a process. Raises TargetError `no-such-process`."""
     try:
         return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
     except FileNotFoundError:

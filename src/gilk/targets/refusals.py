@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Why a process is left alone, as errors that a user understands."""
+"""The reasons for which a process is left alone, as errors that a user understands."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from gilk.targets.writer import Mismatch
 
 
 def check_gs(process: Traced, threads: Iterable[Thread]) -> None:
-    """Raises TargetError `gs-in-use` when a thread's GS base is somebody else's, which what `gilk restore` has left
-    behind is not."""
+    """Check that no thread has a GS base that belongs to others: to the program, or to a session in force. A GS base
+    that `gilk restore` has left behind is accepted. Raises TargetError `gs-in-use`."""
     pid, maps = process.pid, process.maps
     for base in {thread.registers.gs_base for thread in threads} - {0}:
         session = _session_at(maps(), base)
@@ -33,7 +33,7 @@ def check_gs(process: Traced, threads: Iterable[Thread]) -> None:
 
 
 def _in_session(pid: int, owner: str) -> TargetError:
-    """``owner``: the number of the process that began the session."""
+    """The error about another session in the process. ``owner``: the pid of the process that began it."""
     if not Path(f"/proc/{owner}").exists():
         return TargetError(
             "gs-in-use",
@@ -50,14 +50,15 @@ def _in_session(pid: int, owner: str) -> TargetError:
 
 
 def _session_at(maps: Iterable[Mapping], base: int) -> Mapping | None:
-    """The shared data of a session, if that is where ``base`` points."""
+    """The mapping of a session's data memory, if ``base`` points into one; else None."""
     mappings = (mapping for mapping in maps if mapping.start <= base < mapping.end)
     return next((mapping for mapping in mappings if mapping.path.startswith(DATA_NAME)), None)
 
 
 def check_alone(pid: int, name: str) -> None:
-    """Raises TargetError `shared-memory` when another process has the process's memory: it then has the memory object
-    ``name`` too, which was mapped in this stop. That takes long, and is for where sharing.py cannot tell."""
+    """Check that no other process shares the memory of this one; it would have the memory object ``name`` too, which
+    was mapped in this stop. This search takes long, and is made only where sharing.py cannot tell. Raises TargetError
+    `shared-memory`."""
     others = [] if can_be_told() else [other for other in holders(name) if other != pid]
     if others:
         raise TargetError(
@@ -68,7 +69,8 @@ def check_alone(pid: int, name: str) -> None:
 
 
 def check_private(pid: int, shared: Mapping | None) -> None:
-    """Raises TargetError `shared-code` if there is a mapping that must not be written to."""
+    """Check that there is no mapping which must not be written to. ``shared``: one, or None. Raises TargetError
+    `shared-code`."""
     if shared is not None:
         raise TargetError(
             "shared-code",
@@ -78,7 +80,7 @@ def check_private(pid: int, shared: Mapping | None) -> None:
 
 
 def check_free(process: Traced, start: int, end: int) -> None:
-    """Raises MemoryTaken when the process has mapped something there meanwhile."""
+    """Check that the process has mapped nothing there meanwhile. Raises MemoryTaken."""
     if not occupied(process.maps(), growth=False).free(start, end):
         raise taken(process.pid)
 
@@ -89,7 +91,8 @@ def taken(pid: int) -> MemoryTaken:
 
 @contextlib.contextmanager
 def expecting(pid: int, maps: Callable[[], tuple[Mapping, ...]]) -> Iterator[None]:
-    """Raises TargetError `code-changed` for a Mismatch, or `no-such-process`: one that is killed has no code."""
+    """A context that turns a Mismatch into TargetError `code-changed`, or `no-such-process`, since a process that was
+    killed has no code."""
     try:
         yield
     except Mismatch as mismatch:
@@ -102,7 +105,7 @@ def expecting(pid: int, maps: Callable[[], tuple[Mapping, ...]]) -> Iterator[Non
         ) from None
 
 
-#: The last: where all that is mapped is to stay in memory (mlockall(2)), of which there may be no more.
+#: EAGAIN comes where all mappings are locked in memory (mlockall(2)) and the limit on locked memory is reached.
 _NO_MEMORY = (errno.ENOMEM, errno.EAGAIN)
 _HINTS = {
     errno.EPERM: "with CAP_SYS_ADMIN, gilk suspends seccomp filters meanwhile",
@@ -113,7 +116,8 @@ _HINTS = {
 
 @contextlib.contextmanager
 def refusable(pid: int) -> Iterator[None]:
-    """System calls in the target may fail there: raises TargetError `refused-by-kernel`, `no-such-process`."""
+    """A context that turns errors of the target's system calls into TargetError `refused-by-kernel`,
+    `no-such-process`."""
     try:
         yield
     except ProcessLookupError:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""System calls made by a stopped thread of the target on our behalf.
+"""Has a stopped thread of the target make system calls for gilk.
 
-The thread's registers and signal mask are what they were when it goes on, and
-a system call it was in is restarted by the kernel as after any stop: the last
-stop is an event stop again, whence the kernel looks at ``orig_rax``.
+The thread's registers and signal mask are what they were when it goes on, and a system call that it was in is restarted
+by the kernel as after any stop: the last stop is an event stop again, from which the kernel looks at ``orig_rax``.
 """
 
 from __future__ import annotations
@@ -29,17 +28,16 @@ _SYSCALL = b"\x0f\x05"
 _ARGUMENTS = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
 _ALL = (1 << 64) - 1
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP)
-_ERRORS = 4095  # numbers of errors end here (syscall(2))
+_ERRORS = 4095  # the largest error number (syscall(2))
 
 
 def find_syscall(maps: tuple[Mapping, ...], memory: Memory) -> int:
-    """The address of a ``syscall`` instruction; the vdso has one, else any code will do.
+    """The address of a ``syscall`` instruction: in the vdso if that has one, else in any code.
 
-    Code that another process can write comes last: that process could exchange the instruction for others, and the
-    thread would execute them. The thread's registers show that the right call was made (Remote.call).
-
-    Raises TargetError `no-syscall`; `no-such-process` where no code can be read: the memory was opened before the
-    process began another program.
+    Code that another process can write comes last: that process could replace the instruction by others, which the
+    thread would execute. The thread's registers show whether the right call was made (Remote.call). Raises TargetError
+    `no-syscall`; `no-such-process` where no code can be read, because the memory was opened before the process executed
+    another program.
     """
     read = False
     code = sorted((m for m in maps if m.executable and m.path != "[vsyscall]"), key=_exchangeable)
@@ -54,14 +52,14 @@ def find_syscall(maps: tuple[Mapping, ...], memory: Memory) -> int:
 
 
 def _exchangeable(mapping: Mapping) -> tuple[bool, bool, bool, bool]:
-    """Less first. Files can be written by their owner, even where they are mapped privately: all but a program that is
-    executed, and the vdso is none."""
+    """A sort key: the harder it is for others to change a mapping's code, the lower. A file can be written by its
+    owner, even where it is mapped privately, unless it is a program being executed; the vdso is no file."""
     permissions = mapping.permissions
     return mapping.path != "[vdso]", permissions.endswith("s"), "w" in permissions, not mapping.path.startswith("/")
 
 
 class Remote(SystemCalls):
-    """Runs system calls in ``thread``, which is in a ptrace stop. ``mask`` is its own signal mask."""
+    """Makes system calls in ``thread``, which is in a ptrace stop. ``mask`` is the thread's own signal mask."""
 
     def __init__(self, thread: Thread, pid: int, memory: ProcessMemory, mask: int) -> None:
         super().__init__(memory)
@@ -72,12 +70,12 @@ class Remote(SystemCalls):
         self._gate = _gate(pid, memory)
         self._haven: Haven | None = None
         self.late: list[int] = []
-        self.lost = False  # it has not come back in time
+        self.lost = False  # whether the thread has not come back in time
         self._shelter(memory.haven or haven.on_stack(thread, pid, memory))
 
     def _shelter(self, place: Shelter | None) -> None:
-        """From now on the thread would go back by itself, were it let go by nobody. From here on it has all signals
-        blocked, which it takes back with all else."""
+        """Write a frame from which the thread would take its own state back by itself if its tracer went, and block all
+        its signals; the frame has its own mask."""
         self._haven = haven.prepare(self._thread, self._mask, self._memory, place)
         if self._haven is not None:
             ptrace.set_registers(self._thread.tid, self._sheltered())
@@ -88,12 +86,13 @@ class Remote(SystemCalls):
         self._shelter(haven.on_stack(self._thread, self._pid, self._memory))
 
     def leave_code_of_files(self) -> None:
-        """From now on calls are made where the vdso has one, with no way back of their own."""
+        """Make the following calls at the vdso's instruction, without a way back for the thread if its tracer goes."""
         self._haven = None
         ptrace.set_registers(self._thread.tid, self._sheltered())
 
     def _sheltered(self) -> ptrace.Registers:
-        """Such that the thread is about to enter the kernel to go back."""
+        """Registers with which the thread is about to enter the kernel to take its own state back; its own registers if
+        there is no haven."""
         registers = self._thread.registers.copy()
         registers.orig_rax = _ALL
         if self._haven is not None:
@@ -105,7 +104,8 @@ class Remote(SystemCalls):
         return self._thread.tid
 
     def call(self, number: int, *arguments: int) -> int:
-        """Raises ptrace.Late besides, when the thread does not come back."""
+        """Make a system call; returns its result. Raises ptrace.Late, too, when the thread does not come back; see
+        SystemCalls.call."""
         registers, tid = self._sheltered(), self._thread.tid
         if self._haven is None:
             registers.rip, registers.rax = self._gate, number
@@ -128,7 +128,7 @@ class Remote(SystemCalls):
         return result
 
     def many(self, place: CallList, calls: Sequence[Call]) -> list[int]:
-        """The thread makes them by itself."""
+        """Have the thread make a list of calls by itself (call_list.py); see SystemCalls.many."""
         results: list[int] = []
         for part in (calls[at : at + MOST] for at in range(0, len(calls), MOST)):
             made = self._by_itself(place, part)
@@ -156,7 +156,8 @@ class Remote(SystemCalls):
         return place.results(self._memory, len(calls))
 
     def _to_system_call(self, tid: int) -> None:
-        """Run to the next entry into, or exit from, a system call. Stops that were still due come before it."""
+        """Run to the next entry into, or exit from, a system call. Stops that were pending come first and are put
+        off."""
         while True:
             status = self._next(ptrace.SYSCALL)
             if ptrace.is_syscall_stop(status):
@@ -164,7 +165,7 @@ class Remote(SystemCalls):
             self.put_off(status)
 
     def _next(self, how: int) -> int:
-        """The status of its next stop. Raises ProcessLookupError, ptrace.Late."""
+        """Let the thread run to its next stop; returns the wait status. Raises ProcessLookupError, ptrace.Late."""
         if self.lost:
             raise ptrace.Late
         ptrace.call(how, self._thread.tid, 0, 0)
@@ -178,7 +179,8 @@ class Remote(SystemCalls):
         return status
 
     def stop_again(self) -> None:
-        """Into an event stop, or into the delivery of a signal if it was in one: only from there is it passed on."""
+        """Lead the thread into an event stop, or, if a signal is on its way to it, into the delivery of a signal: only
+        from there can its own signal be delivered."""
         thread = self._thread
         if thread.signal:
             ptrace.set_mask(thread.tid, _ALL & ~(1 << STAND_IN - 1))
@@ -192,8 +194,9 @@ class Remote(SystemCalls):
             self.put_off(status)
 
     def put_off(self, status: int) -> None:
-        """A signal that arrives although all are blocked is SIGSTOP: it is sent again afterwards. Any other is the
-        kernel's answer to what the thread was about to do, and would come again. Raises TargetError `not-our-call`."""
+        """Note a signal that has arrived, to be sent again afterwards: as all are blocked, it is SIGSTOP. A fault is
+        the kernel's answer to the instruction that the thread executes, and would come again. Raises TargetError
+        `not-our-call` for a fault."""
         if status >> 16:
             return
         number = os.WSTOPSIG(status)
@@ -204,16 +207,19 @@ class Remote(SystemCalls):
 
 
 def _is_answer(found: ptrace.Registers, asked: ptrace.Registers) -> bool:
-    """It is the end of that very call: no other instruction was there, and no other thread has changed what it asks."""
+    """Whether the thread is at the end of the very call that was asked for: no other instruction was there, and no
+    other thread has changed the arguments."""
     same = all(getattr(found, name) == getattr(asked, name) for name in _ARGUMENTS)
     return same and found.orig_rax == asked.orig_rax and found.rip == asked.rip
 
 
 @contextlib.contextmanager
 def remote(world: PtracedThreads, memory: ProcessMemory) -> Iterator[Remote]:
-    """Borrow a thread of a stopped process; it is back in a stop of the same kind, unchanged, at the end.
+    """Borrow a thread of a stopped process to make system calls; at the end it is back in a stop of the same kind,
+    unchanged.
 
-    Raises PermissionError when a system call might be the end of it, TargetError `busy` when it does not come back.
+    Raises PermissionError when a seccomp filter might kill it for a system call, TargetError `busy` when it does not
+    come back.
     """
     thread = world.worker
     with seccomp.suspended(thread.tid, world.options), _borrowed(thread, world, memory) as borrowed:
@@ -246,7 +252,7 @@ def _borrowed(thread: Thread, world: PtracedThreads, memory: ProcessMemory) -> I
 
 
 def _gate(pid: int, memory: ProcessMemory) -> int:
-    """Looked for once: the vdso stays where it is."""
+    """The address of a ``syscall`` instruction, which is searched for only once: the vdso stays where it is."""
     if not memory.gate or memory.read(memory.gate, 2) != _SYSCALL:
         memory.gate = find_syscall(read_maps(pid), memory)
     return memory.gate

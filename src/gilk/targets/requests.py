@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A client's requests to a keeper, whichever way they take: a socket to its process (process.py), a call.
+"""The requests that a client can make to a keeper, by whichever way they travel: over a socket to the keeper's process
+(process.py), or as plain calls.
 
-This is the table of them. A method of answers.py or server.py answers each: it has the request's name, and as many
-arguments.
+This is the table of them. For each request answers.py or server.py has a method of the same name with as many
+arguments. See those, Tracer and Keeper for what each request does.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from gilk.targets.semaphores import Raised, Semaphore
 
 
 class Requests(ABC):
-    """Each raises what the keeper raised. ``received``: the file descriptors that came with the last answer."""
+    """Each method raises what the keeper raised. ``received``: the file descriptors that came with the last answer."""
 
     def __init__(self) -> None:
         self.received: tuple[int, ...] = ()
 
     @abstractmethod
     def ask(self, name: str, *arguments: Any, fds: tuple[int, ...] = ()) -> Any:
-        """The answer."""
+        """Make the request ``name``; returns the answer."""
 
     # The process.
 
@@ -35,19 +36,21 @@ class Requests(ABC):
         self.ask("attach", pid)
 
     def launch(self, command: Command) -> int:
-        """The number of the process, of which nothing has run yet."""
+        """Launch a program, none of whose code runs yet; returns the number of its process."""
         return cast(int, self.ask("launch", command))
 
     def run_until_linked(self, notify: int, state: int) -> bool:
-        """Run a launched program until the linker says so, at ``notify`` and in ``state``; False where it has ended."""
+        """Run a launched program until the dynamic linker reports a consistent state at ``notify`` and in ``state``
+        (launch.py); False if it has ended."""
         return bool(self.ask("run_until_linked", notify, state))
 
     def run_to(self, address: int, finally_: bool) -> bool:
-        """Run a launched program to there; ``finally_``: and stop all of it. False where it has ended."""
+        """Run a launched program to ``address``; ``finally_``: then stop all of its threads. False if it has ended."""
         return bool(self.ask("run_to", address, finally_))
 
     def main_of(self, low: int, high: int) -> int:
-        """The main() that a program at its entry hands over, if it lies from ``low`` to ``high``; 0 if not."""
+        """The address of the main() that a program at its entry hands over, if it lies from ``low`` to ``high``; 0 if
+        not."""
         return cast(int, self.ask("main_of", low, high))
 
     def release(self) -> None:
@@ -62,25 +65,25 @@ class Requests(ABC):
         return bool(self.ask("present"))
 
     def keep_name(self, fd: int) -> None:
-        """Keep the socket that has the name of the session (meeting.py) to the end."""
+        """Have the keeper hold the socket that has the session's name (meeting.py) to the end."""
         self.ask("keep_name", fds=(fd,))
 
     def give_up_name(self) -> None:
         self.ask("give_up_name")
 
     def follow(self, line: int) -> None:
-        """Follow what the process begins, and tell of it on this line (tree_client.py)."""
+        """Follow the processes that the target begins, and report them on this line (tree_client.py)."""
         self.ask("follow", fds=(line,))
 
     # Its mappings.
 
     def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]:
-        """File descriptors of code and data."""
+        """The file descriptors of the memory for code and for data."""
         self.ask("set_up", name, code_size, data_size)
         return self.received[0], self.received[1]
 
     def share_memory(self, size: int) -> tuple[int, int]:
-        """A file descriptor, and the address in the target."""
+        """The file descriptor of new shared memory, and its address in the target."""
         _, address = self.ask("share_memory", size)
         return self.received[0], address
 
@@ -91,7 +94,7 @@ class Requests(ABC):
         return cast(int, self.ask("data_address"))
 
     def code_address(self) -> int:
-        """Where all of the code object is mapped in the target, to be read."""
+        """The address at which all of the code memory is mapped in the target, for reading."""
         return cast(int, self.ask("code_address"))
 
     def map_side(self, blocks: int) -> int:
@@ -115,27 +118,27 @@ class Requests(ABC):
         self.ask("search_stacks")
 
     def sample(self, stack: int) -> list[Sample]:
-        """Where the threads are that run just now, and ``stack`` bytes of the stack of each."""
+        """Samples of the threads that run just now, with up to ``stack`` bytes of the stack of each."""
         return cast("list[Sample]", self.ask("sample", stack))
 
     def under_way(self, word: int) -> list[str]:
-        """The functions of which calls with advice are under way. Where there are none, the word at this address of the
-        target becomes 0 before a thread goes on; 0: no word."""
+        """The names of the functions that have calls with advice under way. If there are none, the word at address
+        ``word`` of the target becomes 0 before a thread goes on; ``word`` 0: no such word."""
         return cast("list[str]", self.ask("under_way", word))
 
     def put_back(self, copies: tuple[Copy, ...]) -> None:
-        """Exchange these copies for the code that they are of."""
+        """Exchange these copies for the original code."""
         self.ask("put_back", copies)
 
     def repair(self, pieces: list[tuple[int, bytes]]) -> None:
-        """Write code at addresses, with no thread in the patches that lead out of it."""
+        """Write ``pieces``, (address, bytes), over code, with no thread left at the jumps that are overwritten."""
         self.ask("repair", pieces)
 
     def raise_semaphores(self, counters: list[Semaphore]) -> list[Raised]:
         return cast("list[Raised]", self.ask("raise_semaphores", counters))
 
     def lower_abandoned(self) -> None:
-        """Lower semaphores that sessions have raised whose keepers are gone."""
+        """Lower the semaphores that sessions without a keeper have raised."""
         self.ask("lower_abandoned")
 
     def lower_semaphores(self, raised: list[Raised]) -> None:
@@ -153,7 +156,7 @@ class Requests(ABC):
     # Patches.
 
     def copy_code(self, units: Units) -> tuple[Copy, ...]:
-        """Copies of code, made ready, in which these units are in force."""
+        """Prepare copies of code in which these units are in force; returns the copies."""
         return tuple(self.ask("copy_code", units))
 
     def stage(self, number: int, batch: Batch) -> None:
@@ -188,5 +191,5 @@ class Requests(ABC):
         return bool(self.ask("close"))
 
     def notes(self) -> list[str]:
-        """Notes for the user about the work since they were last asked for."""
+        """The notes for the user about the work since this was last called."""
         return cast("list[str]", self.ask("notes"))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Puts a process right after both gilk and its keeper were killed.
 
-Nothing of what they knew is needed: every byte of code that differs from the image's file, and belongs to a jump to our
-memory (ours.py), is put back. The program itself, or a debugger, has changed all other bytes that differ: they are
-named. The mappings stay, for threads that may still be in them.
+This needs nothing of what they knew: every byte of code that differs from the image's file, and belongs to a jump to
+gilk's memory (ours.py), is put back. All other bytes that differ were written by the program itself, or by a debugger,
+and are reported. The mappings stay, for threads that may still be in them.
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Restored:
-    """How many bytes of code were put back, by image, and what somebody else has written and was left."""
+    """``bytes``: the number of bytes of code that were put back, by image; ``left``: the stretches that others have
+    written, which were left alone."""
 
     bytes: dict[str, int]
     left: tuple[Stretch, ...] = ()
 
 
 def restore(pid: int) -> Restored:
-    """Raises TargetError `nothing-to-restore` when there is no trace of gilk in the process, `in-session` while there
-    is somebody who is going to restore it."""
+    """Restore the code of a process. Raises TargetError `nothing-to-restore` when there is no trace of gilk in the
+    process, `in-session` while a keeper is there that is going to restore it."""
     with attach(pid) as process:
         maps = process.maps()
         if not any(mapping.path.startswith(CODE_NAME) for mapping in maps):
@@ -59,7 +60,7 @@ def restore(pid: int) -> Restored:
         process.keeper.lower_abandoned()
         for mapping in process.maps():
             if mapping.path.startswith(DATA_NAME) and mapping.offset == 0:
-                process.keeper.poke(mapping.start, bytes(8))  # no magic: whoever comes next may take over
+                process.keeper.poke(mapping.start, bytes(8))  # clears the magic number: the next session may take over
         counts: dict[str, int] = {}
         for stretch in ours:
             counts[stretch.image] = counts.get(stretch.image, 0) + len(stretch.original)
@@ -72,12 +73,13 @@ def is_kept(session: str) -> bool:
 
 
 def session_of(mapping: Mapping) -> str:
-    """Its name; it begins with the number of its first client (workspace.py)."""
+    """The name of the session that a mapping of code belongs to; it begins with the pid of its first client
+    (workspace.py)."""
     return mapping.path.removeprefix(CODE_NAME).split()[0]
 
 
 def _check_abandoned(pid: int, sessions: set[str]) -> None:
-    """Raises TargetError `in-session` when one of them has a keeper."""
+    """Raises TargetError `in-session` when one of the sessions has a keeper."""
     for name in sessions:
         if is_kept(name):
             raise TargetError(
@@ -88,8 +90,9 @@ def _check_abandoned(pid: int, sessions: set[str]) -> None:
 
 
 def _keeps(pid: int, name: str) -> bool:
-    """Whether a process is the keeper of a session: it has its memory open. One of another user's, into which we may
-    not look, is if its parent is who began that."""
+    """Whether a process is the keeper of a session: it has the session's memory open. If we may not look into it,
+    because it is another user's, a keeper counts as the session's if its parent is the client that began the
+    session."""
     try:
         if name_of(pid) != KEEPER:
             return False
@@ -97,7 +100,7 @@ def _keeps(pid: int, name: str) -> bool:
     except PermissionError:
         return str(parent(pid)) == name.partition("-")[0]
     except OSError:
-        return False  # it has gone
+        return False  # the process has gone
 
 
 def _link(fd: Path) -> str:
@@ -108,7 +111,8 @@ def _link(fd: Path) -> str:
 
 
 def _stretches_of(process: Process, loaded: Loaded) -> tuple[list[Stretch], list[Stretch]]:
-    """Where executable memory is not what the file says: what gilk has written, and what somebody else has."""
+    """The stretches where executable memory differs from the image's file: those that gilk has written, and those that
+    others have."""
     mine: list[Stretch] = []
     others: list[Stretch] = []
     image, ranges = process.image(loaded.path), led_to(process.maps())

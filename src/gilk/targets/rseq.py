@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Restartable sequences (linux/rseq.h) of a thread that is borrowed.
+"""Aborts restartable sequences (linux/rseq.h) of a thread that is borrowed.
 
-The kernel aborts a sequence when the thread is preempted inside it, but forgets
-that it was in one as soon as it runs anywhere else: a borrowed thread would
-come back to the middle of its sequence and go on, unprotected. So the abort,
-which a preemption at this moment would have brought, is made at once.
+The kernel aborts a sequence when the thread is preempted inside it, but forgets that it was in one as soon as the
+thread runs anywhere else: a borrowed thread would come back to the middle of its sequence and go on, unprotected. So
+gilk makes the abort, which a preemption at this moment would have brought, at once.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ class _Configuration(ctypes.Structure):
 
 
 def abort(thread: Thread, memory: Memory) -> None:
-    """Where the thread is in a restartable sequence, send it to its abort handler."""
-    with contextlib.suppress(OSError, struct.error):  # it may point anywhere
+    """If the thread is in a restartable sequence, send it to the sequence's abort handler."""
+    with contextlib.suppress(OSError, struct.error):  # the program's pointers may lead anywhere
         configuration = _Configuration()
         ptrace.call(_GET_CONFIGURATION, thread.tid, ctypes.sizeof(configuration), configuration)
         if not configuration.area:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which threads of a process run, and where each is: samples of them."""
+"""Finds the threads of a process that run, and takes samples of where they are."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ from gilk.targets.thread import Thread
 from gilk.targets.world import PtracedThreads
 from gilk.values import dataclass
 
-#: As struct gilk_regs has them, native/include/gilk.h.
+#: The order of struct gilk_regs, native/include/gilk.h.
 _ORDER = (
     *("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi"),
     *(f"r{number}" for number in range(8, 16)),
     *("rip", "eflags"),
 )
-MOST_STACK = 1 << 16  # bytes of one, in a sample
+MOST_STACK = 1 << 16  # bytes of one stack in a sample
 PC = _ORDER.index("rip")
 _BLOCK = struct.Struct("<Q12xIQ")  # struct gilk_block, native/abi/gilk_abi.h: owner, tid and birth
-_DEEPEST = 4096  # bytes of stack that an instrument takes
+_DEEPEST = 4096  # bytes of stack that an instrument may use
 _STACKS = 16 << 20  # bytes of all stacks that are copied in one stop
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """``tid``: the thread's own number (namespaces.py). ``registers`` in the order of struct gilk_regs; ``thread``: by
-    what its variables go. ``stack``: the red zone, and what lies from RSP on, as much as was asked for and is there."""
+    """A sample of a running thread. ``tid``: its number in its own PID namespace (namespaces.py). ``thread``: the
+    identity by which D keeps its thread-local variables. ``registers`` are in the order of struct gilk_regs. ``stack``:
+    the red zone and the bytes from RSP on, as far as they were asked for and can be read."""
 
     tid: int
     cpu: int
@@ -45,7 +46,8 @@ class Sample:
 
 
 def sampled(world: PtracedThreads, memory: Memory, held: Held, patches: Places, stack: int) -> list[Sample]:
-    """Samples of the threads that run just now, with ``stack`` bytes of the stack of each: fewer when many run."""
+    """Samples of the threads that run just now, with up to ``stack`` bytes of the stack of each, fewer when many
+    run."""
     where = running(world.pid)
     stack = min(stack, _STACKS // max(len(where), 1))
     found, here = [], is_here(world.pid)
@@ -61,7 +63,8 @@ def sampled(world: PtracedThreads, memory: Memory, held: Held, patches: Places, 
 
 
 def running(pid: int) -> dict[int, int]:
-    """Threads that run or wait for nothing but a processor, and the one that each was on last; none of the kernel's."""
+    """The threads that run or wait only for a processor, and the processor that each was on last; without the kernel's
+    own threads."""
     found = {}
     with contextlib.suppress(OSError):
         for name in os.listdir(f"/proc/{pid}/task"):
@@ -73,7 +76,7 @@ def running(pid: int) -> dict[int, int]:
 
 
 def _stack(memory: Memory, rsp: int, size: int) -> bytes:
-    """With the red zone, of zeros if there is none; nothing if ``size`` is 0."""
+    """The red zone, zeros if it cannot be read, and ``size`` bytes from ``rsp`` on; nothing if ``size`` is 0."""
     if not size:
         return b""
     return memory.some(rsp - RED_ZONE, RED_ZONE + size) or bytes(RED_ZONE) + memory.some(rsp, size)
@@ -84,19 +87,21 @@ def register_values(registers: Registers, pc: int) -> tuple[int, ...]:
 
 
 def shown(registers: Registers, held: Held, patches: Places, memory: Memory) -> int:
-    """Where a stopped thread is in the program's own code: also where it is in a patch, or in what that has called."""
+    """The address in the program's own code at which a stopped thread is; also if it is in a patch, or in a function
+    that a patch has called."""
     if not held.in_arena(registers.rip):
         return int(registers.rip)
     found = patches.stands_for(registers.rip)
     if found is None:
-        stack = memory.some(registers.rsp & -8, _DEEPEST)  # fewer where the stack begins
+        stack = memory.some(registers.rsp & -8, _DEEPEST)  # fewer bytes where the stack begins
         words = (word for (word,) in struct.iter_unpack("<Q", stack[: len(stack) & -8]) if held.in_arena(word))
         found = next((at for word in words if (at := patches.stands_for(word)) is not None), None)
     return int(registers.rip) if found is None else found
 
 
 def identity(thread: Thread, number: int, memory: Memory) -> int:
-    """As in probes of the process, once one has met the thread: GS then points at its block. ``number``: its own."""
+    """The thread's identity, as probes of the process compute it if one has met the thread, whose GS base points at its
+    block then. ``number``: its tid in its own namespace."""
     with contextlib.suppress(OSError):
         content = memory.read(thread.registers.gs_base, _BLOCK.size) if thread.registers.gs_base else b""
         if len(content) == _BLOCK.size:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Filters of system calls that a process has given itself (seccomp(2)), and ours, which it knows nothing of.
+"""The filters of system calls that a process has set up for itself (seccomp(2)), as compared with those that gilk runs
+under.
 
-Nobody can ask what a filter does about a call without making the call, and a sandbox is likely to kill. With
-CAP_SYS_ADMIN filters can be suspended for a while. Without it, a process that has more of them than we ourselves have
-is let alone: those that a container put on everybody let pass, or refuse, what they would for us.
+Only by making a call can one find out what a filter does about it, and a sandbox is likely to kill for it. With
+CAP_SYS_ADMIN filters can be suspended for a while. Without it, a process that has more filters than gilk itself is left
+alone; filters that a container has put on all its processes treat both alike, and refuse a call rather than kill.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from gilk.targets import ptrace
 from gilk.targets.status import status_of
 from gilk.values import dataclass
 
-STRICT = 1  # read, write, exit and sigreturn, and no filter that could be counted
+STRICT = 1  # the strict mode allows read, write, exit and sigreturn, and has no filters to count
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """``Seccomp`` and ``Seccomp_filters`` of proc(5)."""
+    """The values of ``Seccomp`` and ``Seccomp_filters`` of proc(5)."""
 
     mode: int
     count: int
@@ -33,14 +34,14 @@ class Filters:
 
 
 def filters(tid: int | str) -> Filters:
-    """The filters of a thread; raises OSError when there is no such thread."""
+    """The filters of a thread. Raises OSError when there is no such thread."""
     found = status_of(tid)
     return Filters(int(found.get(b"Seccomp", 0)), int(found.get(b"Seccomp_filters", 0)))
 
 
 @functools.cache
 def _ours() -> Filters:
-    """We have those that we came with: we give ourselves none."""
+    """The filters that gilk itself was started with; it adds none."""
     return filters("self")
 
 
@@ -53,7 +54,7 @@ def may_kill(pid: int) -> bool:
 
 @contextlib.contextmanager
 def suspended(tid: int, options: int = ptrace.O_TRACESYSGOOD) -> Iterator[None]:
-    """A stopped thread's filters, if it has any, do not apply to it meanwhile. ``options``: how it is traced.
+    """A context in which a stopped thread's filters, if it has any, are suspended. ``options``: its ptrace options.
 
     Raises PermissionError when they cannot be suspended, and might kill the process.
     """
@@ -70,7 +71,8 @@ def suspended(tid: int, options: int = ptrace.O_TRACESYSGOOD) -> Iterator[None]:
 
 
 def _suspend(tid: int, options: int) -> bool:
-    """It takes CAP_SYS_ADMIN, no filter on ourselves, and a kernel made with CONFIG_CHECKPOINT_RESTORE."""
+    """Whether the filters could be suspended: this takes CAP_SYS_ADMIN, no filter on gilk itself, and a kernel with
+    CONFIG_CHECKPOINT_RESTORE."""
     try:
         ptrace.call(ptrace.SETOPTIONS, tid, 0, options | ptrace.O_SUSPEND_SECCOMP)
     except ProcessLookupError:

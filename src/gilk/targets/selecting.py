@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Processes chosen by their names, or as descendants of others, as /proc has them (proc(5)).
+"""Selects processes by their names, or as descendants of others, by what /proc says of them (proc(5)).
 
-A name is that of the program's file, or the one that the kernel has for the process, which has 15 bytes.
+The names of a process are that of the program's file, and the one that the kernel has for the process, of at most 15
+bytes.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from gilk.targets.program import name_of, program_file
 from gilk.targets.stat import PARENT, START_TIME, stat_of
 from gilk.values import dataclass
 
-_SOON = 1.0  # seconds in which a process that is new is looked at again: it may be about to execute a program
-_AGAIN = 1.0  # seconds after which all are looked at again
+_SOON = 1.0  # seconds in which a new process is looked at each time: it may be about to execute a program
+_AGAIN = 1.0  # seconds after which all processes are looked at again
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A process; ``born`` tells it from others that have its number later. ``user`` owns it."""
+    """A process that was seen. ``born``, its start time, tells it from others that have its number later. ``user`` owns
+    it."""
 
     pid: int
     born: int
@@ -34,7 +36,8 @@ class Seen:
 
 
 def look_at(pid: int) -> Seen | None:
-    """None of one that has ended, of the kernel's own threads, and of one into which we may not look."""
+    """The process with this number; None if it has ended, is a thread of the kernel's own, or may not be looked
+    into."""
     try:
         fields = stat_of(pid)
         user = os.stat(f"/proc/{pid}").st_uid
@@ -45,13 +48,14 @@ def look_at(pid: int) -> Seen | None:
 
 
 def processes() -> list[Seen]:
-    """All that we may look into, but for this one and gilk's own helpers."""
+    """All processes that we may look into, except this one and gilk's own helpers."""
     found = (look_at(int(name)) for name in os.listdir("/proc") if name.isdecimal())
     return [one for one in found if one is not None and one.pid != os.getpid() and HELPERS.isdisjoint(one.names)]
 
 
 def is_instrumented(pid: int) -> bool:
-    """Whether it has code of gilk's, as a process has that another one has forked; also of one that has ended."""
+    """Whether a process has code of gilk's mapped, as children of an instrumented process have; also true if it has
+    ended, or may not be looked into."""
     try:
         return any(mapping.path.startswith(CODE_NAME) for mapping in read_maps(pid))
     except TargetError:
@@ -63,7 +67,7 @@ def named(found: Iterable[Seen], glob: str) -> set[int]:
 
 
 def descendants(found: Iterable[Seen], ancestor: int) -> set[int]:
-    """The children of a process, and theirs."""
+    """The children of a process, their children, and so on."""
     children: dict[int, list[int]] = {}
     for one in found:
         children.setdefault(one.parent, []).append(one.pid)
@@ -77,7 +81,8 @@ def descendants(found: Iterable[Seen], ancestor: int) -> set[int]:
 
 def chosen(pids: Iterable[int], globs: Iterable[str], ancestors: Iterable[int]) -> tuple[int, ...]:
     """The numbers given, then those of processes whose names match, then those of all descendants of ancestors: each
-    once, and in order as they are found. Raises TargetError `no-such-process` where a name or an ancestor has none."""
+    once, in this order. Raises TargetError `no-such-process` where a name matches no process or an ancestor has no
+    children."""
     there = processes()
     found = list(pids)
     for glob in globs:
@@ -94,7 +99,7 @@ def _some(found: set[int], why: str) -> set[int]:
 
 
 class Watched:
-    """All processes, looked at again and again. Those that are known are looked at less often than new ones."""
+    """All processes, looked at again and again. Processes that are known are looked at less often than new ones."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -103,7 +108,7 @@ class Watched:
         self._all_at = float("-inf")
 
     def look(self) -> list[Seen]:
-        """As processes()."""
+        """The same processes as processes() gives, as of now."""
         now, there = self._now(), {int(name) for name in os.listdir("/proc") if name.isdecimal()}
         there -= {os.getpid()}
         for gone in self._since.keys() - there:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Counters in a process of the listeners to its marked places (image/stapsdt.py): 16 bits each, 0 for none.
+"""The semaphores of USDT probes (image/stapsdt.py): counters in a process, of 16 bits each, of the listeners to a
+probe.
 
-The process itself has a record of those that were raised, in memory that a fork copies. So gilk knows which of them a
-child has inherited, whenever it was forked, and which to lower when all who raised them are gone.
+The process itself holds a record of the semaphores that were raised, in memory that a fork copies. So gilk knows which
+of them a child has inherited, whenever it was forked, and which to lower when all sessions that raised them are gone.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from gilk.targets.traced import Traced
 from gilk.values import dataclass
 
 _SIZE, _MOST = 2, (1 << 16) - 1
-_ROW = struct.Struct("<QQQ")  # address, inode of the file there, number; before the first row how many there are, twice
+_ROW = struct.Struct("<QQQ")  # address, inode, number; the first row is the count, twice
 _ROOM = 1 << 18  # bytes
 _MOST_ROWS = _ROOM // _ROW.size - 1
-Semaphore = tuple[int, str]  # its address, and the file that is mapped there
+Semaphore = tuple[int, str]  # a counter's address, and the path of the file that is mapped there
 
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """One that was raised once. ``inode``: of the file that was mapped there; no two have the same ``number``."""
+    """One increment of a semaphore. ``inode``: of the file that was mapped there; no two have the same ``number``."""
 
     address: int
     inode: int
@@ -34,7 +35,8 @@ class Raised:
 
 
 class Semaphores:
-    """The semaphores of one process. ``name``: of the session's record there; ``map_record(name, size)`` maps one."""
+    """The semaphores of one process. ``name`` returns the name of the session's record there; ``map_record(name,
+    size)`` maps one."""
 
     def __init__(self, process: Traced, name: Callable[[], str], map_record: Callable[[str, int], int]) -> None:
         self._process = process
@@ -44,25 +46,27 @@ class Semaphores:
         self._last = 0
 
     def raise_(self, counters: Sequence[Semaphore]) -> list[Raised]:
-        """Add one to each; those that could be: others have gone, are at their end, or too many."""
+        """Increment semaphores; returns those that were incremented. Others have been unmapped, are at their maximum,
+        or have no room in the record."""
         at = self._records(self._name()) or [self._map_record(self._name(), _ROOM)]
         with self._process.threads.stopped():
             known = self._rows(at[0])
             fresh = self._present(counters)[: max(_MOST_ROWS - len(known), 0)]
-            self._write(at[0], [*known, *fresh])  # first: who is killed in between leaves no counter unknown
+            self._write(at[0], [*known, *fresh])  # first: a keeper that is killed in between leaves no unknown counter
             changed = [one for one in fresh if self._add(one.address, 1)]
             self._write(at[0], [*known, *changed])
         return changed
 
     def lower(self, raised: Sequence[Raised]) -> None:
-        """Lower those of them that were raised here, or in the process that this one was forked from, before it was."""
+        """Decrement those of the semaphores that were raised here, or in the parent of this process before it was
+        forked."""
         self._lower(self._name(), {one.number for one in raised})
 
     def lower_all(self) -> None:
         self._lower(self._name(), None)
 
     def lower_abandoned(self) -> None:
-        """Lower the counters that any session has raised."""
+        """Lower the semaphores that any session has raised."""
         self._lower(RECORD_NAME, None)
 
     def _lower(self, name: str, numbers: set[int] | None) -> None:
@@ -88,7 +92,7 @@ class Semaphores:
         return False
 
     def _present(self, counters: Sequence[Semaphore]) -> list[Raised]:
-        """The counters whose file is still mapped there, and may be written."""
+        """The semaphores whose file is still mapped there, writable; each with a new number."""
         maps, found = self._process.maps(), []
         for address, path in counters:
             mapping = _mapping(maps, address)
@@ -100,14 +104,14 @@ class Semaphores:
     # The record.
 
     def _records(self, name: str) -> list[int]:
-        """Where those begin whose name begins so."""
+        """The addresses of the records whose names begin with ``name``."""
         if not name:
             return []
         found = (each for each in self._process.maps() if each.path.startswith(f"/memfd:{name}"))
         return [each.start for each in found if each.offset == 0]
 
     def _rows(self, at: int) -> list[Raised]:
-        """None, where what is there was written by somebody else, or has gone."""
+        """The rows of a record; empty if the record has been overwritten by others, or has gone."""
         head = self._memory.read(at, _ROW.size)
         number, again, _ = _ROW.unpack(head) if len(head) == _ROW.size else (0, 0, 0)
         if number != again or number > _MOST_ROWS:
@@ -121,6 +125,6 @@ class Semaphores:
 
 
 def _mapping(maps: Sequence[Mapping], address: int) -> Mapping | None:
-    """Where a counter at that address may be written."""
+    """The writable mapping in which a counter at that address lies; None if there is none."""
     inside = (each for each in maps if each.start <= address < each.end - 1)
     return next((each for each in inside if "w" in each.permissions), None)

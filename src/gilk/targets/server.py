@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The keeper's answers about one process of this machine, which it has attached to, has launched, or has claimed from a
-tree that is followed; and its end, which undoes everything when the client has gone."""
+followed tree. When the client has gone, it undoes everything."""
 
 from __future__ import annotations
 
@@ -23,10 +23,8 @@ _FIRST = -20  # nice(2)
 
 
 class Server(Answers):
-    """Answers besides what only a process of this machine can be asked for: to be attached to, launched, awaited.
-
-    ``tree``: what is traced. ``follow``: called with the line on which the client is told of processes that begin.
-    """
+    """Answers, besides, the requests that only a process of this machine can serve: attach, launch, wait. ``tree``: the
+    traced processes. ``follow`` is called with the line on which the client is told of processes that begin."""
 
     def __init__(self, channel: socket.socket, tree: ProcessTree, follow: Callable[[socket.socket], None]) -> None:
         super().__init__()
@@ -71,7 +69,7 @@ class Server(Answers):
         self.threads.hold(lone=False)
 
     def follow(self) -> None:
-        """Follow what the process begins from now on; the line comes with the request."""
+        """Follow the processes that this one begins from now on. The line came as a descriptor with the request."""
         line = socket.socket(fileno=self._kept.pop())
         self._tree.follow(self.threads.pid)
         self._follow(line)
@@ -86,7 +84,8 @@ class Server(Answers):
         return True
 
     def run_to(self, address: int, finally_: bool) -> bool:
-        """Where that is the end of it, threads that its constructors have started are stopped, too."""
+        """Run the launched program to ``address``; False if it has ended. With ``finally_``, threads that its
+        constructors have started are stopped, too."""
         if not launch.run_to(self._child, self.keeper.memory, address, self._awaited):
             return False
         self.threads.hold()
@@ -104,14 +103,15 @@ class Server(Answers):
         self.threads.release()
 
     def keep_name(self) -> None:
-        """The socket that comes with it is kept to the end, as its name is: who finds none may have the target.
+        """Keep the socket that came with the request open to the end: as long as it is open the session has its name,
+        and once nobody has the name, another session may take the target.
 
-        More than one client has a part in us then, and none of them has its standard error kept open.
+        The keeper may have more than one client then, so it does not keep the standard error of one of them open.
         """
         os.dup2(1, 2, inheritable=False)
 
     def map_common(self, size: int) -> int:
-        """The descriptor comes with the request."""
+        """Map memory whose descriptor came with the request; returns its address in the target."""
         mine = self._kept.pop()
         try:
             return self.keeper.mapper.map_common(mine, size)
@@ -142,19 +142,19 @@ class Server(Answers):
         return ProcessEnd(_shell_code(self._status))
 
     def _awaited(self) -> bool:
-        """Whether the client still waits for its answer. It says nothing meanwhile, so anything to be read is
-        the end."""
+        """Whether the client still waits for its answer. It sends nothing meanwhile, so a readable channel means that
+        it has gone."""
         self._tree.pump()
         return not wire.readable(self.channel.fileno(), 0)
 
     def hear(self) -> None:
-        """Answer a request that has come. Raises wire.ChannelClosed, launch.Abandoned."""
+        """Receive a request and answer it. Raises wire.ChannelClosed, launch.Abandoned."""
         (name, arguments), fds = wire.receive(self.channel)
         self._kept += fds
         self.answer(name, arguments, self._send)
 
     def _stays(self) -> bool:
-        """Leave the target as it is, if that is what the client wanted; whether that is so."""
+        """Leave the target as it is, if the client wanted that; returns whether it did."""
         with contextlib.suppress(GilkError, OSError):
             if self._keeper is not None and self._process is not None and self._keeper.leaves_all():
                 self._process.threads.release()
@@ -165,7 +165,7 @@ class Server(Answers):
         wire.send(self.channel, answer, fds)
 
     def part(self) -> None:
-        """The client has gone. Everything is undone before that is seen at the other end."""
+        """End when the client has gone: undo everything, and only then close the channel, which the other end sees."""
         self._end_unstarted()
         with contextlib.suppress(GilkError, OSError, ptrace.Late):
             if not self._stays():
@@ -174,13 +174,13 @@ class Server(Answers):
         self.channel.close()
 
     def _end_unstarted(self) -> None:
-        """End a launched program that has not begun: it does not begin without the client that wanted to see it."""
+        """Kill a launched program that has not begun: it is not to begin without the client that wanted to watch it."""
         if self._process is not None and self._process.threads.holds and self._launched:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._child, signal.SIGKILL)
 
     def release_late(self) -> bool:
-        """Let go of threads that stopped too late; whether others may still stop."""
+        """Let go of threads that stopped too late; returns whether others may still stop."""
         return self._keeper is not None and self._keeper.release_late()
 
     def look_around(self) -> None:
@@ -190,26 +190,22 @@ class Server(Answers):
 
     @property
     def has_something_in_it(self) -> bool:
-        """There is something of ours in the process."""
+        """Whether gilk has memory in the process."""
         return self._keeper is not None and bool(self._keeper.held.data)
 
 
 def _go_first() -> None:
-    """Ahead of what else wants a processor, where we may: while threads stand still, everything else waits for us.
-
-    Not before the target is launched, which would inherit it.
-    """
+    """Raise this process's priority where that is allowed: while threads stand still, everything else waits for the
+    keeper. This must not happen before the target is launched, which would inherit the priority."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, _FIRST)
 
 
 def _let_go_of_files() -> None:
-    """Close the files that were the target's to have: who reads a pipe must see its end when the target has closed it.
-
-    Files of our own cannot be inherited. Standard error stays, for what may go wrong here.
-    """
+    """Close the inherited files, which are meant for the target: a reader of a pipe must see its end when the target
+    has closed it. The keeper's own files are not inheritable and stay, as does standard error, for error messages."""
     for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):  # the directory's own is closed by now
+        with contextlib.suppress(OSError):  # the descriptor of the listing itself is closed by now
             if int(name) > 2 and os.get_inheritable(int(name)):
                 os.close(int(name))
     nothing = os.open(os.devnull, os.O_RDWR)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The keeper's process: answers one client, and undoes everything when that client is gone. Where processes are
-followed that the client's begins, it answers for each of them, on a line of its own.
+"""The keeper's process: answers one client, and undoes everything when that client is gone. If the client follows the
+processes that its target begins, the keeper answers for each of them on a line of its own.
 
-Run as ``python -m gilk.targets.serving FD``, or in a fork of the client. It is in a process group of its own
-and ignores the terminal's signals, so that what kills the client does not
-reach it.
+It runs as ``python -m gilk.targets.serving FD``, or in a fork of the client. It is in a process group of its own and
+ignores the terminal's signals, so that whatever kills the client does not reach it.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from gilk.targets.apart import KEEPER, stand_apart
 from gilk.targets.server import Server
 from gilk.targets.tree import ProcessTree
 
-_TICK = 0.005  # seconds, for threads that were asked to stop and have not
-_LOOK = 0.1  # seconds, for processes that come to share the target's memory
+_TICK = 0.005  # seconds between looks at threads that were asked to stop and have not
+_LOOK = 0.1  # seconds between looks for processes that come to share the target's memory
 _SIGNALS = 128  # bytes of struct signalfd_siginfo
 _SIGNALFD4 = 289  # the system call
 
@@ -33,8 +32,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Serving:
-    """Lines to clients, each about one process; and once a tree is followed, the line on which its client is told of
-    programs that are executed."""
+    """Serves lines to clients, each about one process; and, once a tree is followed, the line on which the client is
+    told of programs that are executed."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._tree = ProcessTree()
@@ -43,7 +42,7 @@ class Serving:
         self._children = -1  # a signalfd, while a tree is followed
 
     def serve(self) -> None:
-        """Until the client goes. Whatever else may be the end of us, everything is undone first."""
+        """Answer requests until the client goes. However this ends, everything is undone first."""
         try:
             while self._servers or self._news is not None:
                 self._turn()
@@ -63,7 +62,7 @@ class Serving:
             for server in self._servers:
                 server.look_around()
         if self._children in there:
-            with contextlib.suppress(BlockingIOError):  # the kernel has taken it back
+            with contextlib.suppress(BlockingIOError):  # the signal is not pending any more
                 os.read(self._children, _SIGNALS)
         if self._news is not None and self._news.fileno() in there:
             self._hear_of_news()
@@ -71,7 +70,7 @@ class Serving:
             self._hear(server)
 
     def _round(self) -> float | None:
-        """Seconds until one looks around again; None where nothing of ours is in a target, and nobody is followed."""
+        """Seconds to wait before looking around again; None if gilk has nothing in a target and no tree is followed."""
         return _LOOK if self._tree.followed or any(server.has_something_in_it for server in self._servers) else None
 
     def _hear(self, server: Server) -> None:
@@ -84,7 +83,7 @@ class Serving:
     # Following.
 
     def _follow(self, line: socket.socket) -> None:
-        """Raises OSError."""
+        """Begin to listen to SIGCHLD and to the client's line. Raises OSError."""
         mask = ctypes.c_uint64(1 << signal.SIGCHLD - 1)
         flags = os.O_CLOEXEC | os.O_NONBLOCK  # SFD_CLOEXEC, SFD_NONBLOCK
         self._children = _libc.syscall(_SIGNALFD4, -1, ctypes.byref(mask), ctypes.sizeof(mask), flags)
@@ -108,10 +107,11 @@ class Serving:
                 self._claim(pid, socket.socket(fileno=fds[0]))
 
     def _claim(self, pid: int, line: socket.socket) -> None:
-        """Answer for a process on a line of its own, on which its client is told so, or why not: it runs then."""
+        """Answer for a process on a line of its own. The line first brings None, or the error for which the process is
+        let run instead."""
         server = Server(line, self._tree, self._follow)
         error = self._why_not(server, pid)
-        with contextlib.suppress(wire.ChannelClosed):  # it is heard of when the line is listened to
+        with contextlib.suppress(wire.ChannelClosed):  # the next read from the line finds it closed
             wire.send(line, error)
         if error is None:
             self._servers.append(server)
@@ -128,7 +128,7 @@ class Serving:
 
     @contextlib.contextmanager
     def _while_there(self) -> Iterator[None]:
-        """Once nobody is told any more, nobody is followed any more."""
+        """A context that ends following if the line for news is closed: with nobody to tell, nothing is followed."""
         try:
             yield
         except wire.ChannelClosed:
@@ -144,16 +144,16 @@ class Serving:
 
 
 def serve(channel: socket.socket) -> NoReturn:
-    """In a process that is for this alone."""
+    """Serve a client until it goes, then end this process, which must have no other work."""
     stand_apart(KEEPER)
     ptrace.be_told()
     Serving(channel).serve()
-    os._exit(0)  # at once: whoever let go of us waits, and there is nothing left to be tidied
+    os._exit(0)  # at once: the client may be waiting for our end, and nothing is left to tidy
 
 
 def main() -> None:
     channel = socket.socket(fileno=int(sys.argv[1]))
-    channel.set_inheritable(False)  # it was handed down to us; what we launch is not to have it
+    channel.set_inheritable(False)  # it was inherited, but launched programs must not inherit it
     serve(channel)
 
 

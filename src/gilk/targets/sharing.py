@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Processes that have one memory without being threads of one process: clone(2) with CLONE_VM, without CLONE_THREAD.
+"""Finds processes that share one memory without being threads of one process: clone(2) with CLONE_VM, without
+CLONE_THREAD.
 
-The kernel says of two whether it is so (kcmp(2)), to who may trace both; there is no list, so all processes are asked
-about. A child of vfork() is one of them until it executes a program or ends.
+The kernel says of two processes whether they share their memory (kcmp(2)), to a process that may trace both. It has no
+list of them, so each process of the system is compared. A child of vfork() shares its parent's memory until it executes
+a program or ends.
 """
 
 from __future__ import annotations
@@ -18,28 +20,30 @@ from gilk.targets.ptrace import thread_ids
 from gilk.targets.stat import PARENT, stat_of
 
 _KCMP, _VM = 312, 1
-_CLONES = (b"56", b"58", b"435")  # clone, vfork, clone3: they sleep for that alone
+_CLONES = (b"56", b"58", b"435")  # clone, vfork, clone3: a thread sleeps in these only to wait for a vfork child
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class MemorySharing:
-    """The processes that share the memory of ``pid``. The list of all processes is read again when new ones
-    were made."""
+    """The processes that share the memory of ``pid``. The list of all processes is read again when new ones were
+    made."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self.known: set[int] = set()  # processes that had it when they were last asked about
+        self.known: set[int] = set()  # processes that shared the memory at the last comparison
         self._seen: set[int] = set()
-        self._last = b""  # number that the kernel had given out when all that is seen was seen
+        self._last = b""  # the last pid that the kernel had given out at that time
 
     def look(self) -> None:
-        """At all processes, where there are others than before: that takes some microseconds each."""
+        """Compare all processes, if new ones were made since the last time: that takes some microseconds for each
+        process."""
         if self._last != _last_number():
             self._seen = set()
         self._look_at_new()
 
     def others(self) -> list[int]:
-        """Parents before their children. Raises TargetError `no-such-process`."""
+        """The other processes that share the memory, parents before their children. Raises TargetError
+        `no-such-process`."""
         self._look_at_new()
         if not self.known:
             return []
@@ -56,17 +60,17 @@ class MemorySharing:
         self._seen, self._last = present, last
 
     def _thread(self) -> int:
-        """One of the process that has its memory: a first thread that has ended has none, as the kernel's have."""
+        """A thread of the process that has its memory: a first thread that has ended has none."""
         return next((tid for tid in (self._pid, *thread_ids(self._pid)) if is_alive(tid)), self._pid)
 
 
 def is_same_memory(one: int, other: int) -> bool:
-    """Whether two threads, of which ``one`` has not ended, have the same memory, as far as we may know."""
+    """Whether two threads, of which ``one`` has not ended, have the same memory; False if we may not know."""
     return _compare(one, other) == 0
 
 
 def waits_for_child(pid: int) -> bool:
-    """Whether a thread of the process waits for a child that has its memory, as vfork(2) does."""
+    """Whether a thread of the process waits for a child that shares its memory, as vfork(2) does."""
     calls = (_system_call(f"/proc/{pid}/task/{tid}/syscall") for tid in _threads(pid))
     return any(call in _CLONES for call in calls)
 
@@ -79,7 +83,8 @@ def _threads(pid: int) -> list[str]:
 
 
 def _system_call(path: str) -> bytes:
-    """The number of the one that a thread sleeps in; something else of one that runs."""
+    """The number of the system call that a thread sleeps in, as text; other text for a thread that runs, empty if it
+    has gone."""
     try:
         with open(path, "rb", buffering=0) as file:
             return file.read().split()[0]
@@ -88,18 +93,18 @@ def _system_call(path: str) -> bytes:
 
 
 def can_be_told() -> bool:
-    """The kernel may have been built without the system call, or a filter may not let it pass."""
+    """Whether kcmp(2) works: the kernel may have been built without it, or a seccomp filter may not let it pass."""
     return _compare(os.getpid(), os.getpid()) == 0
 
 
 def _compare(one: int, other: int) -> int:
-    """0: the same; 1, 2 or 3: others; -errno."""
+    """The result of kcmp(2): 0 if both have the same memory; 1, 2 or 3 if not; -errno if that cannot be told."""
     result = int(_libc.syscall(_KCMP, one, other, _VM, 0, 0))
     return result if result >= 0 else -(ctypes.get_errno() or errno.EINVAL)
 
 
 def _last_number() -> bytes:
-    """The last process or thread number that was given out here (proc(5), loadavg)."""
+    """The last pid or tid that was given out in our PID namespace (proc(5), loadavg)."""
     with open("/proc/loadavg", "rb", buffering=0) as file:
         return file.read().split()[-1]
 
@@ -109,7 +114,7 @@ def _processes() -> set[int]:
 
 
 def _ancestors(pid: int, among: Iterable[int]) -> list[int]:
-    """Its parents, as far as they are all of these."""
+    """The parent of a process, its parent's parent, and so on, as long as they are ``among`` these."""
     found: list[int] = []
     while (pid := parent(pid)) in among and pid not in found:
         found.append(pid)
@@ -117,7 +122,7 @@ def _ancestors(pid: int, among: Iterable[int]) -> list[int]:
 
 
 def parent(pid: int) -> int:
-    """0 when the process has gone."""
+    """The pid of the parent; 0 when the process has gone."""
     try:
         return int(stat_of(pid)[PARENT])
     except OSError:

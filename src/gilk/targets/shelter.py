@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where a borrowed thread can be led back from (haven.py)."""
+"""A place from which a borrowed thread can be led back (haven.py)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True)
 class Shelter:
-    """``code`` is rt_sigreturn(2); a frame has room from ``low`` to ``high``."""
+    """``code`` is the address of an rt_sigreturn(2); a frame has room from ``low`` to ``high``."""
 
     code: int
     low: int

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The keeper's process, started: as a program of its own or, where a command has not begun anything yet, as a fork.
+"""Starts the keeper's process: as a program of its own or, where a command has not begun anything yet, as a fork.
 
-A client that has one already has further ones forked by a process that is for that alone (keepers.py)."""
+A client that has a keeper already has further ones forked by a fork server (keepers.py).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ _ahead: list[Spawned] = []
 
 @dataclass(frozen=True)
 class Spawned:
-    """Process ``pid``; ``ended`` is a pidfd. It goes when ``channel`` is closed; ``reap`` then waits for it."""
+    """A keeper, process ``pid``; ``ended`` is a pidfd. It ends when ``channel`` is closed; ``reap`` is called after
+    that."""
 
     pid: int
     channel: socket.socket
@@ -34,27 +36,27 @@ class Spawned:
 
 
 def begin() -> None:
-    """Start a keeper that is going to be wanted soon.
+    """Start a keeper that is going to be needed soon.
 
-    To be called while this process has one thread, and no files that matter. The modules that both need are imported
-    once, which on a machine with little else to offer is half of a start.
+    This must be called while the process has one thread, and no files that matter. The modules that both processes need
+    are imported only once, which on a slow machine is half of a start.
     """
     _ahead.append(_forked())
 
 
 def begun() -> Spawned | None:
-    """The keeper that was begun ahead; None where there is none, or it was taken already."""
+    """The keeper that begin() has started; None if there is none, or it was taken already."""
     return _ahead.pop() if _ahead else None
 
 
 def _forked() -> Spawned:
-    from gilk.targets import serving  # it needs what its client does, and more
+    from gilk.targets import serving  # a late import: the keeper needs more modules than its client
 
     mine, theirs = socket.socketpair()
     pid = fork()
     if not pid:
         try:
-            gc.freeze()  # what was the client's is never looked at again
+            gc.freeze()  # the collector need not look at the client's objects
             _let_go_of_files(theirs.fileno())
             serving.serve(theirs)
         except Exception:
@@ -66,32 +68,33 @@ def _forked() -> Spawned:
 
 
 def _let_go_of_files(kept: int) -> None:
-    """Close the files that a program which is executed would not have, except ``kept``."""
+    """Close the files that an executed program would not inherit, except ``kept``."""
     for name in os.listdir("/proc/self/fd"):
-        with suppress(OSError):  # the directory's own is closed by now
+        with suppress(OSError):  # the descriptor of the listing itself is closed by now
             if int(name) not in (0, 1, 2, kept) and not os.get_inheritable(int(name)):
                 os.close(int(name))
 
 
 def _reap(pid: int) -> None:
-    """If it has ended: who does not is let alone, and is init's in the end."""
+    """Reap a keeper if it has ended; a keeper that has not becomes init's in the end."""
     with suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
 
 
 def executed() -> Spawned:
     """A keeper that is a program of its own. Raises OSError."""
-    # A program launched from there is to have every file that we were given.
+    # A program that it launches inherits every file that we were given.
     mine, process = started("gilk.targets.serving", files=True)
     return Spawned(process.pid, mine, os.pidfd_open(process.pid), process.poll)
 
 
 def started(module: str, files: bool) -> tuple[socket.socket, subprocess.Popen[bytes]]:
-    """A channel to a process of its own that runs ``module``, which is given the number of its end. Raises OSError.
+    """Start a process that runs ``module`` and is given the number of its end of a channel; returns our end, and the
+    process. Raises OSError.
 
-    ``files``: it has those that can be inherited, and the standard ones; otherwise only standard error.
+    ``files``: it inherits all inheritable files, and the standard ones; otherwise only standard error.
     """
-    import subprocess  # here: those who fork need not wait for it
+    import subprocess  # a late import: a client that forks its keeper does not need it
 
     mine, theirs = socket.socketpair()
     # -P: nothing is imported from the current directory, which may be anyone's.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The batches of a keeper: those that clients have made ready, and those that they have dropped since."""
+"""The batches of a keeper: those that clients have staged, and those that they have dropped since."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ _REMEMBERED = 4
 
 
 class StagedBatches:
-    """``live``: by number, those that are ready. A forked child may still have one that was dropped."""
+    """``live``: the staged batches, by number. Dropped batches are remembered, because a forked child may still have
+    them in force."""
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
-        """Have none any more."""
+        """Forget all batches."""
         self.live: dict[int, LiveBatch] = {}
         self._past: list[LiveBatch] = []
-        self._everywhere: Places | None = None  # made when asked for
+        self._everywhere: Places | None = None  # computed by everywhere()
         self._known_places: dict[object, Places] = {}
 
     def stage(self, number: int, batch: Batch) -> None:
@@ -29,14 +30,14 @@ class StagedBatches:
         self._everywhere = None
 
     def forget(self, number: int) -> None:
-        """Drop a batch of which nothing is active."""
+        """Drop a batch that has no active units."""
         assert not self.live[number].active
         self._past.append(self.live.pop(number))
         self._everywhere = None
 
     @property
     def all(self) -> list[LiveBatch]:
-        """Also those that were dropped, which come first."""
+        """All batches: first those that were dropped, then the staged ones."""
         return [*self._past, *self.live.values()]
 
     @property
@@ -45,11 +46,11 @@ class StagedBatches:
         return {n: one.active for n, one in self.live.items()}
 
     def only(self, units: Units) -> dict[int, Batch]:
-        """The parts of batches that have these units, by number; no part is empty."""
+        """The parts of batches that have these units, by number; there are no empty parts."""
         return {n: self.live[n].batch.only(some) for n, some in units.items() if some}
 
     def places(self, units: Units) -> Places:
-        """The places of units; kept, for a change that is made again and again."""
+        """The places of units. The last few results are kept, for a change that is made again and again."""
         key = tuple((n, frozenset(some)) for n, some in units.items())
         if key not in self._known_places:
             while len(self._known_places) >= _REMEMBERED:

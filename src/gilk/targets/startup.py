@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Launching a program, and the first part of its run, before its own code: the linker's work, and constructors."""
+"""Launches a program, and runs the first part of it, before its own code: the linker's work, and constructors."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def start(
     directory: str = "",
     until: Until = Until.LINKED,
 ) -> Process:
-    """Launch a program, stopped before its own code runs, with its libraries in place, or where ``until`` says.
+    """Launch a program and stop it with its libraries in place, before its own code runs, or where ``until`` says.
 
-    Raises TargetError `cannot-launch`, `no-main`, ImageError for what is not a program for this machine.
+    Raises TargetError `cannot-launch`, `no-main`, ImageError for a file that is no program for this machine.
     """
     ignored = frozenset(
         int(n) for n in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT) if signal.getsignal(n) == signal.SIG_IGN
@@ -49,7 +49,7 @@ def start(
 
 
 def link(process: Process) -> None:
-    """Run a dynamic program up to where its libraries are mapped and relocated. Raises TargetError `cannot-launch`."""
+    """Run a dynamic program to where its libraries are mapped and relocated. Raises TargetError `cannot-launch`."""
     if not process.files.interpreter(Path(f"/proc/{process.pid}/exe")):
         return
     for linker in reversed(process.loaded()):
@@ -78,7 +78,7 @@ def _run_to_main(process: Process) -> None:
 
 
 def _handed_over(process: Process, loaded: Loaded, image: Image) -> int:
-    """The main() of a program without symbols."""
+    """The address of the main() of a program without symbols. Raises TargetError `no-main`."""
     if process.keeper.run_to(image.entry + loaded.bias, finally_=False):
         for each in image.segments:
             if each.executable and each.address <= image.entry < each.address + each.size:

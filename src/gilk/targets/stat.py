@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""/proc/PID/stat of a process or thread (proc_pid_stat(5))."""
+"""Reads /proc/PID/stat of a process or thread (proc_pid_stat(5))."""
 
 from __future__ import annotations
 
 from typing import Final
 
-#: Where fields are, counted behind the name.
+#: The indices of fields, counted from the one behind the name.
 STATE, PARENT, FLAGS, FAULTS, USER_TIME, SYSTEM_TIME, START_TIME, PROCESSOR, HEAP_START = 0, 1, 6, 9, 11, 12, 19, 36, 44
-_NAME_ENDS: Final = b")"  # the last: a name may have some too
+_NAME_ENDS: Final = b")"  # the last one in the line: a name may contain parentheses, too
 
 
 def stat_of(pid: int, tid: int = 0) -> list[bytes]:

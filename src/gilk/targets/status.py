@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""/proc/PID/status of a process or thread (proc_pid_status(5))."""
+"""Reads /proc/PID/status of a process or thread (proc_pid_status(5))."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from contextlib import suppress
 
 
 def status_of(tid: int | str) -> dict[bytes, bytes]:
-    """The lines by their names, without the colon and the white space around the value. ``tid`` may be ``self``.
+    """The values of the lines by their names, without the colon and the white space around the value. ``tid`` may be
+    ``self``.
 
     Raises OSError when there is no such thread.
     """
@@ -16,12 +17,12 @@ def status_of(tid: int | str) -> dict[bytes, bytes]:
 
 
 def ancestors(pid: int | str) -> tuple[int, ...]:
-    """The numbers of a process, of its parent, and so on to the first of all; of one that has gone, none. ``pid`` may
-    be ``self``. A process that ends meanwhile leaves the numbers that were known until then."""
+    """The pids of a process, of its parent, and so on to the first process of all; empty if it has gone. ``pid`` may be
+    ``self``. If a process ends meanwhile, the pids that were known until then are returned."""
     found: list[int] = []
     number: int | str = pid
     with suppress(OSError):
-        while number and number not in found:  # a number may come again, of another process
+        while number and number not in found:  # a pid may be reused for another process
             status = status_of(number)
             found.append(int(status[b"Pid"]))
             number = int(status[b"PPid"])
@@ -29,6 +30,6 @@ def ancestors(pid: int | str) -> tuple[int, ...]:
 
 
 def parsed(text: bytes) -> dict[bytes, bytes]:
-    """The same of a text that was read elsewhere."""
+    """The values by their names, as status_of() has them, of a text that was read elsewhere."""
     pairs = (line.partition(b":") for line in text.splitlines())
     return {name: value.strip() for name, colon, value in pairs if colon}

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How a change of code is made: by exchanging it for copies (copies.py), by writing, or by both.
+"""Decides how a change of code is made: by exchanging the code for copies (copies.py), by writing, or by both.
 
-Writes go to the code that is executed and to the other one alike. So three kinds of units are told apart: those in
-force in both or in neither, and those that only the copies have, which are the ones exchanged.
+Writes go to the code that is executed and to the other version alike. So three kinds of units are told apart: those in
+force in both versions, those in force in neither, and those in force in the copies only, which an exchange puts in or
+takes out.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True)
 class Steps:
-    """Whether copies and originals are exchanged, and what is written after that."""
+    """Whether copies and originals are exchanged, and which units are written after that."""
 
     exchange: bool
     remove: Units
@@ -29,8 +30,8 @@ class Steps:
 
 @dataclass(frozen=True)
 class _Rows:
-    """All bytes of units that are, or were, only in the copies; by address, ascending. ``batch``: an index of
-    ``numbers``."""
+    """The bytes of all units that are, or were, in the copies only, by ascending address. ``batch`` is an index into
+    ``numbers``, the numbers of batches."""
 
     at: Int
     old: Byte
@@ -40,7 +41,7 @@ class _Rows:
     numbers: tuple[int, ...]
 
     def of(self, units: Units) -> OnlyCopied:
-        """The bytes of some."""
+        """The bytes of some units."""
         here = np.zeros(len(self.at), np.bool_)
         for index, number in enumerate(self.numbers):
             mine = self.batch == index
@@ -50,14 +51,14 @@ class _Rows:
 
 @dataclass
 class Exchanged:
-    """``only_copied``: the units that are in the copies and not in the originals."""
+    """Keeps account of ``only_copied``, the units that are in the copies and not in the originals."""
 
     only_copied: Units = field(default_factory=dict)
     _rows: _Rows | None = None
     _known: tuple[Units, OnlyCopied] = field(default_factory=lambda: ({}, ONLY_COPIED_NOTHING))
 
     def steps(self, copies: Sequence[Copy], active: Units, remove: Units, add: Units) -> Steps:
-        """An exchange, where that does most of it. ``active``: what is in force before.
+        """The steps of a change; with an exchange if that does most of it. ``active``: the units in force before.
 
         A change that both removes and adds is made byte by byte: it passes through the original code (changing.py).
         """
@@ -73,7 +74,7 @@ class Exchanged:
         return Steps(False, remove, add)
 
     def after(self, copies: Sequence[Copy], steps: Steps) -> OnlyCopied:
-        """The bytes that only the copies will have once the steps are taken. ``copies`` as they are before."""
+        """The bytes that only the copies will have once the steps are taken; ``copies`` are those before the steps."""
         in_force = any(copy.in_force for copy in copies) is not steps.exchange
         return self._bytes(_minus(self.only_copied, steps.remove if in_force else steps.add))
 
@@ -85,7 +86,7 @@ class Exchanged:
         return self._known[1]
 
     def more(self, units: Units, batches: Mapping[int, Batch]) -> None:
-        """These are in the copies, too, from now on."""
+        """Note that these units are in the copies, too, from now on."""
         self.only_copied = _plus(self.only_copied, units)
         known = self._rows
         numbers = (*(known.numbers if known is not None else ()), *batches)
@@ -100,7 +101,7 @@ class Exchanged:
             self._known = {}, ONLY_COPIED_NOTHING
 
     def less(self, units: Units) -> Units:
-        """None of these is any more; those that were."""
+        """Note that none of these units is only in the copies any more; returns those that were."""
         gone = {n: found for n, some in units.items() if (found := some & self.only_copied.get(n, set()))}
         self.only_copied = {n: some for n, some in _minus(self.only_copied, gone).items() if some}
         if not self.only_copied:
@@ -108,7 +109,7 @@ class Exchanged:
         return gone
 
     def made(self, copies: Sequence[Copy], steps: Steps) -> None:
-        """The steps were taken; ``copies`` as they are now."""
+        """Note that the steps were taken; ``copies`` are those after the steps."""
         in_force = any(copy.in_force for copy in copies)
         self.only_copied = _minus(self.only_copied, steps.remove if in_force else steps.add)
 

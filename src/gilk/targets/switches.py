@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The kernel's own account of a process's threads: how often they gave up a processor, or lost it, or waited for one.
+"""The kernel's figures about a process's threads: how often they gave up a processor, or lost it, or waited for one.
 
-It is read now and then while the process lives: nothing is left of a thread that has ended.
+They are read now and then while the process lives: nothing is left of a thread that has ended.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _VOLUNTARY, _INVOLUNTARY = b"voluntary_ctxt_switches", b"nonvoluntary_ctxt_switc
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """The figures of a thread, or of all: how often it waited, how often its processor was taken from it, and how often
-    a page of its memory had to be read from somewhere; ns on processors, and ns for which it could have run and had
-    none. ``delay`` and ``ran`` are None where the kernel does not tell."""
+    """The figures of one thread, or of all: how often it waited, how often its processor was taken from it, and how
+    often a page of its memory had to be read from somewhere; ``ran``, ns on processors, and ``delay``, ns for which it
+    could have run and had no processor. The last two are None if the kernel has no figures."""
 
     voluntary: int = 0
     involuntary: int = 0
@@ -49,7 +49,7 @@ class Switches:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A thread that is in a system call."""
+    """A thread that is in the system call ``call``."""
 
     tid: int
     name: str
@@ -58,7 +58,8 @@ class Waiting:
 
 @dataclass
 class Account:
-    """``begin`` when the probes are in, ``look`` now and then; ``total`` and ``waiting`` are of the last look."""
+    """The figures of one process. Call ``begin`` when the probes are in, and ``look`` now and then; ``total`` and
+    ``waiting`` are those of the last look."""
 
     waiting: tuple[Waiting, ...] = ()
     _pid: int = 0
@@ -71,7 +72,7 @@ class Account:
         self._first = dict(_threads(pid))
 
     def look(self) -> None:
-        """Costs nothing until it is time to look again."""
+        """Read the figures if it is time; cheap otherwise."""
         if self._pid and time.monotonic() >= self._due:
             self._due = time.monotonic() + _EVERY
             self.look_now()
@@ -82,7 +83,7 @@ class Account:
 
     @property
     def total(self) -> Switches:
-        """All threads', since the probes were in."""
+        """The figures of all threads together, since the probes were in."""
         sum_of_all = Switches()
         for tid, last in self._last.items():
             sum_of_all = sum_of_all.plus(last.minus(self._first.get(tid, Switches())))
@@ -90,7 +91,7 @@ class Account:
 
     @property
     def threads(self) -> int:
-        """How many there were."""
+        """The number of threads seen."""
         return len(self._last)
 
 
@@ -103,14 +104,14 @@ def _tids(pid: int) -> list[int]:
 
 def _threads(pid: int) -> Iterator[tuple[int, Switches]]:
     for tid in _tids(pid):
-        with contextlib.suppress(OSError, ValueError, KeyError):  # it has ended
+        with contextlib.suppress(OSError, ValueError, KeyError):  # the thread has ended
             status = status_of(tid)
             switches = int(status[_VOLUNTARY]), int(status[_INVOLUNTARY])
             yield tid, Switches(*switches, int(stat_of(pid, tid)[FAULTS]), *_scheduled(pid, tid))
 
 
 def _scheduled(pid: int, tid: int) -> tuple[int | None, int | None]:
-    """The first two figures of /proc/PID/task/TID/schedstat, unless the kernel has none."""
+    """The first two figures of /proc/PID/task/TID/schedstat; None for both if the kernel has none."""
     try:
         ran, delay, _ = Path(f"/proc/{pid}/task/{tid}/schedstat").read_text().split()
         return int(ran), int(delay)

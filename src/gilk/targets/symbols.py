@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Names of the target, for instruments that use them."""
+"""Finds symbols of the target for instruments that use them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Found:
+    """The run-time address of a symbol, and whether the symbol is a function's."""
+
     address: int
     function: bool
 
@@ -27,7 +29,8 @@ class Resolver:
         return self._known[name]
 
     def find_exported(self, name: str) -> Found | None:
-        """The same for a name that is a library's if it is anything: only what libraries export is looked at first."""
+        """The symbol of a name that is normally a library's: exported functions are looked at first, then find()
+        searches."""
         for loaded in self._process.loaded():
             symbol = self._process.exported(loaded.path, name)
             if symbol is not None and symbol.kind == SymbolKind.FUNC:

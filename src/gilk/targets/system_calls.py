@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A target's own system calls, and their use: memory, mapped where it is wanted.
+"""A target's own system calls, and what gilk does by them: map memory where it is wanted.
 
-A subclass makes them (`call`): a borrowed thread makes those of a process (remote.py).
+A subclass makes the calls (`call`); for a process, a borrowed thread makes them (remote.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gilk.targets.call_list import LOOP, Call, CallList
 from gilk.targets.memory import Memory
 
 _ACTION = struct.Struct("<QQQ")
-_USER = 0x7FFFFFFFF000  # what a process can map ends here, where it is not asked for more by its address
+_USER = 0x7FFFFFFFF000  # end of what a process can map without asking for higher addresses
 _DESCRIPTORS = 1 << 31
 RT_SIGACTION = 13
 MMAP, MPROTECT, MUNMAP, MREMAP, MADVISE, CLOSE, MEMFD_CREATE = 9, 10, 11, 25, 28, 3, 319
@@ -24,14 +24,15 @@ _MREMAP_MAYMOVE, _MREMAP_FIXED = 1, 2
 _PROT_READ, _PROT_WRITE, _PROT_EXEC = 1, 2, 4
 _MAP_SHARED, _MAP_PRIVATE, _MAP_ANONYMOUS, _MAP_NOREPLACE = 1, 2, 0x20, 0x100000
 _MAP_NORESERVE = 0x4000
-#: Wishes. Where the kernel itself puts so large a mapping, just below the libraries, it is in the way of their puns.
+#: Preferred addresses. Where the kernel itself would put so large a mapping, just below the libraries, it would be in
+#: the way of their puns.
 _CODE_AT, _DATA_AT, _RECORD_AT, _LIST_AT = 0x2000_0000_0000, 0x2100_0000_0000, 0x2180_0000_0000, 0x21F0_0000_0000
 MADV_DONTDUMP, MADV_WIPEONFORK = 16, 18
 _MFD_CLOEXEC, _MFD_ALLOW_SEALING, _MFD_EXEC = 1, 2, 0x10
 
 
 class SystemCalls(ABC):
-    """``memory`` is the target's."""
+    """The system calls of one target; ``memory`` is the target's."""
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
@@ -39,30 +40,31 @@ class SystemCalls(ABC):
     @property
     @abstractmethod
     def tid(self) -> int:
-        """The thread that makes them."""
+        """The tid of the thread that makes the calls."""
 
     @abstractmethod
     def call(self, number: int, *arguments: int) -> int:
-        """The result. Raises OSError when the call failed, ProcessLookupError when the thread died, TargetError
-        `not-our-call` where it was another call than was asked for."""
+        """Make a system call; returns its result. Raises OSError when the call failed, ProcessLookupError when the
+        thread died, TargetError `not-our-call` if the thread has made another call than it was asked to."""
 
     @abstractmethod
     def many(self, place: CallList, calls: Sequence[Call]) -> list[int]:
-        """Results of calls, made one after the other until one fails: -errno is then the last.
+        """Make calls one after the other until one fails; returns their results, of which -errno is then the last.
 
         Raises ProcessLookupError when the thread died.
         """
 
     @abstractmethod
     def leave_our_memory(self) -> None:
-        """It is going to be unmapped."""
+        """Stop using gilk's memory in the target, which is going to be unmapped."""
 
     @abstractmethod
     def leave_code_of_files(self) -> None:
-        """It is going to be moved."""
+        """Stop using code of mapped files, which is going to be moved."""
 
     def map(self, address: int, size: int, protection: int, flags: int, fd: int) -> int:
-        """mmap(2), from a file's beginning; the address, which is a page's, and below what the kernel has."""
+        """Map memory by mmap(2), from a file's beginning; returns the address, checked to be page-aligned and in user
+        space."""
         found = self.call(MMAP, address, size, protection, flags, fd, 0)
         if found % PAGE or not 0 < found <= _USER - size or (flags & _MAP_NOREPLACE and found != address):
             raise not_our_call(self.tid, f"says that memory was mapped at {found:#x}")
@@ -73,34 +75,35 @@ class SystemCalls(ABC):
         return self.map(address, size, _PROT_READ | _PROT_WRITE, flags, -1)
 
     def reserve(self, size: int) -> int:
-        """The same anywhere, without claiming that all of it will be used."""
+        """Map anonymous memory anywhere, without reserving swap for all of it (MAP_NORESERVE); returns its address."""
         flags = _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_NORESERVE
         return self.map(0, size, _PROT_READ | _PROT_WRITE, flags, -1)
 
     def code(self, size: int, fd: int) -> int:
-        """Map all of ``fd`` readable and executable, away from any code."""
+        """Map all of ``fd`` readable and executable, away from any code; returns the address."""
         return self.map(_CODE_AT, size, _PROT_READ | _PROT_EXEC, _MAP_SHARED, fd)
 
     def call_list(self) -> CallList:
-        """Room for one, in memory of the process's own: what a forked child could write, it could have it do."""
+        """Map a call list, in private memory: if a forked child could write to it, it could have its parent make any
+        call."""
         page = self.map(_LIST_AT, PAGE, _PROT_READ | _PROT_WRITE, _MAP_PRIVATE | _MAP_ANONYMOUS, -1)
         loop = self.map(_LIST_AT + PAGE, PAGE, _PROT_READ | _PROT_EXEC, _MAP_PRIVATE | _MAP_ANONYMOUS, -1)
         self.memory.write(loop, LOOP)
         return CallList(loop, page)
 
     def again(self, source: int, size: int, address: int) -> None:
-        """Map what lies at ``source``, of a shared mapping, also at ``address``, which must be free.
+        """Map a part of a shared mapping, at ``source``, a second time at ``address``, which must be free.
 
-        mremap(2) with an old size of 0: no file descriptor has to stay open in the target, which may close any.
+        This is mremap(2) with an old size of 0: no file descriptor has to stay open in the target, which may close any.
         """
         self.call(MREMAP, source, 0, size, _MREMAP_MAYMOVE | _MREMAP_FIXED, address)
 
     def data(self, size: int, fd: int, at: int = _DATA_AT) -> int:
-        """``at``: a wish."""
+        """Map all of ``fd`` readable and writable, preferably ``at`` that address; returns the address."""
         return self.map(at, size, _PROT_READ | _PROT_WRITE, _MAP_SHARED, fd)
 
     def record(self, size: int, fd: int) -> int:
-        """As data, but each process has its own, after a fork too."""
+        """Map ``fd`` privately, so that a forked child has a copy of its own; returns the address."""
         return self.map(_RECORD_AT, size, _PROT_READ | _PROT_WRITE, _MAP_PRIVATE, fd)
 
     def unmap(self, address: int, size: int) -> None:
@@ -119,7 +122,8 @@ class SystemCalls(ABC):
         return found
 
     def memory_file(self, name: str) -> int:
-        """memfd_create(2) in the target; its file descriptor there. Executable where that must be asked for (6.3)."""
+        """Make a memory object by memfd_create(2) in the target; returns its file descriptor there. It is executable,
+        which must be asked for since Linux 6.3."""
         page = self.anonymous(0, 4096)
         try:
             self.memory.write(page, name.encode() + b"\0")
@@ -135,6 +139,6 @@ class SystemCalls(ABC):
 
 
 def not_our_call(tid: int, what: str) -> TargetError:
-    """For what a thread says that cannot be."""
+    """The error about an impossible result that a thread reports."""
     hint = "something interferes with it; nothing was changed by what it said"
     return TargetError("not-our-call", f"thread {tid} {what}", hint)

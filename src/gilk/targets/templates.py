@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Templates of plans (splice/template.py) and targets: the reference layout they are made on, and their place in one.
+"""Templates of plans (splice/template.py) for targets: the reference layout in which they are made, and their placement
+in a target.
 
-The reference layout is an image alone, with an arena that has the runtime of
-every other. Plans made there fit elsewhere, except that the page of a pun may be
-taken. A template is placed by a few operations on arrays.
+The reference layout is an image alone, with an arena that has the same runtime as every other. Plans made there fit
+elsewhere, except that the page of a pun may be taken.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gilk.values import dataclass
 _BIAS = 0x555555554000
 _ARENA = 1 << 28
 _GAP = 1 << 20
-#: An arena may lie to either side of an image, this far from where it is here: a pun must reach it even so.
+#: How much farther from the image an arena may lie than in the reference layout: a pun must reach it even so.
 _SWAY = 1 << 29
 _MOST_PUN_PAGES = 1 << 20
 _FARTHEST = 1 << 31
@@ -40,10 +40,8 @@ _FARTHEST = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The facts on which the code of instruments depends, besides addresses (splice/host.py, Host).
-
-    ``part``: counters and rings are those of the memory of the client with this number; 0: of the session itself.
-    """
+    """The facts, besides addresses, on which the code of instruments depends (splice/host.py, Host). ``part``: the
+    number of the client in whose memory counters and rings lie; 0: in the session's own."""
 
     counters: int
     rings: tuple[tuple[int, int], ...]
@@ -52,11 +50,11 @@ class Shape:
 
     @property
     def own(self) -> ClientPart | None:
-        """The client's memory that inlined instruments write to; None: that of the session."""
+        """The client's memory to which inlined instruments write; None: that of the session."""
         return ClientPart(self.part, self.counters, self.rings) if self.part else None
 
     def host(self, base: int) -> Host:
-        """For the arena at ``base``. Raises CompileError."""
+        """The Host for the arena at ``base``. Raises CompileError."""
         at = {name: base + offset for name, offset in runtime().symbols.items()}
         return Host(
             key=base - PAGE,
@@ -78,17 +76,17 @@ class Shape:
 
 
 def runtime_room() -> int:
-    """Bytes of an arena that the runtime takes."""
+    """The number of bytes of an arena that the runtime takes."""
     return len(runtime().code) + 63 & -64
 
 
 def stand_in(ground: PatchContext) -> int:
-    """For a function that instruments call: an address in the arena where nothing else comes to lie."""
+    """An address in the arena where nothing else comes to lie, in place of a function that instruments call."""
     return ground.arena.base + ground.arena.size - 1
 
 
 def reference_ground(analysis: Analysis, shape: Shape) -> PatchContext:
-    """Raises CompileError."""
+    """The context for making plans in the reference layout. Raises CompileError."""
     image = analysis.image
     bias = _BIAS if image.position_independent else 0
     low = min(s.address for s in image.segments) + bias & -PAGE
@@ -108,7 +106,8 @@ def reference_ground(analysis: Analysis, shape: Shape) -> PatchContext:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where things lie: the image's load bias, the block of patches, the arena, the function that instruments call."""
+    """The addresses at which a template is placed: the image's load bias, the block of patches, the arena, and the
+    function that instruments call."""
 
     bias: int
     block: int
@@ -118,10 +117,8 @@ class Spot:
 
 @dataclass(frozen=True)
 class Placed:
-    """``code`` is for the spot's block; ``jumps`` of puns, five bytes each, are for ``jump_at``.
-
-    ``lost``: of each unit, whether something in it does not reach what it means from there.
-    """
+    """A placed template. ``code`` is for the spot's block; ``jumps`` of puns, five bytes each, are for the addresses
+    ``jump_at``. ``lost``: for each unit, whether a displacement in it does not reach its target from there."""
 
     batch: Batch
     code: Byte
@@ -133,7 +130,8 @@ class Placed:
 
 @dataclass(frozen=True)
 class PlacedBatch:
-    """``units``, a mask, of a template, staged under a number. ``new``: the bytes of all sites of the template."""
+    """The ``units`` (a mask) of a template that are staged under a number. ``new``: the bytes of all sites of the
+    template."""
 
     number: int
     batch: Batch
@@ -142,10 +140,10 @@ class PlacedBatch:
 
 
 def plans(template: PlanTemplate, new: Byte, bias: int, keys: Mapping[int, int]) -> dict[int, FunctionPlan]:
-    """Plans of some units, by the unit: enough of them to be undone, and to be in the way of others. The rest of the
-    batch, such as the places of patches, is not in them.
+    """Plans of some units, by the unit, with enough in them to undo the units and to keep other plans away. Other parts
+    of the batch, such as the places of patches, are left out.
 
-    ``keys``: of all rows of these units. ``new``: the bytes of all sites.
+    ``keys``: the keys of all rows of these units, by row. ``new``: the bytes of all sites.
     """
     rows = np.array(list(keys), np.int64)
     units = template.row_unit[rows]
@@ -181,8 +179,8 @@ def _splices(template: PlanTemplate, new: Byte, bias: int, units: Array) -> dict
 
 
 def place(template: PlanTemplate, spot: Spot, iids: Array) -> Placed:
-    """Place all units, with the iids of all rows. The caller decides which may be put in: the bytes below puns must be
-    free."""
+    """Place all units, with the iids of all rows. The caller decides which of them are put in: the bytes that puns jump
+    to must be free."""
     lost = np.zeros(len(template.unit_start), np.bool_)
     code = _code(template, spot, iids, lost)
     new = _new(template, spot, lost)
@@ -205,7 +203,7 @@ def _code(template: PlanTemplate, spot: Spot, iids: Array, lost: Array) -> Byte:
 
 
 def _shift(words: Array, at: Array, distance: int) -> Array:
-    """Add ``distance`` to the fields ``at``; which of them do not hold what they should then."""
+    """Add ``distance`` to the fields ``at``; returns the indices of those whose value does not fit any more."""
     before = words[at]
     if not len(before):
         return np.empty(0, np.int64)
@@ -218,14 +216,14 @@ def _shift(words: Array, at: Array, distance: int) -> Array:
 
 
 def _units_of(template: PlanTemplate, at: Array) -> Array:
-    """Units of places in the block."""
+    """The units to which the offsets ``at`` of the block belong."""
     inside = np.flatnonzero(template.patch_inside)
     order = inside[np.argsort(template.patch_at[inside], kind="stable")]
     return template.patch_unit[order[np.searchsorted(template.patch_at[order], at, side="right") - 1]]
 
 
 def _new(template: PlanTemplate, spot: Spot, lost: Array) -> Byte:
-    """The sites' bytes, with where they lead."""
+    """The new bytes of all sites, with displacements to their patches."""
     new = template.new.copy()
     ends = np.cumsum(template.site_size, dtype=np.int64)
     leading = np.flatnonzero(template.site_leads >= 0)
@@ -255,7 +253,7 @@ def _far(distance: Int) -> Array:
 
 def _batch(template: PlanTemplate, spot: Spot, new: Byte) -> Batch:
     size = template.site_size.astype(np.int64)
-    starts = template.site_at + (spot.bias - np.cumsum(size) + size)  # each less how many bytes come before
+    starts = template.site_at + (spot.bias - np.cumsum(size) + size)  # each less the number of bytes before it
     low = template.patch_at + np.where(template.patch_inside, spot.block, spot.bias)
     return Batch(
         template.unit_names,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A stopped thread: its registers as they will be when it goes on, and the signal that is on its way to it."""
+"""The state of a stopped thread, as it will be when the thread goes on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _RESTARTS = frozenset(-n & (1 << 64) - 1 for n in (512, 513, 514, 516))
 
 @dataclass
 class Thread:
-    """A stopped thread; ``signal``, with its ``info``, was on its way to it and is passed on when it resumes."""
+    """A stopped thread. ``signal`` (0: none), with its ``info``, was on its way to the thread and is delivered when it
+    resumes. ``dirty``: ``registers`` were changed and are yet to be written to the thread."""
 
     tid: int
     signal: int
@@ -22,7 +23,7 @@ class Thread:
     group_stop: bool = False  # it stood still with its process, as for job control (ptrace(2), group-stop)
 
     def restarting(self) -> bool:
-        """In a system call that the kernel is going to make again: rip will move back by two."""
+        """Whether the thread is in a system call that the kernel is going to restart: its rip will move back by two."""
         return self.registers.orig_rax >> 63 == 0 and self.registers.rax in _RESTARTS
 
     def move(self, rip: int) -> None:

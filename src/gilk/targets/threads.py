@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The threads of a target: which of them live, and their names."""
+"""The threads of a target: which of them are alive, and their names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 Thread = tuple[int, int]  # pid, tid
-Gone = Callable[[int], bool]  # whether the thread of that number has
+Gone = Callable[[int], bool]  # whether the thread of that number has ended
 
 
 def thread_is_gone(tid: int) -> bool:
@@ -17,20 +17,20 @@ def thread_is_gone(tid: int) -> bool:
 
 
 class Threads(Protocol):
-    """The threads of one machine."""
+    """The live threads and thread names of one machine."""
 
     def live(self, threads: Iterable[Thread]) -> set[Thread]:
-        """Which are there, of these and perhaps others of the same processes."""
+        """The threads that are alive, of these and perhaps others of the same processes."""
         ...
 
     def name(self, pid: int, tid: int) -> str:
-        """'' when it has gone."""
+        """The thread's name; '' when it has ended."""
         ...
 
 
 class ThreadsOfProgram:
-    """The threads of a program of a tree. One of a process that has executed another since, or has ended, goes by
-    ``name``. ``has_another``: whether the process of a number has executed another."""
+    """The threads of a program of a tree. A thread whose process has executed another program since, or which has
+    ended, is called ``name``. ``has_another``: whether the process of a number has executed another program."""
 
     def __init__(self, threads: Threads, name: str, has_another: Gone) -> None:
         self._threads, self._name, self._has_another = threads, name, has_another
@@ -43,7 +43,7 @@ class ThreadsOfProgram:
 
 
 class OwnThreads:
-    """The threads of this machine."""
+    """The live threads and thread names of this machine, from /proc."""
 
     def live(self, threads: Iterable[Thread]) -> set[Thread]:
         found = set()

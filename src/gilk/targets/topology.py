@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The chips and the nodes of memory that this machine's processors belong to, as sysfs has them."""
+"""The chips and memory nodes that this machine's processors belong to, as sysfs has them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NODES = Path("/sys/devices/system/node")
 
 
 def chips() -> dict[int, int]:
-    """The number of the chip, by that of the processor, if that is not off. -1: the kernel does not know."""
+    """The number of the chip of each processor that is online; -1: the kernel does not know."""
     known: dict[int, int] = {}
     for path in _PROCESSORS.glob("cpu[0-9]*/topology/physical_package_id"):
         known[int(path.parts[-3].removeprefix("cpu"))] = int(path.read_text())
@@ -19,7 +19,7 @@ def chips() -> dict[int, int]:
 
 
 def nodes() -> dict[int, int]:
-    """The number of the node, by that of the processor; empty where the kernel has none."""
+    """The number of the memory node of each processor; empty if the kernel has no nodes."""
     known: dict[int, int] = {}
     for path in _NODES.glob("node[0-9]*/cpulist"):
         node = int(path.parts[-2].removeprefix("node"))

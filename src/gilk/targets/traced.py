@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How the keeper reaches a process that it holds. Linux is the way that there is (linux.py).
+"""The protocol by which a keeper reaches the process that it holds. linux.py implements it.
 
-To add another: write a class with these members. Code that works on one of them works on all; code that is peculiar to
-Linux (ptrace, /proc) belongs in linux.py and in the modules that it composes. The mappings are decided once
-(mapping.py, semaphores.py), over the target's own system calls (system_calls.py), whoever makes them.
+To reach processes by other means, write a class with these members. Code that works on one such class works on all;
+code that is peculiar to Linux (ptrace, /proc) belongs in linux.py and in the modules that it composes. Mappings are
+decided in one place (mapping.py, semaphores.py), over the target's own system calls (system_calls.py), however those
+are made.
 """
 
 from __future__ import annotations
@@ -26,30 +27,32 @@ from gilk.targets.thread import Thread
 
 
 class StoppedThreads(Protocol):
-    """The threads of the process, by their numbers, while they stand still."""
+    """The threads of the process, by tid, while they stand still."""
 
     @property
     def pid(self) -> int: ...
 
     def stopped(self) -> AbstractContextManager[dict[int, Thread]]:
-        """Raises TargetError `no-such-process`, `no-permission`, `busy`, `shared-memory`."""
+        """A context in which all threads are stopped; it yields them by tid. Raises TargetError `no-such-process`,
+        `no-permission`, `busy`, `shared-memory`."""
         ...
 
     def run_on(self, thread: Thread, seconds: float) -> Thread:
-        """Let one go on for a moment: as it is by then. Raises ProcessLookupError, TargetError `busy`."""
+        """Let one thread go on for ``seconds``; returns its new state. Raises ProcessLookupError, TargetError
+        `busy`."""
         ...
 
     def catch_up(self) -> bool:
-        """Stop the threads that came into being meanwhile; whether there were any."""
+        """Stop the threads that have come into being meanwhile; returns whether there were any."""
         ...
 
     def flush(self, thread: Thread) -> None:
-        """Give it the registers that were changed. Raises ProcessLookupError."""
+        """Give the thread the registers that were changed. Raises ProcessLookupError."""
         ...
 
 
 class Traced(Protocol):
-    """One process, as its keeper sees it."""
+    """The process that a keeper holds, as the keeper reaches it."""
 
     @property
     def pid(self) -> int: ...
@@ -58,19 +61,20 @@ class Traced(Protocol):
     @property
     def threads(self) -> StoppedThreads: ...
 
-    # Memory of ours in it (mapping.py).
+    # gilk's memory in the process (mapping.py).
 
     def calls(self) -> AbstractContextManager[SystemCalls]:
-        """Have a thread make system calls, while all stand still. Raises PermissionError, TargetError `busy`."""
+        """A context in which a thread can be had make system calls, while all threads stand still. Raises
+        PermissionError, TargetError `busy`."""
         ...
 
     @property
     def taking(self) -> Taking:
-        """How memory that it has made for us is had here as well."""
+        """The means by which gilk maps memory that the target has made, too."""
         ...
 
     def shelter(self, place: Shelter | None) -> None:
-        """From now on this is where a borrowed thread's own state lies meanwhile."""
+        """Set the place where the state of a borrowed thread is kept from now on; None: on its own stack."""
         ...
 
     def check_alone(self, name: str) -> None:
@@ -78,59 +82,60 @@ class Traced(Protocol):
         ...
 
     def program(self) -> str:
-        """The file that it executes, as its mappings name it; '' of one that has ended."""
+        """The file that the process executes, as its mappings name it; '' when it has ended."""
         ...
 
-    # What it is doing.
+    # The state of the process.
 
     def maps(self) -> tuple[Mapping, ...]:
-        """All that is mapped, by address. Raises TargetError `no-such-process`, `no-permission`."""
+        """All mappings, by ascending address. Raises TargetError `no-such-process`, `no-permission`."""
         ...
 
     def bounds(self) -> AbstractContextManager[Bounds]:
-        """From where to where something is mapped, for addresses one by one. Raises as maps()."""
+        """A context that yields a function from an address to the start and end of the mapping there. Raises as maps()
+        does."""
         ...
 
     def parked(self, restorers: frozenset[int], seen: Collection[int]) -> Iterator[SignalFrame]:
-        """Signal frames on stacks on which no thread is."""
+        """The signal frames on stacks on which no thread is, without those whose ``slot`` is in ``seen``."""
         ...
 
     def now(self) -> float:
-        """Seconds, on a clock that only goes forwards."""
+        """The time in seconds, on a clock that only goes forwards."""
         ...
 
     def pause(self, seconds: float) -> None:
-        """Leave it alone for that long."""
+        """Leave the process alone for this long."""
         ...
 
     def cpu_time(self) -> float:
-        """Seconds that it has run for; 0 once it has gone."""
+        """The CPU time of the process in seconds; 0 once it has gone."""
         ...
 
     def lives(self, pid: int) -> bool:
-        """Whether this process, or another of the same system, has not ended."""
+        """Whether process ``pid`` of the same system, this one or another, has not ended."""
         ...
 
     def sample(self, held: Held, patches: Places, stack: int) -> list[Sample]:
-        """The threads that run just now, and ``stack`` bytes of the stack of each."""
+        """Samples of the threads that run just now, with up to ``stack`` bytes of the stack of each."""
         ...
 
     def look_for_newcomers(self, held: Callable[[], Held]) -> list[str]:
-        """Give blocks to threads that have come to share the memory; notes for the user."""
+        """Give blocks of their own to threads that have come to share the memory; returns notes for the user."""
         ...
 
     def release_late(self) -> bool:
-        """Let go of threads that stopped too late, here and in heirs; whether others may still stop."""
+        """Let go of threads that stopped too late, here and in heirs; returns whether others may still stop."""
         ...
 
     def still_has(self, address: int) -> bool:
-        """It has neither ended nor executed a program since that was mapped."""
+        """Whether the process has neither ended nor executed another program since ``address`` was mapped."""
         ...
 
     def heirs(self, name: str) -> list[int]:
-        """Other processes that have memory of this name: forked children, and theirs."""
+        """The pids of other processes that have memory of this name: forked children, and theirs."""
         ...
 
     def heir(self, pid: int) -> AbstractContextManager[Traced]:
-        """One of them. Raises TargetError `no-such-process`, `no-permission`."""
+        """A context with one of the heirs. Raises TargetError `no-such-process`, `no-permission`."""
         ...

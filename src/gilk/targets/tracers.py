@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The tracers of a process: whether they are keepers, which are done with it in a moment."""
+"""Tells whether the tracers of a process are keepers, which are done with it in a moment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gilk.targets.program import name_of
 
 
 def only_keepers(pid: int) -> bool:
-    """Whether every tracer of a thread of the process, besides this one, is a keeper, or is gone by now."""
+    """Whether every process that traces a thread of ``pid``, besides this one, is a keeper, or has gone by now."""
     tracers = {ptrace.tracer_of(tid) for tid in ptrace.thread_ids(pid)} - {0, os.getpid()}
     return all(_is_keeper(tracer) for tracer in tracers)
 
@@ -20,4 +20,4 @@ def _is_keeper(pid: int) -> bool:
     try:
         return name_of(pid) == KEEPER
     except OSError:
-        return True  # it has gone
+        return True  # the tracer has gone

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Processes whose threads stay traced while they run, with all that they begin.
+"""A tree of followed processes: their threads, and those of all processes that they begin, stay traced while they run.
 
-So the kernel tells of each process that begins, has it traced from its first instruction on, and holds each program
-that is executed before its own. Without following, a tree is empty, and threads are traced only while they stand still.
+So the kernel reports each process that begins, has it traced from its first instruction on, and holds each program that
+is executed before its own first instruction. If nothing is followed, a tree is empty, and threads are traced only while
+they stand still.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from gilk.targets.status import status_of
 from gilk.targets.thread import Thread
 from gilk.values import dataclass
 
-_PATIENCE = 5.0  # seconds, for threads to stop that are let go
+_PATIENCE = 5.0  # seconds for threads to stop before they are let go
 _REST = 0.001  # seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """Process ``pid`` has executed a program, and stands before its first instruction. ``program`` is the number of the
-    program among those of the tree, ``parent`` that of the one before it in the process."""
+    """Process ``pid`` has executed a program, and stands before its first instruction. ``program`` is the number of
+    that program within the tree, ``parent`` the number of the program that the process ran before."""
 
     pid: int
     program: int
@@ -33,47 +34,48 @@ class Executed:
 
 @dataclass(frozen=True, slots=True)
 class ProgramEnded:
-    """No process runs this program any more."""
+    """No process runs this program of the tree any more."""
 
     program: int
 
 
 @dataclass(frozen=True, slots=True)
 class TreeEnded:
-    """All processes have ended."""
+    """All processes of the tree have ended."""
 
 
 News = Executed | ProgramEnded | TreeEnded
 
 
 class ProcessTree:
-    """All calls come from one OS thread, as ptrace(2) demands. ``news`` are for the client, which takes them away."""
+    """The followed processes and their threads. All calls come from one OS thread, as ptrace(2) demands. ``news`` are
+    for the client; the caller that passes them on empties the list."""
 
     def __init__(self) -> None:
         self.followed = False
         self.news: list[News] = []
-        self._running: dict[int, int] = {}  # threads, with their processes
-        self._lent: dict[int, int] = {}  # those that somebody stops, or has stopped
-        self._held: set[int] = set()  # processes that have executed a program which nobody has claimed
-        self._programs: dict[int, int] = {}  # numbers, by process
-        self._ended: dict[int, int] = {}  # wait statuses of processes that may be asked for
+        self._running: dict[int, int] = {}  # running threads: pid by tid
+        self._lent: dict[int, int] = {}  # threads that a caller stops, or has stopped: pid by tid
+        self._held: set[int] = set()  # processes that have executed a program and are not claimed yet
+        self._programs: dict[int, int] = {}  # number of the program, by pid
+        self._ended: dict[int, int] = {}  # wait statuses of processes that have ended
         self._last = 0
 
     @property
     def options(self) -> int:
-        """How threads are traced (PTRACE_SETOPTIONS)."""
+        """The ptrace options of all threads (PTRACE_SETOPTIONS)."""
         return ptrace.O_TRACESYSGOOD | (ptrace.O_FOLLOW if self.followed else 0)
 
     def follow(self, pid: int) -> None:
-        """Begin with a process, whose threads come to it by ``go_on``."""
+        """Begin to follow a process; its threads join the tree by ``go_on``."""
         self.followed = True
         self._programs[pid] = self._last
 
-    # Threads that somebody stops.
+    # Threads that a caller stops.
 
     def lend(self, tid: int, pid: int) -> bool:
-        """Whether a thread is traced already. Then it need only be asked to stop, and is the caller's until it goes on,
-        or is gone. Raises TargetError `no-such-process` for one of a program that has been executed since."""
+        """Whether the tree traces the thread already. If so, the caller need only ask it to stop, and owns it until it
+        goes on or has ended. Raises TargetError `no-such-process` if the process has executed another program since."""
         if not self.followed:
             return False
         if pid in self._held:
@@ -84,8 +86,9 @@ class ProcessTree:
         return True
 
     def go_on(self, thread: Thread, pid: int) -> None:
-        """Let a stopped thread run, and take it back. Raises ProcessLookupError when it was killed meanwhile."""
-        if thread.group_stop:  # it goes on standing still, as no thread does that is told to go on
+        """Let a stopped thread run, and take it back into the tree. Raises ProcessLookupError when it was killed
+        meanwhile."""
+        if thread.group_stop:  # a new PTRACE_SEIZE leaves it in its group stop; PTRACE_CONT would run it
             ptrace.call(ptrace.DETACH, thread.tid, 0, thread.signal)
             with contextlib.suppress(TargetError):
                 ptrace.seize(thread.tid, self.options)
@@ -95,13 +98,14 @@ class ProcessTree:
         self._running[thread.tid] = pid
 
     def note(self, tid: int, status: int) -> bool:
-        """Note what the wait status of a thread says about the tree; whether the thread is still what it was."""
+        """Note what the wait status of a thread says about the tree; returns False if the thread has executed another
+        program, else True."""
         if not self.followed:
             return True
         if not os.WIFSTOPPED(status):
             self._gone(tid, status)
         elif status >> 16 in ptrace.BEGINNINGS:
-            with contextlib.suppress(ProcessLookupError):  # it was killed meanwhile, and the new one tells itself
+            with contextlib.suppress(ProcessLookupError):  # it was killed meanwhile; the new one reports its own stop
                 self._meet(ptrace.event_message(tid), tid)
         elif status >> 16 == ptrace.EVENT_EXEC:
             self._executed(tid)
@@ -109,7 +113,7 @@ class ProcessTree:
         return True
 
     def _meet(self, tid: int, maker: int) -> None:
-        """A new thread. It may have been met by somebody who stops the process."""
+        """Add a new thread that thread ``maker`` has made. A caller that stops its process may have met it already."""
         pid = _process_of(tid)
         if pid not in self._programs:
             parent = self._running.get(maker) or self._lent.get(maker) or maker
@@ -118,7 +122,7 @@ class ProcessTree:
             self._running[tid] = pid
 
     def _executed(self, pid: int) -> None:
-        """The threads of the old program are gone."""
+        """Note that a process has executed a program, and forget the threads of the program before."""
         for known in (self._running, self._lent):
             for tid in [tid for tid, process in known.items() if process == pid]:
                 del known[tid]
@@ -145,20 +149,20 @@ class ProcessTree:
             self.news.append(ProgramEnded(program))
 
     def status_of(self, pid: int) -> int | None:
-        """The wait status of a process that has ended."""
+        """The wait status of a process of the tree that has ended; None of any other."""
         return self._ended.get(pid)
 
     # Programs that were executed.
 
     def claim(self, pid: int) -> None:
-        """Have a held process stand as one that was launched does. Raises TargetError `no-such-process`."""
+        """Lend a held process to the caller, stopped as a launched program is. Raises TargetError `no-such-process`."""
         if pid not in self._held:
             raise TargetError("no-such-process", f"process {pid} has ended")
         self._held.discard(pid)
         self._lent[pid] = pid
 
     def let_pass(self, pid: int) -> None:
-        """Let a held process run."""
+        """Let a held process run without instruments."""
         if pid in self._held:
             self._held.discard(pid)
             with contextlib.suppress(ProcessLookupError):
@@ -168,9 +172,10 @@ class ProcessTree:
     # Between requests.
 
     def pump(self) -> None:
-        """Let the threads go on that have stopped by themselves."""
+        """Look at all running threads, note what has happened to them, and let those go on that have stopped by
+        themselves."""
         seen: set[int] = set()
-        while fresh := {*self._running, *self._held} - seen:  # also those met on the way: the kernel has told of them
+        while fresh := {*self._running, *self._held} - seen:  # also threads met in this loop
             seen |= fresh
             for tid in fresh:
                 self._go_on_if_stopped(tid)
@@ -188,8 +193,8 @@ class ProcessTree:
     # The end.
 
     def let_go(self) -> None:
-        """Trace nobody any more but those that are stopped for somebody. Threads that do not stop in time are traced,
-        and run, until this process ends."""
+        """End following: trace no thread any more but those that are lent. Threads that do not stop in time run on,
+        traced, until this process ends."""
         if not self.followed:
             return
         for pid in tuple(self._held):
@@ -226,7 +231,8 @@ class ProcessTree:
 
 
 def _pass_on(tid: int, status: int) -> None:
-    """Raises ProcessLookupError."""
+    """Let a thread go on from a stop that it came to by itself, with the signal that it was given. Raises
+    ProcessLookupError."""
     number = os.WSTOPSIG(status)
     if ptrace.is_event_stop(status) and number != ptrace.SIGTRAP:
         ptrace.call(ptrace.LISTEN, tid)  # a stopped job stays stopped, and SIGCONT wakes it

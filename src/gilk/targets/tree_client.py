@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A tree of processes that is followed, as the client sees it: programs that they execute come to it, each before its
-first instruction, to be instrumented or to be let pass."""
+"""A followed tree of processes, as the client sees it: each program that they execute is offered to the client before
+its first instruction, which instruments it or lets it pass."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _PATIENCE = 120.0  # seconds for an answer
 
 
 class TreeClient:
-    """All that ``process`` begins from now on. Close it before the sessions: nobody is followed from then on.
+    """Follows all that ``process`` begins from now on. Close it before the sessions: nothing is followed from then on.
 
-    Raises TargetError `follow-alone` where others have a part in the process, and as any change does.
+    Raises TargetError `follow-alone` where another client has a part in the process, and as any change does.
     """
 
     def __init__(self, process: Process) -> None:
@@ -37,7 +37,7 @@ class TreeClient:
         self.keeper = process.keeper.pid
         self._line, theirs = socket.socketpair()
         self._line.settimeout(_PATIENCE)
-        self.lost = False  # the keeper has gone, and nobody is followed any more
+        self.lost = False  # whether the keeper has gone, and nothing is followed any more
         try:
             process.keeper.follow(theirs.fileno())
         except BaseException:
@@ -47,11 +47,11 @@ class TreeClient:
             theirs.close()
 
     def fileno(self) -> int:
-        """-1 once it is closed, or the keeper has gone."""
+        """The descriptor of the line with the news; -1 once it is closed, or the keeper has gone."""
         return self._line.fileno()
 
     def look(self) -> Sequence[News]:
-        """The news since the last time."""
+        """The news since the last call."""
         news: list[News] = []
         with self._while_there():
             while self.fileno() >= 0 and wire.readable(self.fileno(), 0):
@@ -59,10 +59,10 @@ class TreeClient:
         return news
 
     def claim(self, executed: Executed) -> Process:
-        """The process, as one that was launched: it waits before its program's first instruction.
+        """The process, as if it had been launched: it waits before its program's first instruction.
 
-        The answer comes on the line that is to the process from then on, for news may come at any moment on this one.
-        Raises TargetError; then it runs, if it is still there.
+        The answer comes on a new line that is for this process only, because news may come at any moment on the tree's
+        own line. Raises TargetError; if the process is still there, it runs then.
         """
         channel, theirs = socket.socketpair()
         channel.settimeout(_PATIENCE)
@@ -97,7 +97,7 @@ class TreeClient:
             self.lost = True
 
     def close(self) -> None:
-        """Follow nobody any more; when it is done, nobody but those with probes is traced."""
+        """End following; afterwards no process is traced but those that have probes."""
         if self.fileno() >= 0:
             with contextlib.suppress(OSError):
                 self._line.shutdown(socket.SHUT_WR)
@@ -107,7 +107,7 @@ class TreeClient:
 
 
 def _accepted(channel: socket.socket) -> None:
-    """Raises TargetError: why not."""
+    """Wait for the answer to a claim. Raises the keeper's error if it was refused, or TargetError `keeper-gone`."""
     try:
         error = wire.receive(channel)[0]
     except (wire.ChannelClosed, TimeoutError):

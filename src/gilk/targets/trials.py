@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The operations on processes that gilk depends on, tried once, each on a child of its own.
+"""Tries each operation on processes that gilk depends on once, for `gilk doctor`, each on a child of its own.
 
-A file that says "allowed" can be wrong (seccomp, SELinux, containers, kernels
-built differently); an operation that was just done cannot. Every trial runs in
-a forked child or on one, so that what fails there does not fail here.
+A file that says "allowed" can be wrong (seccomp, SELinux, containers, kernels built differently); an operation that has
+just been done cannot. Every trial runs in a forked child or on one, so that its failure does no harm here.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ def _call(address: int) -> int:
 
 
 def _code_mapping(value: int) -> int:
-    """The address of a shared executable mapping that returns `value`, written through another mapping of the same
-    memory: nothing is ever writable and executable at once."""
+    """The address of a shared executable mapping with a function that returns `value`, written through another mapping
+    of the same memory: nothing is ever writable and executable at once."""
     try:
         fd = os.memfd_create("gilk-doctor", os.MFD_CLOEXEC | MFD_EXEC)
     except OSError:  # before Linux 6.3 the flag is unknown, and not needed
@@ -72,13 +71,15 @@ def _reap(pid: int) -> int:
 
 
 def run_from_two_mappings(value: int) -> int:
-    """The status of a child that returns ``value`` from code in memory that is mapped twice; that one if it may be."""
+    """The status of a child that executes code, in memory that is mapped twice, which returns ``value``; another status
+    if that is not allowed."""
     return _exit_status(lambda: _call(_code_mapping(value)))
 
 
 @contextmanager
 def _sleeper(then: Callable[[], int]) -> Iterator[tuple[int, int]]:
-    """(pid, fd): a forked child that waits until fd is closed, then exits with what `then` returns."""
+    """A context with (pid, fd): a forked child that waits until fd is written to or closed, then exits with the status
+    that `then` returns."""
     ours, theirs = os.pipe()
     try:
         pid = os.fork()
@@ -118,14 +119,14 @@ def attach_to_child() -> None:
 
 
 def may_attach_to_sibling() -> bool:
-    """Whether a process may attach to one of its user that is no descendant of it."""
+    """Whether a process may attach to a process of the same user that is no descendant of it."""
     with _sleeper(lambda: 0) as (pid, _):
         return _exit_status(lambda: ptrace.call(ptrace.SEIZE, pid) & 1) == 0
 
 
 def write_code(value: int, wrong: int) -> int:
-    """The status of a traced child that would return ``wrong``, from code that may not be written, after that was
-    written through /proc/PID/mem to return ``value``. Raises OSError."""
+    """The status of a traced child that would return ``wrong``, from read-only code, after the code was rewritten
+    through /proc/PID/mem to return ``value``. Raises OSError."""
     address = _private_code(wrong)
     try:
         with _sleeper(lambda: _call(address)) as (pid, wake):

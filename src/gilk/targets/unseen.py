@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Programs that a process and its descendants execute while nobody follows them: those that are seen by looking now and
-then, by which others that ran for a moment only are missed."""
+"""Finds programs that a process and its descendants execute while they are not followed. It looks now and then, and
+misses programs that run for a moment only."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from collections.abc import Callable, Iterable, Iterator
 from gilk.targets.maps import program_of
 from gilk.targets.selecting import is_instrumented
 
-_EVERY = 0.05  # seconds between looks, at the least
-_REST = 20  # times as long as a look has taken, before the next: where there are many threads, it takes long
-_YOUNG = 1.0  # seconds in which a new process is looked at each time; then it is every so long
+_EVERY = 0.05  # least seconds between looks
+_REST = 20  # the pause before the next look, in times of the last look's duration: with many threads it takes long
+_YOUNG = 1.0  # seconds in which a new process is looked at each time, and then the interval between looks at it
 _NAMED = 5
 
 
 class Unseen:
-    """Children that ``pid`` forks are instrumented as it is, until they execute a program. If it is not, nothing is
-    looked at."""
+    """The programs that are not seen in a session with ``pid``. Its forked children are instrumented as it is, until
+    they execute a program. If it is not instrumented, nothing is looked at."""
 
     def __init__(self, pid: int, now: Callable[[], float] = time.monotonic) -> None:
         self._pid, self._now = pid, now
         self._program = program_of(pid)
         self._active = is_instrumented(pid)
-        self._known: dict[int, float] = {}  # processes with our code in them, and when to look at them again
+        self._known: dict[int, float] = {}  # instrumented processes, and when to look at them again
         self._since: dict[int, float] = {}
-        self._executed: dict[int, str] = {}  # processes without, by what they were when that was seen
+        self._executed: dict[int, str] = {}  # processes that have executed a program, and its path
         self._due = 0.0
 
     def look(self) -> None:
-        """To be called often."""
+        """Look for new programs if it is time; to be called often."""
         now = self._now()
         if not self._active or now < self._due:
             return
@@ -44,7 +44,7 @@ class Unseen:
         self._due = now + max(_EVERY, _REST * (time.perf_counter() - began))
 
     def _begun(self) -> set[int]:
-        """All processes that were begun, directly or not; those seen once also when their parents have gone."""
+        """All descendants of the process; those seen once also if their parents have ended."""
         found, left = set[int](), {self._pid, *self._since}
         while left:
             fresh = set(_children(left.pop())) - found
@@ -65,7 +65,7 @@ class Unseen:
 
     @property
     def remark(self) -> str:
-        """A sentence about the programs that are not seen; '' where there are none, as far as one knows."""
+        """A sentence about the programs that were not seen; '' if there are none, as far as is known."""
         return remark(self._executed.values())
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Messages between client and keeper: pickled values of our own over a socket pair, and file descriptors (framing.py).
+"""Messages between client and keeper: pickled values over a socket pair, and file descriptors (framing.py).
 
-Both ends are one program started by one user; nobody else can reach the socket.
+Both ends are the same program, started by one user; nobody else can reach the socket.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ChannelClosed(Exception):
 
 
 def send(channel: socket.socket, value: Any, fds: tuple[int, ...] = ()) -> None:
-    """Raises ChannelClosed."""
+    """Send a value, with file descriptors. Raises ChannelClosed."""
     body = pickle.dumps(value, protocol=5)
     header = HEADER.pack(len(body), 0, MessageKind.VALUE)
     ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
@@ -44,14 +44,16 @@ def receive(channel: socket.socket) -> tuple[Any, tuple[int, ...]]:
 
 
 def readable(descriptor: int, seconds: float | None = None) -> bool:
-    """Whether there is something to read, or the end; waits for that, but only so long if it is told how long."""
+    """Whether there is something to read, or the end of the stream; waits for that, at most ``seconds`` long unless
+    None."""
     return bool(ready([descriptor], seconds=seconds)[0])
 
 
 def ready(
     reading: Sequence[int], writing: Sequence[int] = (), seconds: float | None = None
 ) -> tuple[list[int], list[int]]:
-    """Which can be read or have ended, and which be written to, or nobody reads; waits for the first, as readable()."""
+    """The descriptors of ``reading`` that can be read or have ended, and those of ``writing`` that can be written to or
+    have no reader left; waits for the first of them, at most ``seconds`` long unless None."""
     wanted = dict.fromkeys(reading, select.POLLIN)
     for descriptor in writing:
         wanted[descriptor] = wanted.get(descriptor, 0) | select.POLLOUT

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The things that gilk has in a live process: shared memory, arenas with their runtime, linked instruments.
+"""gilk's workspace in a live process: shared memory, arenas with their runtime, linked instruments.
 
-An arena serves all images within reach of it; usually there is one for the program and one for its libraries.
+An arena serves all images within its reach; usually there is one for the program and one for its libraries.
 """
 
 from __future__ import annotations
@@ -42,18 +42,19 @@ _MOST_ARENAS = 8
 _MOST_PUN_PAGES = 24_000  # vm.max_map_count is 65530 by default, and a page may split a gap in two
 _TABLES = _MOST_ARENAS * ARENA_SIZE + _MOST_PUN_PAGES * PAGE
 _TABLE_SIZE = 64 << 20
-_TRIES = 8  # to map what the process has not mapped itself meanwhile
+_TRIES = 8  # attempts to map memory where the process maps some itself at the same time
 _CODE_SIZE = _TABLES + 2 * _TABLE_SIZE
 
 
 class Workspace:
-    """Raises TargetError when the process refuses what is needed: `no-room`, `gs-in-use`, `refused-by-kernel`."""
+    """gilk's memory in one process, where plans are made and staged. Raises TargetError when the process refuses what
+    is needed: `no-room`, `gs-in-use`, `refused-by-kernel`."""
 
     def __init__(
         self, process: Target, blocks: int, data_size: int, counters: int, rings: tuple[tuple[int, int], ...],
         private: int = 0,
     ) -> None:  # fmt: skip
-        """``private``: where in the data memory what instruments know as ``gilk_private`` lies."""
+        """``private``: the offset in the data memory of what instruments know as ``gilk_private``."""
         self._process = process
         self._private = private
         self._given: dict[str, int] = {}
@@ -72,7 +73,7 @@ class Workspace:
         self._sites: list[ArenaSite] = []
         self._grounds: dict[str, PatchContext] = {}
         self._loaded: dict[int, Loaded] = {}
-        self._replaced: list[PatchContext] = []  # by whose identity something may be known
+        self._replaced: list[PatchContext] = []  # kept alive: callers may know things by their identity
         self._puns = PunPages(process.occupied(), _MOST_ARENAS * ARENA_SIZE, _MOST_PUN_PAGES)
         self._mapped: set[int] = set()
         self._batch = 0
@@ -83,10 +84,10 @@ class Workspace:
         self._parameters = ArenaParameters(process, self._resolver, self._code)
 
     def ground(self, loaded: Loaded, analysis: Analysis) -> PatchContext:
-        """Where plans for one image are made; with a new arena when none is in reach."""
+        """The context in which plans for one image are made; with a new arena when none is in reach."""
         key = _key(loaded)
         if key in self._grounds and not _is_same(self._grounds[key].analysis, analysis):
-            self._replaced.append(self._grounds.pop(key))  # another file lies there by now
+            self._replaced.append(self._grounds.pop(key))  # the path leads to another file by now
         if key not in self._grounds:
             if analysis.image.is_go:
                 self._parameters.map_stacks(ArenaWord.SIDE, self._process.keeper.map_side, self._blocks)
@@ -121,7 +122,8 @@ class Workspace:
         return site
 
     def _map_near(self, loaded: Loaded) -> int:
-        """An arena; where its data begins. The process may map memory just where there was room for it."""
+        """Map an arena near an image; returns the address where its data begins. The process may map memory of its own
+        in the chosen room at the same time, so this is tried several times."""
         below, offset = HELD_SIZE + PAGE, len(self._sites) * ARENA_SIZE
         tries = 0
         while True:
@@ -139,12 +141,13 @@ class Workspace:
     # Instruments.
 
     def registers(self, ground: PatchContext, iid: int) -> Instrument:
-        """The built-in that records all registers."""
+        """The built-in instrument that records all registers."""
         return CallWithRegisters(ground.arena.base + runtime().symbols["gilk_log_registers"], iid, calls_out=False)
 
     def calls(self, ground: PatchContext, compiled: CompiledObject, control: int = 0) -> Callable[[int], Instrument]:
-        """A user's instrument, by iid, linked into the arena of ``ground``. ``control``: the page that says where it
-        records, if that is not this workspace's own. Raises CompileError `undefined-symbol`."""
+        """A user's instrument, linked into the arena of ``ground``, as a function from iid to Instrument. ``control``:
+        the address of the control page of the client for which it records, if that is not this workspace's own. Raises
+        CompileError `undefined-symbol`."""
         site = self._site_of(ground)
         key = (str(compiled.source), compiled.function)
         if key not in site.linked:
@@ -158,7 +161,7 @@ class Workspace:
         return lambda iid: CallWithIid(linked.plain, iid, linked.clobbers)
 
     def _word(self, site: ArenaSite, address: int) -> int:
-        """The place in the arena at which the address is written down, once for all who need it."""
+        """The place in the arena at which the address is stored, once for all uses."""
         if address not in site.words:
             site.words[address] = at = site.arena.allocate(LINE)
             self._store(at, address.to_bytes(8, "little"))
@@ -172,11 +175,11 @@ class Workspace:
         return {PRIVATE, *self._given}
 
     def give(self, name: str, address: int) -> None:
-        """From now on instruments know what lies there by this name."""
+        """Let instruments know ``address`` by this name from now on."""
         self._given[name] = address
 
     def forget_linked(self, sources: Collection[str]) -> None:
-        """Forget the code compiled from these sources: no later patch will call it. It stays where it lies."""
+        """Forget the code that was compiled from these sources: no later patch will call it. It stays in the arena."""
         for site in self._sites:
             for key in [key for key in site.linked if key[0] in sources]:
                 del site.linked[key]
@@ -190,13 +193,14 @@ class Workspace:
         return found
 
     def _control(self, site: ArenaSite, control: int) -> int:
-        """Where in the arena the address of a control page is."""
+        """The address in the arena at which the address of a control page is stored; 0 means this workspace's own
+        page."""
         if not control:
             return site.host.base + runtime().symbols["gilk_params"]
         return self._word(site, control)
 
     def _own(self, site: ArenaSite) -> dict[str, int]:
-        """The names that instruments have from gilk itself, beside gilk_control."""
+        """The symbols that gilk itself gives to instruments, besides gilk_control."""
         return {PRIVATE: self._process.keeper.data_address() + self._private} | self._given
 
     def _link(self, site: ArenaSite, compiled: CompiledObject, control: int) -> Linked:
@@ -218,7 +222,8 @@ class Workspace:
     # Plans.
 
     def stage(self, plan: Plan) -> tuple[int, Batch]:
-        """Write patches and hand the sites to the keeper; nothing is active yet. The batch and its number.
+        """Write patches and hand the sites to the keeper; nothing is active yet. Returns the batch's number and the
+        batch.
 
         Raises MemoryTaken: the plan is of no use then, and nothing of it is kept.
         """
@@ -230,7 +235,8 @@ class Workspace:
         return self._hand_over(pack(plan.functions))
 
     def _map_pages(self) -> set[int]:
-        """Map the pages of puns that are not mapped yet; which of them cannot be, because the process came first."""
+        """Map the pages of puns that are not mapped yet; returns those that cannot be mapped, because the process has
+        mapped something there first."""
         fresh = {page: offset for page, offset in self._puns.pages.items() if page not in self._mapped}
         gone = set(self._process.keeper.map_pages(fresh)) if fresh else set()
         self._mapped |= fresh.keys() - gone
@@ -249,12 +255,12 @@ class Workspace:
         self, loaded: Loaded, template: PlanTemplate, iids: Array, units: Array, callee: int = 0,
         comes_and_goes: bool = False,
     ) -> PlacedBatch | None:  # fmt: skip
-        """Stage those of the ``units`` of a template that can be had in an image; None where there is no room for the
-        block of patches. A function of which one part cannot be had is not had.
+        """Place a template in an image and stage those of its ``units`` that fit there; None where there is no room for
+        the block of patches. A function fits only if all of its parts do.
 
-        ``iids``: the numbers of all rows. ``callee``: the function that the patches call, if they do.
-        ``comes_and_goes``: the units will come into force and go at any time, whatever else is planned for; if not,
-        what shares bytes with them is planned again then.
+        ``iids``: the iids of all rows. ``callee``: the function that the patches call, if they do. ``comes_and_goes``:
+        the units will come into force and go at any time, whatever else is planned; if not, plans that share bytes with
+        them replace them.
         """
         spot = self._spot(loaded, len(template.code), callee)
         if spot is None:
@@ -278,7 +284,7 @@ class Workspace:
                 ground.policy = BESIDE
 
     def give_up(self, loaded: Loaded, template: PlanTemplate, units: Array) -> None:
-        """Plans need not keep away from these units of a placed template any more."""
+        """Note that plans need not keep away from these units of a placed template any more."""
         pending = self._placed.get(_key(loaded), ())
         if pending:
             rest = [(one, new, kept & ~units if one is template else kept) for one, new, kept in pending]
@@ -289,7 +295,7 @@ class Workspace:
                 unclaim(ground, template, units)
 
     def _spot(self, loaded: Loaded, size: int, callee: int) -> Spot | None:
-        """Where a block of patches goes; None where there is no room."""
+        """A place for a block of patches; None where there is no room."""
         try:
             arena = self._site_for(loaded).arena
             return Spot(loaded.bias, arena.allocate(size), arena.base, callee)
@@ -301,7 +307,8 @@ class Workspace:
             return None
 
     def _reserve(self, loaded: Loaded, template: PlanTemplate, placed: Placed, units: Array) -> Array:
-        """Take what the puns of ``units`` need; which units cannot be had here, or not besides what there is."""
+        """Allocate and map the pages that the puns of ``units`` need; returns a mask of the units that cannot be placed
+        here, or not beside existing plans."""
         self._puns.avoid(self._process.occupied())
         ground = self._grounds.get(_key(loaded))
         lost = placed.lost | conflicts(ground, template) if ground else placed.lost.copy()
@@ -313,7 +320,7 @@ class Workspace:
         return lost
 
     def save_everything(self) -> None:
-        """From now on plans keep every register at every point, also those that analysis calls dead."""
+        """From now on, have plans save every register at every point, even those that analysis calls dead."""
         self.shape = replace(self.shape, assume_live=EVERYTHING)
         for ground in self._grounds.values():
             ground.host = replace(ground.host, assume_live=EVERYTHING, templates={})
@@ -324,7 +331,8 @@ class Workspace:
         return ground.arena.base + runtime().symbols[name]
 
     def show_places(self, batches: list[Batch], in_force: list[Batch]) -> None:
-        """Tell the runtime what patches stand for; ``batches`` are all that may be run, the newest last."""
+        """Give the runtime the table of the original places that patches stand for; ``batches`` are all that may be
+        executed, the newest last. A table that is too large is not given."""
         table = places_table(batches, in_force)
         if len(table) > _TABLE_SIZE:
             return

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""All threads of one process, stopped, for as short a time as possible.
+"""Stops all threads of one process, for as short a time as possible.
 
-Code is written, and threads are moved, only while every thread of the process
-is in a ptrace stop. That makes the cross-modification protocols of running
-code unnecessary: a thread leaves its stop through the kernel, which is a
-serialising event, and no thread can stand where it was not seen.
+Code is written, and threads are moved, only while every thread of the process is in a ptrace stop. That makes the
+cross-modification protocols of running code unnecessary: a thread leaves its stop through the kernel, which is a
+serialising event, and no thread can stand where the keeper has not seen it.
 """
 
 from __future__ import annotations
@@ -26,9 +25,8 @@ from gilk.targets.tree import ProcessTree
 
 _EINTR, _ERESTARTNOHAND = -4 & (1 << 64) - 1, -514 & (1 << 64) - 1
 
-#: System calls that fail with EINTR when a tracer stops the thread, though no
-#: signal arrived, and may simply be made again (signal(7), "Interruption of
-#: system calls"): semop msgsnd msgrcv rt_sigtimedwait io_getevents semtimedop
+#: System calls that fail with EINTR when a tracer stops the thread, though no signal arrived, and may simply be made
+#: again (signal(7), "Interruption of system calls"): semop msgsnd msgrcv rt_sigtimedwait io_getevents semtimedop
 #: epoll_wait epoll_pwait io_pgetevents io_uring_enter (which has submitted nothing then) epoll_pwait2.
 _RESTARTABLE = frozenset((65, 69, 70, 128, 208, 220, 232, 281, 333, 426, 441))
 
@@ -38,26 +36,29 @@ _BRISK = 20
 
 
 class PtracedThreads:
-    """The threads of process ``pid`` between stop() and resume(), and of others that have its memory (sharing.py).
+    """The threads of process ``pid`` between stop() and resume(), and those of other processes that have its memory
+    (sharing.py).
 
-    The kernel's own among them (kernel_threads.py) are left alone: they execute no code that could be changed.
+    Threads of the kernel among them (kernel_threads.py) are left alone: they execute no code that could be changed.
     """
 
     def __init__(self, pid: int, tree: ProcessTree | None = None) -> None:
-        """``tree``: the threads stay traced while they run, if it is followed."""
+        """``tree``: the tree of processes that the process belongs to; if it is followed, the threads stay traced while
+        they run."""
         self.pid, self.tree = pid, tree or ProcessTree()
         self.threads: dict[int, Thread] = {}
-        self.exit_status: int | None = None  # as from wait(2), once the process is seen to have ended
-        self._late: set[int] = set()  # ours, asked to stop, and not yet seen to have done so or to have ended
-        self._owed: dict[int, int] = {}  # threads that a late stop has cost their turn: how many they had had
+        self.exit_status: int | None = None  # a wait(2) status, once the process is seen to have ended
+        self._late: set[int] = set()  # threads asked to stop that have not been seen to stop or end
+        self._owed: dict[int, int] = {}  # threads that stopped late and lost their turn: turns() by then
         self._held = self._lone = False
-        self._lent: dict[int, Thread] = {}  # those of the late that did something for us, as they were before
+        self._lent: dict[int, Thread] = {}  # late threads that were borrowed, in their own state
         self.sharing = MemorySharing(pid)
-        self._foreign: set[int] = set()  # threads of others
+        self._foreign: set[int] = set()  # threads of other processes that share the memory
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[dict[int, Thread]]:
-        """Raises TargetError `no-such-process`, `no-permission`, `busy`, `shared-memory`."""
+        """A context in which all threads are stopped; it yields them by tid. Raises TargetError `no-such-process`,
+        `no-permission`, `busy`, `shared-memory`."""
         if self._held:
             yield self.threads
             return
@@ -69,14 +70,16 @@ class PtracedThreads:
 
     @property
     def worker(self) -> Thread:
-        """The one of the stopped threads of the process itself that can best do something for us."""
+        """The stopped thread of the process itself that is best suited to be borrowed: no signal on its way to it, and
+        no system call to restart."""
         own = (thread for tid, thread in self.threads.items() if tid not in self._foreign)
         return min(own, key=lambda thread: (thread.signal != 0, thread.restarting()))
 
     def stop(self) -> None:
-        """Stop every thread, also those that appear meanwhile; once another keeper is done with them, if one has them.
+        """Stop every thread, also those that appear meanwhile. If another keeper traces the process, wait until it is
+        done.
 
-        Raises as stopped().
+        Raises as stopped() does.
         """
         deadline = time.monotonic() + _PATIENCE
         while True:
@@ -85,12 +88,15 @@ class PtracedThreads:
             except TargetError as error:
                 if error.slug != "already-traced" or time.monotonic() > deadline or not only_keepers(self.pid):
                     raise
-                self._let_go_of_late(deadline)  # else each may wait for a thread that the other has
-                time.sleep(random.uniform(0.001, 0.01))  # a keeper has them for some ms
+                self._let_go_of_late(deadline)  # else two keepers may wait for each other's threads
+                time.sleep(random.uniform(0.001, 0.01))  # a keeper holds threads for some milliseconds
 
     def _stop(self, deadline: float) -> None:
-        """The process first, of whose threads none waits in vfork then, and who shares its memory only as long as it
-        does; parents before their children, which are left alone for as long as their parents wait for them."""
+        """Stop the process first, then the others that share its memory.
+
+        Once its own threads are stopped, none of them waits in vfork, so the others share its memory lastingly. Parents
+        are stopped before their children, which are left alone for as long as their parents wait for them in vfork.
+        """
         self.sharing.look()
         try:
             self._stop_process(self.pid, deadline)
@@ -127,9 +133,10 @@ class PtracedThreads:
                 raise
 
     def _stop_some(self, tids: list[int], deadline: float) -> None:
-        """Stop some threads. One that does not come (in vfork, or in disk wait) is let go when it does.
+        """Stop some threads. A thread that does not stop in time (in vfork, or in disk wait) is let go once it does.
 
-        They come in any order: that a main thread has ended is not heard of before all others have been seen to.
+        The order in which they stop is not known: the end of a main thread is reported only after the end of all others
+        has been seen.
         """
         waiting, rounds = [tid for tid in tids if self._ask(tid)], 0
         while waiting:
@@ -144,7 +151,7 @@ class PtracedThreads:
                 self.release_late(left)
                 self.tree.pump()
                 for tid in list(self.threads):
-                    self._has_come(tid)  # again, if it was killed in its stop
+                    self._has_come(tid)  # look again: a stopped thread may have been killed
                 _rest(rounds)
                 rounds += 1
             waiting = left
@@ -165,7 +172,7 @@ class PtracedThreads:
         return True
 
     def _has_come(self, tid: int, stays: bool = True) -> bool:
-        """It has stopped, or ended. Where it is not to stay stopped, it goes on at once."""
+        """Whether the thread has stopped or ended. A stopped thread goes on at once unless it ``stays``."""
         try:
             got, status = os.waitpid(tid, ptrace.WALL | os.WNOHANG)
         except ChildProcessError:
@@ -175,10 +182,10 @@ class PtracedThreads:
         if not got:
             return False
         if not self.tree.note(tid, status):
-            self._late, self.threads = set(), {}  # all were of the program before
+            self._late, self.threads = set(), {}  # the process has executed another program: all known threads are gone
             return True
         if self._is_underway(tid, status):
-            with contextlib.suppress(ProcessLookupError):  # any stop takes the place of the one that was asked for
+            with contextlib.suppress(ProcessLookupError):  # any stop uses up PTRACE_INTERRUPT
                 ptrace.call(ptrace.INTERRUPT, tid)
                 ptrace.call(ptrace.CONT, tid, 0, 0)
             return False
@@ -193,8 +200,9 @@ class PtracedThreads:
         return True
 
     def _is_underway(self, tid: int, status: int) -> bool:
-        """It has stopped where it cannot stay: inside a system call of ours, or inside one of its own that has begun a
-        process or thread and whose result it does not have yet. Were it given its registers later, that was lost."""
+        """Whether the thread has stopped where it cannot stay: inside a system call that gilk has it make, or inside a
+        system call of its own that has begun a process or thread and whose result it does not have yet. That result
+        would be lost if its registers were set later."""
         if not os.WIFSTOPPED(status):
             return False
         return status >> 16 in ptrace.BEGINNINGS or (tid in self._lent and not ptrace.is_event_stop(status))
@@ -208,7 +216,7 @@ class PtracedThreads:
         try:
             registers = ptrace.get_registers(tid)
             info = ptrace.get_info(tid) if signal else None
-        except ProcessLookupError:  # it was killed meanwhile
+        except ProcessLookupError:  # the thread was killed meanwhile
             self._late.add(tid)
             return
         stays = event and os.WSTOPSIG(status) != ptrace.SIGTRAP
@@ -216,11 +224,12 @@ class PtracedThreads:
         if event and registers.rax == _EINTR and registers.orig_rax in _RESTARTABLE:
             registers.rax = _ERESTARTNOHAND
             with contextlib.suppress(ProcessLookupError):
-                ptrace.set_registers(tid, registers)  # at once: we may be killed before it goes on
+                ptrace.set_registers(tid, registers)  # at once: the keeper may be killed before the thread goes on
         self.threads[tid] = thread
 
     def _back(self, thread: Thread) -> None:
-        """The signal that was on its way cannot be passed on from this stop: it is sent again."""
+        """Take a borrowed thread back. The signal that was on its way cannot be delivered from this stop, so it is sent
+        again."""
         if thread.signal:
             ptrace.send(self.pid, thread.tid, thread.signal)
             thread.signal, thread.info = 0, None
@@ -233,10 +242,10 @@ class PtracedThreads:
             self.exit_status = status
 
     def stop_some(self, tids: Collection[int]) -> dict[int, Thread]:
-        """Stop only these threads, for a moment, until resume().
+        """Stop only these threads, for a moment, until resume(); returns those that have stopped, by tid.
 
-        A thread that does not stop at once is left out, then and until it has had a processor again: where many wait
-        for one, the program would not get on otherwise.
+        A thread that does not stop at once is left out, now and until it has had a processor again: where many threads
+        wait for one, the program would not get on otherwise.
         """
         self._owed = {tid: had for tid, had in self._owed.items() if tid in tids and 0 < had == turns(self.pid, tid)}
         wanted = [tid for tid in tids if tid not in self.threads and tid not in self._owed]
@@ -245,8 +254,8 @@ class PtracedThreads:
         return {tid: thread for tid, thread in self.threads.items() if tid in tids}
 
     def hold(self, lone: bool = True) -> Thread:
-        """Take over a launched process, stopped already, and keep it stopped until release(). ``lone``: nobody but us
-        waits for it, and what has not begun does not begin without us."""
+        """Take over a launched process, which is stopped already, and keep it stopped until release(). ``lone``: no
+        other process waits for it, and it is killed if the keeper goes before it has begun."""
         self._held, self._lone = True, lone
         thread = Thread(self.pid, 0, ptrace.get_registers(self.pid))
         self.threads = {self.pid: thread}
@@ -254,7 +263,7 @@ class PtracedThreads:
 
     @property
     def holds(self) -> bool:
-        """A launched process that has not been let go yet."""
+        """Whether this is a launched process that has not been let go yet."""
         return self._held
 
     def release(self) -> None:
@@ -264,21 +273,22 @@ class PtracedThreads:
 
     @property
     def options(self) -> int:
-        """How threads are traced (PTRACE_SETOPTIONS)."""
+        """The ptrace options of the threads (PTRACE_SETOPTIONS)."""
         return self.tree.options | (ptrace.O_EXITKILL if self._lone else 0)
 
     def stay(self) -> None:
-        """Have the stopped threads traced as the tree says, also once they run."""
+        """Give the stopped threads the tree's ptrace options, if the tree is followed: they stay traced once they
+        run."""
         for tid in self.threads if self.tree.followed else ():
             with contextlib.suppress(ProcessLookupError):
                 ptrace.call(ptrace.SETOPTIONS, tid, 0, self.options)
 
     def run_on(self, thread: Thread, seconds: float) -> Thread:
-        """Let a stopped thread, to which no signal is on its way, go on for a moment while the others stand still: as
-        it is by then. It may have made other threads: see catch_up().
+        """Let a stopped thread, to which no signal is on its way, go on for ``seconds`` while the others stand still;
+        returns its new state. It may have made other threads: see catch_up().
 
-        It goes on as it would by itself, not step by step: single steps would be the death of it, were we killed
-        meanwhile. Raises ProcessLookupError when it has ended, TargetError `busy` when it does not stop again.
+        The thread goes on as it would by itself, not step by step: a single step would kill it if the keeper were
+        killed meanwhile. Raises ProcessLookupError when it has ended, TargetError `busy` when it does not stop again.
         """
         self.flush(thread)
         del self.threads[thread.tid]
@@ -293,13 +303,15 @@ class PtracedThreads:
         return self.threads[thread.tid]
 
     def catch_up(self) -> bool:
-        """Stop the threads that have come into being while one went on; whether there were any. Raises as stop()."""
+        """Stop the threads that have come into being while a thread went on; returns whether there were any. Raises as
+        stop() does."""
         before = set(self.threads)
         self._stop(time.monotonic() + _PATIENCE)
         return not before.issuperset(self.threads)
 
     def give_up(self, thread: Thread, mask: int) -> None:
-        """A borrowed thread has not come back in time. When it does it is let go, with its own registers and mask."""
+        """Give up a borrowed thread that has not come back in time. Once it stops, it is let go with its own registers
+        and mask."""
         thread.dirty, thread.mask = True, mask
         self.threads.pop(thread.tid, None)
         self._late.add(thread.tid)
@@ -330,7 +342,7 @@ class PtracedThreads:
             else:
                 ptrace.call(ptrace.DETACH, thread.tid, 0, thread.signal)
         except ProcessLookupError:
-            self._late.add(thread.tid)  # it was killed in its stop; whose child it is learns of that behind us
+            self._late.add(thread.tid)  # it was killed in its stop; its parent is told once we have reaped it
 
     def _let_go_of_late(self, deadline: float) -> None:
         rounds = 0
@@ -340,15 +352,17 @@ class PtracedThreads:
             rounds += 1
 
     def release_late(self, besides: Collection[int] = ()) -> bool:
-        """Let go of threads that stopped only after we had given up on them, and of those that ended in their stop.
-        Whether there are others, which may stop at any moment."""
+        """Let go of threads that stopped only after the keeper had given up on them, and forget those that ended in
+        their stop. Threads in ``besides`` are left out. Returns whether there are others, which may stop at any
+        moment."""
         for tid in self._late.difference(besides):
             self._has_come(tid, stays=False)
         return bool(self._late)
 
 
 def _rest(rounds: int) -> None:
-    """A running thread stops within microseconds; the shortest sleep takes longer (prctl(2), PR_SET_TIMERSLACK)."""
+    """Pause between two looks at a running thread, which stops within microseconds; the shortest sleep takes longer
+    (prctl(2), PR_SET_TIMERSLACK), so the first rounds only yield."""
     if rounds < _BRISK:
         os.sched_yield()
     else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Writes splices over code, page by page, after looking that the code is what it should be."""
+"""Writes splices over code, page by page, after checking that the code is as expected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PAGE = 4096
 
 @dataclass(frozen=True)
 class Change:
-    """One byte a row: at ``at``, from ``old`` to ``new``; ``at`` ascending and without repeats."""
+    """Bytes to change, one a row: at ``at``, from ``old`` to ``new``; ``at`` is ascending and without repeats."""
 
     at: Int
     old: Byte
@@ -32,11 +32,11 @@ class Change:
 
 
 class Mismatch(Exception):
-    """Code is not what the plan was made for; ``args[0]`` is the first address that differs."""
+    """Code is not as the plan expects; ``args[0]`` is the first address that differs."""
 
 
 def combine(removed: list[Batch], added: list[Batch]) -> Change:
-    """Undo ``removed`` and do ``added`` in one pass."""
+    """One change that undoes ``removed`` and does ``added``."""
     parts = [(b.at, b.new, b.old) for b in removed] + [(b.at, b.old, b.new) for b in added]
     if not parts:
         return Change(np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np.uint8))
@@ -51,11 +51,10 @@ def combine(removed: list[Batch], added: list[Batch]) -> Change:
 
 
 def write(memory: Memory, change: Change, lenient: bool = False) -> int:
-    """Write the pages that change; how many bytes differed from what was expected.
+    """Write the pages that change; returns how many bytes differed from what was expected.
 
-    Nothing is written when anything differs, unless ``lenient``: then bytes
-    that are not ours any more (the code was unmapped or replaced) are left alone.
-    Raises Mismatch, also for memory that is not there.
+    Nothing is written when anything differs, unless ``lenient``: then bytes that are not gilk's any more (the code was
+    unmapped or replaced) are left alone. Raises Mismatch, also for memory that is not mapped.
     """
     prepared = []
     strangers = 0
@@ -84,7 +83,7 @@ def write(memory: Memory, change: Change, lenient: bool = False) -> int:
 
 
 def overwrite(memory: Memory, at: Int, new: Byte) -> None:
-    """Write bytes whatever is there, at addresses that ascend. Raises OSError."""
+    """Write bytes at ascending addresses, whatever is there. Raises OSError."""
     for start, size, low, high in _runs(at):
         content = np.frombuffer(bytearray(memory.read(start, size)), np.uint8)
         content[at[low:high] - start] = new[low:high]
@@ -92,7 +91,7 @@ def overwrite(memory: Memory, at: Int, new: Byte) -> None:
 
 
 def current(memory: Memory, at: Int) -> Byte:
-    """The bytes at addresses that ascend. Raises OSError."""
+    """The bytes at ascending addresses. Raises OSError."""
     found = np.empty(len(at), np.uint8)
     for start, size, low, high in _runs(at):
         found[low:high] = np.frombuffer(memory.read(start, size), np.uint8)[at[low:high] - start]
@@ -100,7 +99,7 @@ def current(memory: Memory, at: Int) -> Byte:
 
 
 def differing(memory: Memory, at: Int, expected: Byte) -> int:
-    """How many bytes are not as ``expected``; what is not mapped does not count."""
+    """How many mapped bytes at ascending addresses are not as ``expected``."""
     count = 0
     for start, size, low, high in _runs(at):
         try:
@@ -113,7 +112,7 @@ def differing(memory: Memory, at: Int, expected: Byte) -> int:
 
 
 def _runs(at: Int) -> Iterator[tuple[int, int, int, int]]:
-    """Runs of adjacent pages that hold bytes of ``at`` (ascending): (start, size, first row, end row)."""
+    """The runs of adjacent pages that hold bytes of ``at`` (ascending): (start, size, first row, end row)."""
     if not len(at):
         return
     pages = at // _PAGE

@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The compiler and the linker at work: runtime, instruments, D programs and kernel modules, cached by their content."""
+"""Runs the compiler and the linker for the runtime, instruments, D programs and kernel modules, and caches the products
+by content."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A user's advice: compiled once, with what has to be known of the function that it is about."""
+"""Compiles a user's advice, once, and finds out how the function that it is about is called."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from gilk.toolchain.compilers import NATIVE, compile_object, directory, prune
 from gilk.toolchain.instrument import CompiledObject, undefined
 from gilk.values import dataclass
 
-_NO_VECTORS = "-fno-tree-vectorize"  # to keep those of the program costs more than they would gain
-_SSE2 = "-msse2"  # behind -mgeneral-regs-only, which it takes back
-#: Mistakes that C permits, and that a program whose calls are replaced would pay for: a result that is forgotten, a
-#: number in the place of a pointer. gcc 14 takes the latter for errors by itself.
+_NO_VECTORS = "-fno-tree-vectorize"  # saving the program's vector registers costs more than vector code gains
+_SSE2 = "-msse2"  # after -mgeneral-regs-only, which it overrides
+#: Mistakes that C permits, and that would break a program whose calls are replaced: a forgotten result, a number in the
+#: place of a pointer. gcc 14 treats the latter as errors by itself.
 _ERRORS = ("-Werror=return-type", "-Werror=int-conversion", "-Werror=incompatible-pointer-types")
-_MORE = 64  # bytes of a variadic function's stack that advice may look at
+_MORE = 64  # bytes of stack arguments of a variadic function that advice may read
 _RETURN_ADDRESS = 8
 _ARGUMENTS = (Register.RDI, Register.RSI, Register.RDX, Register.RCX, Register.R8, Register.R9)
 _OURS = frozenset({PROCEED, PROCEED_WITH, PASS, PRIVATE, SHARED})
@@ -44,8 +44,8 @@ _XMMS = tuple(range(Register.XMM0, Register.XMM8))
 
 @dataclass(frozen=True)
 class Convention:
-    """How a function is called: bytes of arguments on the ``stack``, amounts of ``integers`` and ``vectors`` registers
-    that have others, and the registers of the ``results``, as struct gilk_advice has them."""
+    """How a function is called: the bytes of arguments on the ``stack``, the numbers of ``integers`` and ``vectors``
+    registers that hold the other arguments, and the registers of the ``results``, as in struct gilk_advice."""
 
     stack: int
     integers: int
@@ -55,9 +55,9 @@ class Convention:
 
 @dataclass(frozen=True)
 class CompiledAdvice:
-    """``called``: the function that it is about, and ``more`` bytes of the stack for variadic ones; ``vectors``: it
-    changes vector registers, or what it calls may. ``proceeds``: it waits for the function to return; ``goes_on``: the
-    call goes on when it has come back."""
+    """Compiled advice. ``called``: how the function that it is about is called; ``more``: additional bytes of the stack
+    for variadic ones; ``vectors``: whether it, or code that it calls, may change vector registers. ``proceeds``:
+    whether it may call the function itself (proceed()); ``goes_on``: whether the call goes on after it returns."""
 
     compiled: CompiledObject
     called: Convention
@@ -70,7 +70,8 @@ class CompiledAdvice:
 def compile_advice(
     source: Path, text: str, function: str, signature: CSignature, when: When, declarations: str = ""
 ) -> CompiledAdvice:
-    """``text``: what is in ``source``, which need not be there; ``declarations``: C in front of the signature.
+    """Compile advice for one function. ``text``: the content of ``source``, which need not exist; ``declarations``: C
+    in front of the signature.
 
     Raises UsageError `advice-abi`, `bad-signature`, CompileError `does-not-compile`.
     """
@@ -78,7 +79,7 @@ def compile_advice(
         raise UsageError("advice-abi", f"{signature.name} returns {signature.result}, which advice cannot keep")
     with directory() as place:
         called = _measure(place, signature, declarations)
-        user = place / "user" / source.name  # which may be called as a file of ours is
+        user = place / "user" / source.name  # a directory of its own: the name may be that of one of our files
         user.parent.mkdir()
         user.write_text(text)
         content, names = _compile(place, source, wrapper(user, function, signature, when, declarations))
@@ -94,7 +95,8 @@ def compile_advice(
 
 
 def _compile(place: Path, source: Path, text: str) -> tuple[bytes, tuple[str, ...]]:
-    """The object file, and the names that it needs. errno is kept where it may change."""
+    """The object file, and the names that it needs. If it calls other code, which may change errno, it is compiled
+    again so that errno is kept."""
     whole_source, whole, output = place / "advice.c", place / "whole.o", place / "advice.o"
     whole_source.write_text(text)
     include = ["-I", str(NATIVE / "include"), "-I", str(source.resolve().parent)]
@@ -109,7 +111,8 @@ def _compile(place: Path, source: Path, text: str) -> tuple[bytes, tuple[str, ..
 
 
 def _measure(place: Path, signature: CSignature, declarations: str) -> Convention:
-    """Raises UsageError `bad-signature`."""
+    """How a function of this signature is called, taken from what the compiler makes of it. Raises UsageError
+    `bad-signature`."""
     source, output = place / "measured.c", place / "measured.o"
     source.write_text(measured(signature, declarations))
     try:
@@ -129,21 +132,22 @@ def _measure(place: Path, signature: CSignature, declarations: str) -> Conventio
 
 
 def _first(made: relocatable.Relocatable, name: str) -> Instruction:
-    """The first instruction of a function that does something."""
+    """The first instruction of a function other than endbr64."""
     symbol = made.symbols[name]
     content = made.content[symbol.offset :][: symbol.size]
     return next(one for one in decode(content, 0) if one.mnemonic != Mnemonic.ENDBR64)
 
 
 def _taken(move: Instruction, registers: tuple[int, ...]) -> int:
-    """How many of the registers come before the one that is moved; all of them if it is none."""
+    """The number of registers that come before the one that the instruction moves; all of them if it moves none."""
     if move.op_count == 2 and move.op1_kind == OpKind.REGISTER:
         return registers.index(move.op1_register)
     return len(registers)
 
 
 def _behind(first: Instruction) -> int:
-    """Bytes from behind the return address to the operand of ``lea``."""
+    """The number of bytes from behind the return address to the operand of ``lea``. Raises CompileError
+    `does-not-compile`."""
     if first.mnemonic != Mnemonic.LEA or first.memory_base != Register.RSP:
         raise CompileError("does-not-compile", "the compiler does not say how the function is called")
     return int(first.memory_displacement) - _RETURN_ADDRESS

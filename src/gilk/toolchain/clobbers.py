@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The caller-saved registers that compiled code may change: only those have to be saved around it."""
+"""Finds the caller-saved registers that compiled code may change: only those have to be saved around it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _GENERAL = (
     *(Register.R8, Register.R9, Register.R10, Register.R11, Register.R12, Register.R13, Register.R14, Register.R15),
 )
 _BITS = {"rax": 1 << 0, "rdx": 1 << 2}
-#: They keep all registers but those of their result.
+#: These functions keep all registers except those of their result.
 _KEEPING = {name: sum(_BITS[each] for each in made.result) for name, made in FUNCTIONS.items() if made.cold}
 
 
 def of_function(code: bytes, address: int, name: str, symbols: Mapping[str, tuple[int, int]]) -> int:
-    """The registers that a function may change, a bit each.
+    """A mask of the registers that a function may change.
 
     ``code`` lies at ``address``; ``symbols`` are addresses and sizes of its functions. A function may also change the
-    registers of those that it calls or jumps to, unless they are declared to keep them; one without code here may
-    change all that a call may.
+    registers of those that it calls or jumps to, unless they are declared to keep them; a function whose code is not
+    here may change all that a call may.
     """
     names = {at: called for called, (at, size) in symbols.items() if size}
     found, seen, left = 0, {name}, [name]
@@ -50,7 +50,8 @@ def of_function(code: bytes, address: int, name: str, symbols: Mapping[str, tupl
 
 
 def _leads(instructions: list[Instruction], parts: list[tuple[int, int]]) -> Iterator[int]:
-    """The addresses that the code calls, or goes on at elsewhere; 0 where a register holds the address."""
+    """The addresses outside of ``parts`` to which the code jumps, and those that it calls; 0 where a register holds the
+    address."""
     for one in instructions:
         flow = one.flow_control
         inside = any(at <= one.near_branch_target < at + size for at, size in parts)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The system's C compiler and linker, as functions from files to files."""
+"""Runs the system's C compiler and linker, from files to files."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from gilk.errors import CompileError
 
 NATIVE = Path(__file__).resolve().parent.parent / "native"
 
-#: Code that runs at a probe: no SIMD state touched, no canary, no string
-#: instructions (the direction flag may be set), addresses relative to rip.
+#: Flags for code that runs at a probe: it touches no SIMD state, has no canary and no string instructions (the
+#: direction flag may be set), and uses addresses relative to rip.
 FLAGS = (
     *("-std=gnu11", "-O2", "-Wall", "-Wextra", "-ffreestanding", "-fno-stack-protector", "-mgeneral-regs-only"),
     *("-mfsgsbase", "-mstringop-strategy=unrolled_loop", "-fvisibility=hidden", "-fno-asynchronous-unwind-tables"),
@@ -28,31 +28,32 @@ _GCC_ONLY = {"-mstringop-strategy=unrolled_loop"}
 
 @contextmanager
 def directory(suits: Callable[[str], bool] = bool) -> Iterator[Path]:
-    """Make one for what is compiled, in a place that ``suits``, and remove it at the end. Nobody else can exchange it.
+    """A context with a new directory for compiling, in a place that ``suits``; it is removed at the end. Nobody else
+    can replace it.
 
     Raises OSError.
     """
-    import tempfile  # here and below: it takes long to import, and who has all compiled need not wait for it
+    import tempfile  # late imports, here and below: they take time, and are not needed if everything is cached
 
     with tempfile.TemporaryDirectory(prefix="gilk-", dir=private.temporary(suits)) as name:
         yield Path(name)
 
 
 def environment() -> dict[str, str]:
-    """The environment for compilers: with the directory for their temporary files, and messages in English. Raises
+    """The environment for compilers, with a safe directory for their temporary files, and messages in English. Raises
     OSError."""
     return dict(os.environ, LC_ALL="C", TMPDIR=str(private.temporary()))
 
 
 @functools.cache
 def compiler() -> tuple[str, ...]:
-    """$CC, cc, gcc, clang, or the ziglang wheel. Raises CompileError `no-compiler`."""
+    """The command of the compiler: $CC, cc, gcc, clang, or the ziglang wheel. Raises CompileError `no-compiler`."""
     named = os.environ.get("CC")
     if named:
         import shlex
 
         words: tuple[str, ...] = ()
-        with suppress(ValueError):  # a quotation that does not end
+        with suppress(ValueError):  # an unterminated quotation
             words = tuple(shlex.split(named))
         if not words or not _found(words[0]):
             raise CompileError("no-compiler", f"CC is {named!r}, which cannot be run", _INSTALL)
@@ -76,7 +77,8 @@ def _found(name: str) -> str:
 
 @functools.cache
 def _is_gcc() -> bool:
-    """Whether the compiler is gcc, told by the name of its file: running it to ask would take as long as all else."""
+    """Whether the compiler is gcc; mostly told by its file name, since running it to ask would take as long as
+    everything else."""
     command = compiler()
     name = os.path.basename(os.path.realpath(command[0]))
     if len(command) == 1 and ("gcc" in name) != ("clang" in name):
@@ -88,7 +90,7 @@ def _is_gcc() -> bool:
 
 
 def all_errors() -> list[str]:
-    """Have the compiler say everything that is wrong, however much that is."""
+    """The options by which the compiler reports all errors, without a limit."""
     return ["-fmax-errors=0"] if _is_gcc() else ["-ferror-limit=0"]
 
 
@@ -97,15 +99,16 @@ def flags() -> list[str]:
 
 
 def compile_object(source: Path, output: Path, extra: list[str]) -> None:
-    """Raises CompileError `does-not-compile` with the compiler's own message."""
+    """Compile a source file to an object file. Raises CompileError `does-not-compile` with the compiler's own
+    message."""
     with compiling(source, output, extra) as finish:
         finish()
 
 
 @contextmanager
 def compiling(source: Path, output: Path, extra: list[str]) -> Iterator[Callable[[], None]]:
-    """Start the compiler; the returned function waits, and raises CompileError. Leaving the context unwaited kills the
-    compiler."""
+    """A context in which the compiler runs; it yields a function that waits for its end, and raises CompileError. The
+    compiler is killed if the context is left before that."""
     kind = [] if source.suffix == ".S" else flags()
     with _running([*compiler(), *kind, *extra, "-c", str(source), "-o", str(output)]) as wait:
 
@@ -117,14 +120,15 @@ def compiling(source: Path, output: Path, extra: list[str]) -> Iterator[Callable
 
 
 def link(objects: list[Path], script: Path, output: Path, symbols: dict[str, int]) -> None:
-    """A static executable laid out by ``script``; ``symbols`` are absolute. Raises CompileError `does-not-link`."""
+    """Link a static executable laid out by ``script``; ``symbols`` have absolute addresses. Raises CompileError
+    `does-not-link`."""
     defined = [f"-Wl,--defsym,{name}={value:#x}" for name, value in symbols.items()]
     options = ["-nostdlib", "-static", "-no-pie", "-Wl,--build-id=none", "-Wl,--no-relax", "-Wl,--no-warn-rwx-segments"]
     _run([*compiler(), *options, f"-Wl,-T,{script}", *defined, *map(str, objects), "-o", str(output)], "does-not-link")
 
 
 def prune(source: Path, output: Path, entry: str, *keep: str) -> None:
-    """Leave out of an object file what ``entry`` and ``keep`` do not need."""
+    """Copy an object file without the code and data that ``entry`` and ``keep`` do not need."""
     options = ["-nostdlib", "-r", f"-Wl,--gc-sections,-e,{entry}", *(f"-Wl,-u,{name}" for name in keep)]
     _run([*compiler(), *options, str(source), "-o", str(output)], "does-not-link")
 
@@ -137,7 +141,8 @@ def _run(command: list[str], slug: str) -> None:
 
 @contextmanager
 def _running(command: list[str]) -> Iterator[Callable[[], str]]:
-    """Start ``command``; the returned function waits for its end, and returns what was wrong, or ''."""
+    """A context in which ``command`` runs; it yields a function that waits for its end and returns its error output, or
+    '' on success."""
     import subprocess
 
     pipe = subprocess.PIPE
@@ -150,4 +155,4 @@ def _running(command: list[str]) -> Iterator[Callable[[], str]]:
         try:
             yield wait
         finally:
-            process.terminate()  # the compiler then removes what it has begun
+            process.terminate()  # on SIGTERM the compiler removes its unfinished output

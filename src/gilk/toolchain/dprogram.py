@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The clauses of a D program as native code: compiled once and kept, and run in this very process."""
+"""The clauses of a D program as native code: compiled once and cached, and run in this process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gilk.toolchain.compilers import FLAGS as COMMON
 from gilk.toolchain.compilers import NATIVE, compiler
 from gilk.toolchain.relocatable import Relocatable
 
-#: D's arithmetic wraps, and its variables are bytes that are read as what they are declared to be.
+#: D's arithmetic wraps around, and its variables are bytes that are read as their declared types.
 FLAGS = (*("-I", str(NATIVE), "-fwrapv", "-fno-strict-aliasing", "-Wno-unused-function", "-Wno-unused-value"),)
 ARGUMENTS = 10
 _KIND = "d-programs"
@@ -48,9 +48,8 @@ def program_flags() -> tuple[str, ...]:
 
 @contextmanager
 def compiling(text: str) -> Iterator[Callable[[], Relocatable]]:
-    """Start compiling a program, or take it from the cache. The returned function waits for the end, and returns the
-    program; it raises CompileError `does-not-compile`, which is a fault of gilk.
-    """
+    """A context in which a program is compiled, or taken from the cache. It yields a function that waits for the end
+    and returns the program, or raises CompileError `does-not-compile`, which is a fault of gilk."""
     key = made_of() + text.encode("utf-8", "surrogateescape")
     kept = _kept(key)
     if kept is not None:
@@ -78,17 +77,18 @@ def _kept(key: bytes) -> Relocatable | None:
 
 
 def made_of() -> bytes:
-    """Whatever else the code depends on: the compiler, what it is told, and the runtime."""
+    """A digest of everything besides its text on which a program's code depends: the compiler, its flags, and the
+    runtime."""
     return keys.made_of((_identity(), COMMON, FLAGS, _has_rdpid()), read_files())
 
 
 def read_files() -> list[Path]:
-    """Whatever the compiler may read of ours."""
+    """All files of gilk that the compiler may read."""
     return [file for name in _READ for file in keys.files_of(NATIVE / name)]
 
 
 def _identity() -> tuple[object, ...]:
-    """A compiler that was replaced is another one."""
+    """The compiler's command and the state of its file, so that a replaced compiler counts as another one."""
     command = compiler()
     status = os.stat(command[0]) if os.path.isabs(command[0]) else None
     return command, (status.st_size, status.st_mtime_ns, status.st_ino) if status else None
@@ -96,15 +96,16 @@ def _identity() -> tuple[object, ...]:
 
 @functools.cache
 def _has_rdpid() -> bool:
-    """Whether the processor's number can be had by one instruction."""
+    """Whether the processor has the instruction rdpid, which gives the processor's number."""
     return "rdpid" in processor.flags()
 
 
 class Native:
-    """A program that is loaded here: its code is never both writable and executable."""
+    """A program that is loaded into this process; its code is never both writable and executable."""
 
     def __init__(self, program: Relocatable, tables: Mapping[str, bytes] = MappingProxyType({})) -> None:
-        """``tables``: what lies behind the code, by the names that it has for them."""
+        """``tables``: the data that the code refers to, by name; they are put behind the code. Raises CompileError
+        `does-not-link`."""
         self._program = program
         size = len(program.content) + 8 + sum(len(table) + 8 for table in tables.values())
         self._memory = mmap.mmap(-1, max(size, 1))
@@ -116,10 +117,8 @@ class Native:
             raise CompileError("does-not-link", f"the system forbids to execute it: {os.strerror(ctypes.get_errno())}")
 
     def fire(self, group: int, memory: int, event: ClauseEvent, always: bool = False, looks: bool = False) -> None:
-        """Run the clauses of a group. ``memory``: its address here. ``always``: also when the program is not active.
-
-        ``looks``: they may read the memory of the process that the event is of, else of none.
-        """
+        """Run the clauses of a group. ``memory``: the address here of the program's memory. ``always``: run them even
+        if the program is not active. ``looks``: they may read the memory of the event's process."""
         at = self._address + self._program.symbols[f"d_group_{group}"].offset
         _FUNCTION(at)(memory, ctypes.byref(event), 1 | always << 1 | looks << 2)
 
@@ -128,7 +127,8 @@ _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(ClauseEvent),
 
 
 def with_tables(program: Relocatable, tables: Mapping[str, bytes], address: int) -> bytes:
-    """The code for ``address``, with the tables that it names behind it."""
+    """The code, relocated for ``address``, with the tables that it names behind it. Raises CompileError
+    `does-not-link`."""
     data, places = bytes(-len(program.content) % 8), {}
     for name, table in tables.items():
         places[name] = address + len(program.content) + len(data)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A user's C instrument: compiled once, linked to each arena it is used in."""
+"""A user's C instrument: compiled once, and linked into each arena in which it is used."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KIND = "instruments"
 
 @dataclass(frozen=True)
 class CompiledObject:
-    """An object file in memory; ``undefined`` are the names that the target must supply."""
+    """An object file in memory; ``undefined`` are the names that the target must define."""
 
     source: Path
     function: str
@@ -31,13 +31,12 @@ class CompiledObject:
 
 @dataclass(frozen=True)
 class Linked:
-    """Code for one arena and initial data for the writable page below it.
+    """An instrument linked for one arena: its code, and initial data for the writable page below the arena.
 
-    ``entry`` takes struct gilk_regs and an iid whatever the function takes; ``plain``
-    takes only an iid, and is for functions that do; ``values`` takes the registers of a
-    call as they are (splice/instrument.py, CallWithValues), and is for functions that do, else 0.
-    ``takes_registers``: it wants struct gilk_regs. ``clobbers``: caller-saved registers that ``plain`` or ``values``
-    may change.
+    ``entry`` takes struct gilk_regs and an iid, whatever the user's function takes; ``plain`` takes only an iid, for
+    functions that do; ``values`` takes the registers of a call as they are (splice/instrument.py, CallWithValues), for
+    functions that do, else it is 0. ``takes_registers``: the function wants struct gilk_regs. ``clobbers``: the
+    caller-saved registers that ``plain`` or ``values`` may change.
     """
 
     code: bytes
@@ -52,8 +51,9 @@ class Linked:
 def compile_instrument(
     source: Path, function: str, flags: tuple[str, ...] = (), made_of: bytes = b"", text: str | None = None
 ) -> CompiledObject:
-    """``flags``: what else the compiler is told. ``made_of``: what the code depends on besides ``text``, if it is to be
-    kept. ``text``: what the file would have, that need not be there then.
+    """Compile an instrument. ``flags``: further compiler flags. ``made_of``: a digest of what the code depends on
+    besides ``text``; if it is not empty, the result is cached. ``text``: the content of the file, which need not exist
+    then.
 
     Raises UsageError `no-such-file`, `no-such-instrument`, CompileError `does-not-compile`.
     """
@@ -90,8 +90,9 @@ def _compiled(source: Path, function: str, flags: tuple[str, ...], text: str | N
 
 
 def undefined(path: Path) -> tuple[str, ...]:
-    """Names that code which was kept refers to: nm lists those of dropped sections too, unless they are stripped."""
-    import subprocess  # here: what is kept need not wait for it
+    """The undefined names that a pruned object file refers to. The file is stripped first, because nm lists the names
+    of dropped sections, too. Raises CompileError `no-binutils`."""
+    import subprocess  # a late import: it is not needed if the instrument is cached
 
     needed = path.with_suffix(".needed")
     try:
@@ -104,9 +105,10 @@ def undefined(path: Path) -> tuple[str, ...]:
 
 
 def link_instrument(compiled: CompiledObject, code: int, data: int, symbols: dict[str, int]) -> Linked:
-    """Link for addresses ``code`` and ``data``; ``symbols`` give every undefined name its address.
+    """Link an instrument for the addresses ``code`` and ``data``; ``symbols`` are the addresses of all undefined names.
 
-    A linker is run only for what has variables, or refers to what may be far away. Raises CompileError `does-not-link`.
+    The linker is run only for code that has variables, or that refers to something that may be far away. Raises
+    CompileError `does-not-link`.
     """
     if code % relocatable.ALIGNED == 0:
         with suppress(CompileError):
@@ -115,7 +117,7 @@ def link_instrument(compiled: CompiledObject, code: int, data: int, symbols: dic
 
 
 def _alone(compiled: CompiledObject, code: int, symbols: dict[str, int]) -> Linked:
-    """Raises CompileError for what takes a linker."""
+    """Link without a linker. Raises CompileError if the code needs one."""
     made = relocatable.parse(compiled.content)
     places = {name: (code + part.offset, part.size) for name, part in made.symbols.items()}
     return _linked(made.placed(code, symbols), code, b"", places)
@@ -134,7 +136,7 @@ def _by_linker(compiled: CompiledObject, code: int, data: int, symbols: dict[str
     content = image.read(body.address, body.size)
     initial = image.read(held.address, held.size).ljust(held.size, b"\0") if held else b""
     return _linked(
-        bytes(body.address - code) + content,  # a section may begin later: it is aligned as its parts want it
+        bytes(body.address - code) + content,  # the section may begin later, because of its alignment
         code,
         bytes(held.address - data) + initial if held else b"",
         {s.name: (s.address, s.size) for s in image.symbols},
@@ -142,7 +144,7 @@ def _by_linker(compiled: CompiledObject, code: int, data: int, symbols: dict[str
 
 
 def _linked(content: bytes, code: int, data: bytes, places: dict[str, tuple[int, int]]) -> Linked:
-    """``places``: addresses and sizes of all that has a name."""
+    """The linked instrument. ``places``: addresses and sizes of all symbols."""
     form = Form(content[places[FORM][0] - code])
     return Linked(
         content,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Modules of a kernel kept between runs, by all that they are made of: kbuild takes seconds for each."""
+"""Caches kernel modules between runs, by everything that they are made of: kbuild takes seconds for each."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gilk.toolchain.compilers import NATIVE
 from gilk.toolchain.kernel_instrument import ModuleFile, compile_module
 
 _KIND = "modules"
-_FOLDERS = ("include", "include/kernel", "abi", "host")  # of native
+_FOLDERS = ("include", "include/kernel", "abi", "host")  # folders in native
 _OF_HEADERS = (".config", "Module.symvers", "include/generated/utsrelease.h", "include/config/kernel.release")
-_COMPILED_AS = "gilk_" + 12 * "0"  # a module says its name in some places, each with room for as many characters
+_COMPILED_AS = "gilk_" + 12 * "0"  # the name that kept_module() replaces by one of equal length
 
 
 def kept_module(files: Mapping[str, str], kbuild: Callable[[str], str], headers: Path) -> ModuleFile:
-    """A module of C files under a name that nobody has; ``kbuild``: the text for kbuild, by name. Raises as
-    compile_module()."""
+    """A module made of C files, under a new, unique name. ``kbuild``: returns the text for kbuild, given the name.
+    Raises as compile_module() does."""
     text = kbuild(_COMPILED_AS)
     key = b"\0".join(digest(part).digest() for part in _parts(files, text, headers))
     found = load_blob(_KIND, key)
@@ -35,7 +35,7 @@ def kept_module(files: Mapping[str, str], kbuild: Callable[[str], str], headers:
 
 
 def _parts(files: Mapping[str, str], kbuild: str, headers: Path) -> Iterator[bytes]:
-    """The content of all that the module is made of."""
+    """The contents of everything that the module is made of."""
     yield kbuild.encode()
     yield from (f"{name}\0{text}".encode() for name, text in sorted(files.items()))
     for folder in _FOLDERS:

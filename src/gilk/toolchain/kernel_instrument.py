@@ -16,18 +16,16 @@ from gilk.lang.c.wrapper import FORM
 from gilk.toolchain.compilers import NATIVE, directory, environment
 from gilk.values import dataclass
 
-#: Compiled code calls these by itself; all else that it calls are functions of the kernel.
+#: Functions that compiled code calls by itself; all others that it calls are functions of the kernel.
 _USUAL = re.compile(r"__x86_\w+|__stack_chk_fail|\w*_return_thunk|\..*")
-_DIVIDES = re.compile(r"[\s:]")  # names, for make and the kernel's Makefile
+_DIVIDES = re.compile(r"[\s:]")  # separators of names, to make and the kernel's Makefile
 _UNDEFINED = re.compile(r'ERROR: modpost: "(\S+)" \[\S+\] undefined!')
 
 
 @dataclass(frozen=True)
 class KernelInstrument:
-    """``entry`` and ``plain`` are offsets in the module's .text (see build.instrument.Linked), ``plain_size`` in bytes.
-
-    ``calls_out``: it calls functions of the kernel, and so might come back to itself.
-    """
+    """A compiled module. ``entry`` and ``plain`` are offsets in the module's .text (see toolchain.instrument.Linked),
+    ``plain_size`` is in bytes. ``calls_out``: it calls functions of the kernel, by which it might be entered again."""
 
     name: str
     content: bytes
@@ -40,7 +38,7 @@ class KernelInstrument:
 
 @dataclass(frozen=True)
 class ModuleFile:
-    """A module, and where its functions lie from the start of its code on."""
+    """A module, with the offsets of its functions from the start of its code."""
 
     name: str
     content: bytes
@@ -48,8 +46,8 @@ class ModuleFile:
 
 
 def compile_module(name: str, files: Mapping[str, str], kbuild_text: str, headers: Path) -> ModuleFile:
-    """Module ``name`` of C files, by their names without ``.c``. Raises CompileError `does-not-compile`,
-    `undefined-symbol`, `driver-no-make`, `kbuild-path`."""
+    """Compile module ``name`` from C files, given by their names without ``.c``. Raises CompileError
+    `does-not-compile`, `undefined-symbol`, `driver-no-make`, `kbuild-path`."""
     with kbuild_directory() as place:
         (place / INCLUDE).symlink_to(NATIVE / "include" / "kernel")
         for each, text in files.items():
@@ -71,7 +69,7 @@ def compile_module(name: str, files: Mapping[str, str], kbuild_text: str, header
 
 
 def compile_for_kernel(source: Path, function: str, name: str, headers: Path) -> KernelInstrument:
-    """``name`` is the module's to be.
+    """Compile an instrument to a module called ``name``.
 
     Raises UsageError `no-such-file`, `no-such-instrument`, CompileError `does-not-compile`, `undefined-symbol`,
     `driver-no-make`, `kbuild-path`.
@@ -87,7 +85,7 @@ def compile_for_kernel(source: Path, function: str, name: str, headers: Path) ->
 
 
 def _lay_out(place: Path, name: str, source: Path, function: str) -> None:
-    """Fill ``place`` with all that kbuild makes module ``name`` of; what lies elsewhere is there as a link."""
+    """Put everything into ``place`` from which kbuild makes module ``name``; files that lie elsewhere are linked."""
     for link, there in ((INCLUDE, NATIVE / "include" / "kernel"), (BESIDE, source.parent), (SOURCE, source)):
         (place / link).symlink_to(there)
     (place / f"{name}.c").write_text(module(place / SOURCE, function))
@@ -96,13 +94,14 @@ def _lay_out(place: Path, name: str, source: Path, function: str) -> None:
 
 @contextmanager
 def kbuild_directory() -> Iterator[Path]:
-    """Make a directory for ``run_kbuild``, as compilers.directory() does, but in a path that make takes."""
+    """A context with a directory for ``run_kbuild``, like compilers.directory(), whose path has no character that make
+    cannot handle."""
     with directory(lambda place: not _DIVIDES.search(place)) as place:
         yield place
 
 
 def run_kbuild(headers: Path, directory: Path) -> subprocess.CompletedProcess[str]:
-    """Run ``make modules`` in a directory. Raises CompileError `driver-no-make`, `kbuild-path`."""
+    """Run ``make modules`` in a directory; returns its result. Raises CompileError `driver-no-make`, `kbuild-path`."""
     divided = next((path for path in (headers.resolve(), directory) if _DIVIDES.search(str(path))), None)
     if divided is not None:
         hint = "put the kernel's headers elsewhere; those of the lab are in GILK_KERNELS"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""An object file that needs nothing but a few addresses, put where it is to run: all that a linker does for it.
+"""Reads an object file whose code needs nothing but a few addresses, and relocates it for the place where it will run,
+in place of a linker.
 
-It takes a millisecond, and a linker twenty. ELF-64 Object File Format 1.5, System V ABI x86-64 4.4.
+This takes a millisecond, and a linker twenty. ELF-64 Object File Format 1.5, System V ABI x86-64 4.4.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ _NAMED = (1, 2)  # STT_OBJECT, STT_FUNC
 _WRITE, _ALLOC, _EXECUTE = 1, 2, 4
 _ABSOLUTE, _RELATIVE, _CALL = 1, 2, 4  # R_X86_64_64, _PC32, _PLT32
 _RELOCATED = (b".data.rel.ro", b".data.rel.ro.local")
-#: Bytes. Code is to be put at a multiple of it.
+#: The alignment of the code's address, in bytes.
 ALIGNED = 64
-_FIRST_RESERVED = 0xFF00  # st_shndx: beyond are SHN_ABS and the like
+_FIRST_RESERVED = 0xFF00  # st_shndx: SHN_ABS and other special values begin here
 
 
 @dataclass(frozen=True)
 class SymbolBytes:
-    """The bytes that a symbol names: ``offset`` and ``size`` in bytes, from the start of the code."""
+    """The bytes of a symbol: ``offset`` from the start of the content, and ``size``."""
 
     offset: int
     size: int
@@ -36,9 +37,8 @@ class SymbolBytes:
 
 @dataclass(frozen=True)
 class Relocatable:
-    """``content``: all parts in a row, code first, unrelocated. ``fixes``: (kind, offset, symbol or "", addend), where
-    an addend without a symbol is from the start of the content.
-    """
+    """An object file to be relocated. ``content``: all sections in a row, code first, unrelocated. ``fixes``:
+    relocations (kind, offset, symbol or "", addend); an addend without a symbol is an offset in the content."""
 
     content: bytes
     code_size: int
@@ -50,7 +50,7 @@ class Relocatable:
         return frozenset(name for _, _, name, _ in self.fixes if name)
 
     def placed(self, address: int, symbols: Mapping[str, int]) -> bytes:
-        """The bytes for ``address``. Raises CompileError `does-not-link`."""
+        """The bytes, relocated for ``address``. Raises CompileError `does-not-link`."""
         data = bytearray(self.content)
         try:
             for kind, offset, name, addend in self.fixes:
@@ -67,7 +67,8 @@ class Relocatable:
 
 
 def parse(content: bytes) -> Relocatable:
-    """Raises CompileError `does-not-link` for what is no such object file, or holds variables."""
+    """Read an object file. Raises CompileError `does-not-link` if it is no relocatable object file for x86-64, or has
+    variables."""
     try:
         return _Reader(content).read()
     except (struct.error, IndexError, KeyError, ValueError, OverflowError) as error:
@@ -75,7 +76,7 @@ def parse(content: bytes) -> Relocatable:
 
 
 def executable(content: bytes) -> tuple[bytes, ...]:
-    """The sections of code, unrelocated, of an object file of any kind. Raises as parse()."""
+    """The sections of code, unrelocated, of an object file of any kind. Raises CompileError `does-not-link`."""
     try:
         head = _HEADER.unpack_from(content)
         rows = [SHDR.unpack_from(content, head[6] + SHDR.size * n) for n in range(head[12])]
@@ -96,6 +97,8 @@ class _Section:
 
 
 class _Reader:
+    """Reads one object file. Raises ValueError, or another error that parse() translates, if it has another form."""
+
     def __init__(self, content: bytes) -> None:
         head = _HEADER.unpack_from(content)
         if head[0][:6] != b"\x7fELF\x02\x01" or head[1:3] != (1, 62):
@@ -123,7 +126,8 @@ class _Reader:
         return Relocatable(body, code, parts, fixes)
 
     def _kept(self) -> Iterator[tuple[int, _Section]]:
-        """The sections that take room at run time, code first; without tables for unwinders, which nobody registers."""
+        """The sections that are loaded at run time, code first; without tables for unwinders, which nobody would
+        register."""
         kept = [(n, s) for n, s in enumerate(self._sections) if s.flags & _ALLOC and s.data and s.name != b".eh_frame"]
         return (pair for pair in sorted(kept, key=lambda pair: not pair[1].flags & _EXECUTE))
 

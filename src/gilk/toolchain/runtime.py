@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The runtime that every arena begins with: built on first use, cached by content."""
+"""The runtime with which every arena begins: built on first use, cached by content."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Runtime:
 
 @functools.cache
 def runtime() -> Runtime:
-    """Raises CompileError."""
+    """The runtime, from the cache if it is there. Raises CompileError."""
     key = f"runtime-{_digest()}"
     kept = load_arrays(key)
     if kept is not None and {"code", "offsets"} <= kept.keys() and len(kept["offsets"]) == len(_SYMBOLS):
@@ -60,7 +60,7 @@ def _digest() -> str:
 
 
 def read_files() -> list[Path]:
-    """Whatever the compiler and the linker may read of ours."""
+    """All files of gilk that the compiler and the linker may read."""
     return [NATIVE / name for name in _READ]
 
 

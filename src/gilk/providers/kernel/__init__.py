@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Providers of D's probes in a kernel, a file each."""
+"""The providers of D's probes in a kernel, one in each file."""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The provider ``fbt``, also called ``rawfbt``: where functions of the kernel and of its modules begin and return."""
+"""The provider ``fbt``, also called ``rawfbt``: the entries and returns of functions of the kernel and of its
+modules."""
 
 from __future__ import annotations
 
@@ -12,11 +13,11 @@ from gilk.providers.kernel.probe import HasKernel, KernelProbe
 
 _PROVIDERS = ("fbt", "rawfbt")
 _EDGES = ("entry", "return")
-_CORE = "vmlinux"  # what DTrace calls what is no module's
+_CORE = "vmlinux"  # DTrace's name for the kernel without its modules
 
 
 def probes(target: HasKernel, description: Description) -> Iterator[KernelProbe]:
-    """A description without a provider means those of ``fbt``."""
+    """The probes that the description means. One without a provider means those of ``fbt``."""
     providers = [one for one in _PROVIDERS if fnmatch.fnmatchcase(one, description.provider or "fbt")]
     edges = [edge for edge in _EDGES if fnmatch.fnmatchcase(edge, description.name or "*")]
     if not providers or not edges or description.number:

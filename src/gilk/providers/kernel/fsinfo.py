@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The provider ``fsinfo``: what file systems are asked, where the kernel turns to them. Types: library/kernel/fsinfo.d.
+"""The provider ``fsinfo``: requests to file systems, where the kernel calls them. Types: library/kernel/fsinfo.d.
 
-A call that several functions serve has a line for each: no line's function calls another's of the same name.
+A request that several functions serve has a line for each: the function of one line never calls that of another line of
+the same name.
 """
 
 from __future__ import annotations

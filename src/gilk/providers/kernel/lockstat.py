@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The provider ``lockstat``: locks that had to be waited for, and for how long. Types: library/kernel/lockstat.d.
+"""The provider ``lockstat``: waits for locks, and how long they took. Types: library/kernel/lockstat.d.
 
-Flags of contention_begin: 1 whoever waits spins, 2 it is a reader, 4 a writer, 8 and 16 the lock is of other kinds, 32
-it is a mutex. A wait for a lock may begin anew, as when whoever spins goes to sleep: the latest counts.
+Flags of contention_begin: 1 the waiting task spins, 2 it is a reader, 4 a writer, 8 and 16 the lock is of other kinds,
+32 it is a mutex. A wait for a lock may begin anew, as when a spinning task goes to sleep: the latest beginning counts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gilk.providers.kernel.probe import HasKernel, KernelProbe
 
 _FLAGS = "(uint32_t)arg1"
 _SIDES = f"({_FLAGS} & 6) != 0 && ({_FLAGS} & 57)"
-#: Which flags a probe is about, and whether it tells readers from writers.
+#: The condition on the flags of each probe, and whether the probe tells readers from writers.
 _WAITS = {
     "adaptive-block": (f"{_FLAGS} == 32", False),
     "adaptive-spin": (f"{_FLAGS} == 33", False),
@@ -26,7 +26,8 @@ _WAITS = {
 
 
 def _lines(name: str, flags: str, sides: bool) -> Iterator[str]:
-    """Where the wait begins, and the time is kept, with 1 of writers for its last bit; and where it ends."""
+    """The lines of a probe: one where the wait begins, which notes the time, whose last bit says writer or reader if
+    there are ``sides``; and one where it ends."""
     own = name.replace("-", "_")
     time = f"(timestamp & ~1) + (({_FLAGS} & 4) != 0)" if sides else "timestamp"
     told = f"; self->from_{own} & 1" if sides else ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The provider ``pidN`` of a program that is about a kernel: functions of processes, by the kernel's uprobes."""
+"""The provider ``pidN`` in a kernel: functions of processes, by the kernel's uprobes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gilk.targets.kernel.d_messages import INSTRUCTION, SiteKind, UserFire
 from gilk.targets.kernel.users import UserFile
 
 _EDGES = {"entry": SiteKind.ENTRY, "return": SiteKind.RETURN}
-_TOLD = 8  # names of files
-_FILE = 48  # bits of an address in a file: above them, the number of the file
+_TOLD = 8  # names of files in a message
+_FILE = 48  # bits for an address in a file in a probe's number; above them, the number of the file
 
 
 def probes(target: HasKernel, description: Description) -> Iterator[KernelProbe]:
-    """Probes of the processes that are traced there, and of one that the description names by its number."""
+    """Probes in the traced processes, and in a process that the description names by its number."""
     if description.number or not description.provider:
         return
     for provider, pids in _meant(target.users, description.provider):
@@ -62,7 +62,7 @@ def _fires(image: Image, file: UserFile, name: str, start: int, where: PlacesIn)
 
 
 def missing(users: HasUsers, description: Description) -> str:
-    """Why there are no probes that such a description means; "" where it is not known."""
+    """Why a description means no probes; "" if that is not known."""
     meant = list(_meant(users, description.provider))
     if not meant:
         return "no such process is traced: -p or -c says which, or its number"

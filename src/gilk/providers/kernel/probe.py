@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Probes that live in a kernel, and what makes them fire."""
+"""Probes that live in a kernel, and the places where they fire."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ReadsFiles(Protocol):
 
 
 class HasUsers(Protocol):
-    """Processes, and the files that they execute code of."""
+    """Processes, and the files from which they execute code; see UserProcesses."""
 
     def meant(self, provider: str) -> Iterator[tuple[str, tuple[int, ...]]]: ...
     def files(self, pids: tuple[int, ...]) -> tuple[UserFile, ...]: ...
@@ -33,7 +33,7 @@ class HasUsers(Protocol):
 
 
 class HasKernel(Protocol):
-    """A target that is a kernel. ``users``: processes that are traced there."""
+    """A target that is a kernel. ``users``: the processes that are traced there."""
 
     @property
     def kernel(self) -> KernelImage: ...
@@ -45,9 +45,9 @@ class HasKernel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProviderRow:
-    """A line of a provider's table, in D: ``at`` describes the probe behind it, whose ``arg0`` and ``args[]`` the rest
-    is about. ``condition``: the probe fires where it is not 0; "" is always. ``arguments``: arg0 and on of the probe.
-    """
+    """A line of a provider's table, in D. ``at`` describes the underlying probe, to whose ``arg0`` and ``args[]`` the
+    other fields refer. ``condition``: the probe fires if it is not 0; "" means always. ``arguments``: those of the
+    probe, from arg0 on."""
 
     name: str
     at: str
@@ -57,11 +57,11 @@ class ProviderRow:
 
 @dataclass(frozen=True, slots=True)
 class KernelProbe:
-    """``function``: where ``edge``, "entry" or "return", makes it fire. ``call``: it is about the system call of that
-    number, which all go by that function. ``point``: instead of a function, a tracepoint. ``user``: instead of either,
-    places in files that processes map. ``row``: the table's, of a
-    probe that another one is behind; several of one name differ by ``number``. ``bios``: it fires for each that ends at
-    that tracepoint."""
+    """A probe in a kernel. ``function`` is where it fires, at the ``edge`` "entry" or "return". ``call``: the number of
+    the system call that the probe is about; all system calls go through ``function``. ``point``: a tracepoint where it
+    fires, instead of a function. ``user``: places in files that processes map, instead of either. ``row``: the table
+    row of a probe that is made of an underlying one; ``number`` tells several of one name apart. ``bios``: the probe
+    fires for each bio that ends at the tracepoint."""
 
     key: Key
     function: FunctionSpan | None
@@ -74,5 +74,5 @@ class KernelProbe:
     user: tuple[UserFire, ...] = ()
 
 
-#: Makes the probes that a description means: none when it is about something else.
+#: Makes the probes that a description means; none if it is about another provider.
 KernelProvider = Callable[[HasKernel, Description], Iterator[KernelProbe]]

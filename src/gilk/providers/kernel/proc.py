@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The provider ``proc`` of a kernel: processes and threads that begin, execute, get signals and end. Types:
+"""The provider ``proc`` of a kernel: processes and threads that begin, execute programs, get signals and end. Types:
 library/kernel/proc.d."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from gilk.lang.d.probes import Description
 from gilk.providers.kernel import table
 from gilk.providers.kernel.probe import HasKernel, KernelProbe
 
-#: Of an exit code: CLD_DUMPED with the core's bit, CLD_KILLED with a signal, else CLD_EXITED.
+#: The reason for an exit by its code: CLD_DUMPED with the core bit, CLD_KILLED with a signal, else CLD_EXITED.
 _HOW = "args[0]->exit_code & 0x80 ? 3 : args[0]->exit_code & 0x7f ? 2 : 1"
 _HANDLER = "(uint64_t)args[2]->sa.sa_handler"  # 0 and 1 are SIG_DFL and SIG_IGN
 _ROWS = table.rows(f"""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The provider ``rawtp``: the kernel's tracepoints, and those of its modules. Their groups are the probes' modules."""
+"""The provider ``rawtp``: the tracepoints of the kernel and of its modules. The tracepoints' groups are the probes'
+modules."""
 
 from __future__ import annotations
 
@@ -11,11 +12,11 @@ from gilk.lang.d.probes import Description
 from gilk.providers.kernel.probe import HasKernel, KernelProbe
 
 _EVENTS = "/sys/kernel/tracing/available_events"  # lines GROUP:NAME
-_PREFIX = "__tracepoint_"  # of the symbol of a tracepoint
+_PREFIX = "__tracepoint_"  # prefix of a tracepoint's symbol
 
 
 def probes(target: HasKernel, description: Description) -> Iterator[KernelProbe]:
-    """None where the description says no provider: a name alone may be anything."""
+    """The probes that the description means; none if it has no provider, because a name alone may mean anything."""
     if not description.provider or not fnmatch.fnmatchcase("rawtp", description.provider) or description.number:
         return
     known = tracepoints(target)
@@ -31,13 +32,13 @@ def probes(target: HasKernel, description: Description) -> Iterator[KernelProbe]
 
 
 def tracepoints(target: HasKernel) -> frozenset[str]:
-    """Their names."""
+    """The names of all tracepoints."""
     names = target.kernel.snapshot.symbols.names
     return frozenset(name[len(_PREFIX) :] for name in names if name.startswith(_PREFIX))
 
 
 def _groups(target: HasKernel) -> dict[str, str]:
-    """The groups by the names of events; none where the kernel's tracing is not mounted."""
+    """The groups by the names of events; empty where the kernel's tracefs is not mounted."""
     try:
         lines = target.link.read_file(_EVENTS).decode(errors="replace").split()
     except (OSError, TargetError):

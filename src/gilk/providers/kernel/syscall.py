@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The provider ``syscall`` of a kernel: all system calls of all processes go by two of its functions."""
+"""The provider ``syscall`` of a kernel: all system calls of all processes pass through two of its functions."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from gilk.lang.d.probes import Description
 from gilk.providers.kernel.probe import HasKernel, KernelProbe
 from gilk.providers.syscall import is_meant
 
-#: By the probe's name, the function at whose entry it fires.
+#: The function at whose entry the probe of each name fires.
 WAYS = {"entry": "x64_sys_call", "return": "syscall_exit_to_user_mode_prepare"}
 _MODULE = "vmlinux"
-#: Nothing comes back from these.
+#: System calls that never return.
 _NO_RETURN = frozenset(("exit", "exit_group"))
 
 
 def probes(target: HasKernel, description: Description) -> Iterator[KernelProbe]:
-    """None where the kernel has no such function, or the description is about something else."""
+    """The probes that the description means; none where the kernel has no such function."""
     provider, module = description.provider or "*", description.module or "*"
     if description.number or not fnmatch.fnmatchcase("syscall", provider) or not fnmatch.fnmatchcase(_MODULE, module):
         return

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The provider ``sysinfo``: what the system counts of itself; arg0 is by how much.
+"""The provider ``sysinfo``: counters of the system's activity; arg0 is the increment.
 
-Flags of contention_begin: 2 a reader, 4 a writer, 32 a mutex. Those of clones: 0x4000 is CLONE_VFORK, 0x10000
+Flags of contention_begin: 2 a reader, 4 a writer, 32 a mutex. Flags of clones: 0x4000 is CLONE_VFORK, 0x10000
 CLONE_THREAD.
 """
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Providers whose probes are others behind a condition: tables, a line a probe.
+"""Providers whose probes are conditions on underlying probes: tables with a line for each probe.
 
-A line has the probe's name, what is behind it, a condition and the arguments that it gives, with ``|`` in between: D,
-which is compiled like a program's. Behind it is ``t:NAME``, a tracepoint, ``b:NAME``, one once for each bio that ends
-there, which is its arg0, or ``e:NAME`` or ``r:NAME``, where a function begins or returns; a glob means the first
-function that it fits. Several lines may have one name.
+A line has the probe's name, the underlying probe, a condition and the arguments, separated by ``|``; condition and
+arguments are D, which is compiled like a program's. The underlying probe is ``t:NAME``, a tracepoint; ``b:NAME``, a
+tracepoint, once for each bio that ends there, which is its arg0; or ``e:NAME`` or ``r:NAME``, the entry or return of a
+function. A glob means the first function that it matches. Several lines may have one name.
 
-A condition may assign ``self->`` variables, which no program sees: so what one place knows another one tells. A line
-whose condition ends with ``0`` does that alone.
+A condition may assign ``self->`` variables, which no program sees: so one line passes on what another needs. A line
+whose condition ends with ``0`` only does that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EDGES = {"e": "entry", "r": "return"}
 
 
 def rows(text: str) -> tuple[ProviderRow, ...]:
-    """The table of that text."""
+    """The rows of a table, given as text."""
     return tuple(_row(line) for line in text.strip().splitlines())
 
 
@@ -37,7 +37,7 @@ def _row(line: str) -> ProviderRow:
 def probes(
     provider: str, table: Sequence[ProviderRow], target: HasKernel, description: Description
 ) -> Iterator[KernelProbe]:  # fmt: skip
-    """Those of the table that the description means, and the kernel has."""
+    """The probes of the table that the description means, as far as the kernel has the underlying ones."""
     fields = ((provider, description.provider), (_MODULE, description.module), ("", description.function))
     if description.number or not all(fnmatch.fnmatchcase(each, glob or "*") for each, glob in fields):
         return
@@ -51,7 +51,7 @@ def probes(
 def _made(
     key: tuple[str, str, str, str], row: ProviderRow, target: HasKernel
 ) -> tuple[tuple[str, str, str, str], FunctionSpan | None, str, None, str, ProviderRow] | None:
-    """A probe without its number; None where the kernel has not what is behind it."""
+    """The fields of a probe, up to its row; None where the kernel lacks the underlying probe."""
     kind, _, name = row.at.partition(":")
     if kind in ("t", "b"):
         found = name in tracepoints(target)

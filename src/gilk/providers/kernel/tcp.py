@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The provider ``tcp``: segments, and connections that come and go. Types: library/kernel/net.d.
 
-A segment is sent where its header of IP is whole: the one of version 6 is made between ip6_xmit() and ip6_output(), by
-which those that are forwarded pass without a socket. Sockets that only answer with a reset are SOCK_RAW, 3: they are
-nobody's. In states 6 and 12, TIME_WAIT and NEW_SYN_RECV, what a packet belongs to is no whole socket.
+A segment counts as sent where its IP header is complete: the header of version 6 is made between ip6_xmit() and
+ip6_output(); forwarded packets pass the latter without a socket. Sockets that only answer with a reset are SOCK_RAW, 3,
+and belong to no process. In states 6 and 12, TIME_WAIT and NEW_SYN_RECV, a packet's socket is not a whole struct sock.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _THEIRS = "whole_socket[args[0]->sk]"
 _GOT = f"args[0]; {_THEIRS}; args[0]; {_THEIRS}; args[0]"
 _STATE = "0; args[0]; args[0]; args[0]; 0; (int)arg1; (int)arg2"
 _TCP = "args[0]->sk_protocol == 6"
-_ASKS = "(skb_tcp_flags[args[1]] & 0x12) == 2"  # it has SYN, and no ACK
+_ASKS = "(skb_tcp_flags[args[1]] & 0x12) == 2"  # SYN is set, and ACK is not
 _REFUSED = "args[1]; args[0]; args[1]; args[0]; args[1]"
 _ROWS = table.rows(f"""
     state-change        | t:inet_sock_set_state | {_TCP}                             | {_STATE}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The provider ``udp``: datagrams, sent with their headers whole, and received by a socket. Types:
+"""The provider ``udp``: datagrams, sent with complete headers, and received by a socket. Types:
 library/kernel/net.d."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""USDT, the providers that programs and libraries bring along, beside a kernel: by the kernel's uprobes."""
+"""USDT, the providers that programs and libraries define, in a kernel: by the kernel's uprobes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gilk.providers.usdt import name
 from gilk.targets.kernel.d_messages import INSTRUCTION, NOWHERE, SiteKind, UserFire
 from gilk.targets.kernel.users import UserFile
 
-_TOLD = 8  # names of providers
-_FILE = 48  # bits of an address in a file: above them, the number of the file
+_TOLD = 8  # names of providers in a message
+_FILE = 48  # bits for an address in a file in a probe's number; above them, the number of the file
 
 
 def probes(target: HasKernel, description: Description) -> Iterator[KernelProbe]:
-    """Probes of the processes that are traced there, and of one that the description names by its number."""
+    """Probes in the traced processes, and in a process that the description names by its number."""
     if description.number or not description.provider:
         return
     for number, pids in target.users.meant(description.provider):
@@ -62,7 +62,7 @@ def _matches(mark: UsdtMarker, number: str, description: Description) -> bool:
 
 
 def _fire(image: Image, file: UserFile, span: FunctionSpan, mark: UsdtMarker) -> UserFire | None:
-    """None: the note is wrong, no code of the file is there."""
+    """The place of a probe; None if the note is wrong, because no code of the file is there."""
     at, content = image.offset_of(mark.address), image.read(mark.address, INSTRUCTION)
     if at < 0 or not content:
         return None
@@ -74,13 +74,14 @@ def _fire(image: Image, file: UserFile, span: FunctionSpan, mark: UsdtMarker) ->
 
 
 def _symbol(image: Image, symbol: str) -> int | None:
-    """The address of the only one of that name, link-time."""
+    """The link-time address of a symbol; None unless exactly one address has that name."""
     found: Sequence[int] = sorted({each.address for each in image.named(symbol)})
     return found[0] if len(found) == 1 else None
 
 
 def _counter(image: Image, address: int) -> int:
-    """The place of a semaphore in the file, where the image's own data has it."""
+    """The offset of a semaphore in the file; NOWHERE if it does not lie in the image's own data; 0 if there is no
+    semaphore."""
     if not address:
         return 0
     at = image.offset_of(address, 2, writable=True)
@@ -88,7 +89,7 @@ def _counter(image: Image, address: int) -> int:
 
 
 def missing(users: HasUsers, description: Description) -> str:
-    """Why there are no probes that such a description means; "" where it is not known."""
+    """Why a description means no probes; "" if that is not known."""
     meant = list(users.meant(description.provider))
     known = sorted({mark.provider + number for number, mark in _marks(users, meant)})
     if not meant:

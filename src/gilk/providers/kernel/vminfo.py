@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The provider ``vminfo``: what the system counts of its memory; arg0 is by how much, in pages where it is of pages.
+"""The provider ``vminfo``: counters of memory activity; arg0 is the increment, in pages for counters of pages.
 
-Bit 0 of bi_opf is set where a request writes. 4 is VM_FAULT_MAJOR.
+Bit 0 of bi_opf is set if a request writes. 4 is VM_FAULT_MAJOR.
 """
 
 from __future__ import annotations

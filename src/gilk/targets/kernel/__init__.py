@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The kernel as a target: how it is reached (`link`), what is in it (`image`), and its driver (`driver`)."""
+"""The kernel as a target: links that reach it (`link`), its image (`image`), and the client of its driver
+(`driver`)."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The driver of the kernel that this process runs on: what `gilk driver` does."""
+"""Builds, loads and unloads the driver of the kernel that this process runs on, for `gilk driver`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True)
 class DriverReport:
-    """`hello` and `status` are None when the driver is not loaded."""
+    """The state of the driver. `hello` and `status` are None when it is not loaded."""
 
     release: str
     hello: Hello | None = None
@@ -22,12 +22,14 @@ class DriverReport:
 
 
 def build(release: str = "", headers: Path | None = None) -> Path:
-    """ilk.ko for the kernel that runs, that of a release, or that of headers. Raises TargetError, CompileError."""
+    """Build the driver for the kernel that runs, for that of a release, or for that of these headers; returns the path
+    of ilk.ko. Raises TargetError, CompileError."""
     return driver_build.build(headers or driver_build.headers_of(release or driver_build.running_release()))
 
 
 def load(module: Path | None = None) -> bool:
-    """Whether it was not loaded before. Builds it when no file is given. Raises TargetError, CompileError."""
+    """Load the driver, which is built if no file is given; returns False if it was loaded already. Raises TargetError,
+    CompileError."""
     with LocalLink() as link:
         if driver_load.loaded(link):
             return False
@@ -36,13 +38,13 @@ def load(module: Path | None = None) -> bool:
 
 
 def unload() -> bool:
-    """Whether it was loaded before. Raises TargetError."""
+    """Unload the driver; returns False if it was not loaded. Raises TargetError."""
     with LocalLink() as link:
         return driver_load.unload(link)
 
 
 def status() -> DriverReport:
-    """Raises TargetError driver-not-allowed."""
+    """The state of the driver. Raises TargetError driver-not-allowed."""
     release = driver_build.running_release()
     with LocalLink() as link:
         if not driver_load.loaded(link):

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The near end of a relay's byte stream: requests under way, and the processes that it runs for us.
+"""The client's end of a relay's byte stream: requests under way, and the processes that the relay runs for the client.
 
-There is no thread: whoever waits for something reads the stream, and hands
-what is for others to them. Nothing here blocks while it writes, for the relay
-may at that moment be waiting to be read.
+There is no thread: a caller that waits for an answer reads the stream, and hands messages for other requests to those.
+Writing never blocks, because the relay may at that moment be waiting to be read.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from gilk.targets import wire
 from gilk.targets.framing import FrameReader, MessageKind, TooLarge, framed
 from gilk.targets.kernel.messages import LARGEST, LARGEST_ANSWER, MAGIC, UNDER_WAY, VERSION, pack_strings
 
-_READ: Final = 1 << 20  # bytes at once
+_READ: Final = 1 << 20  # bytes of one read
 
 Sink = Callable[[bytes], object]
 
 
 class RelayRequest:
-    """One request, with its answer so far."""
+    """A request to the relay, with its answer so far."""
 
     def __init__(self) -> None:
         self.answer = bytearray()
@@ -51,7 +50,7 @@ class RemoteProcess(RelayRequest):
     def __init__(self, channel: Channel, out: Sink, err: Sink) -> None:
         super().__init__()
         self.tag = 0
-        self.status: int | None = None  # as a shell says it: 128 and the number of the signal that killed it
+        self.status: int | None = None  # as a shell gives it: 128 + the number of the signal that killed it
         self._channel = channel
         self._sinks = {MessageKind.OUT: out, MessageKind.ERR: err}
         self._pending = bytearray()
@@ -73,11 +72,11 @@ class RemoteProcess(RelayRequest):
 
     @property
     def hungry(self) -> bool:
-        """Whether it takes more input now without this side keeping it."""
+        """Whether the process would be sent more input at once, rather than this side keeping it."""
         return self.status is None and not self._pending and self._room > 0
 
     def write(self, data: bytes) -> None:
-        """Give it input; what it has not read yet is kept here."""
+        """Send input to the process; as much as the relay has no room for is kept here."""
         self._pending += data
         self._feed()
 
@@ -90,11 +89,12 @@ class RemoteProcess(RelayRequest):
         self._tell(MessageKind.SIGNAL, struct.pack("<I", number))
 
     def resize(self, rows: int, columns: int) -> None:
-        """Its terminal's size, if it is on one."""
+        """Set the size of the process's terminal, if it is on one."""
         self._tell(MessageKind.WINDOW, struct.pack("<HH", rows, columns))
 
     def wait(self, timeout: float | None = None) -> int | None:
-        """Its status; None when it still runs after `timeout` seconds. Raises TargetError when the relay is gone."""
+        """Wait for the end of the process; returns its status, None when it still runs after `timeout` seconds. Raises
+        TargetError when the relay is gone."""
         self._channel.until(lambda: self.status is not None, timeout)
         return self.status
 
@@ -114,20 +114,19 @@ class RemoteProcess(RelayRequest):
 
 
 class Channel:
-    """The stream to a relay. `gone` says, when it has ended, as which error that is to be seen; `silent`, what is known
-    of a machine that does not answer.
-    """
+    """The stream to a relay. `gone` is called for the error to raise when the stream has ended; `silent` for a hint
+    about a machine that does not answer."""
 
     def __init__(
         self, source: int, sink: int, gone: Callable[[], MachineGone] | None = None,
         silent: Callable[[], str] = lambda: "",
     ) -> None:  # fmt: skip
         self.source, self.sink = source, sink
-        self.release = ""  # the kernel's, once the relay has said so
+        self.release = ""  # the release of the relay's kernel, once the relay has told it
         self._gone = gone
         self._silent = silent
         self._lost: MachineGone | None = None
-        self._heard = 0.0  # when something last came, of time.monotonic
+        self._heard = 0.0  # when bytes last came, by time.monotonic()
         self._received = FrameReader(LARGEST)
         self._unsent = bytearray()
         self._open: dict[int, RelayRequest] = {}
@@ -136,11 +135,13 @@ class Channel:
             os.set_blocking(descriptor, False)
 
     def greet(self, timeout: float) -> bool:
-        """Wait for the relay to say that it is there. Raises TargetError."""
+        """Wait for the relay's first message; returns False when none comes within `timeout` seconds. Raises
+        TargetError."""
         return self.until(lambda: bool(self.release), timeout)
 
     def ask(self, kind: MessageKind, payload: bytes, timeout: float) -> bytes:
-        """Raises the relay's OSError; MachineGone when there is no answer, and from then on at once."""
+        """Make a request; returns the answer. Raises the relay's OSError; MachineGone when no answer comes, and for all
+        requests after that at once."""
         request = RelayRequest()
         tag = self._begin(kind, payload, request)
         self._await(request, timeout)
@@ -166,7 +167,8 @@ class Channel:
         return process
 
     def _await(self, request: RelayRequest, timeout: float) -> None:
-        """``timeout`` seconds of silence are too many: a long answer that is on its way may take longer."""
+        """Wait for the end of a request's answer. Raises MachineGone after ``timeout`` seconds of silence; an answer
+        that is arriving may take longer."""
         asked = time.monotonic()
         while not request.done:
             left = max(asked, self._heard) + timeout - time.monotonic()
@@ -176,7 +178,7 @@ class Channel:
             self.pump(left)
 
     def _lose(self, error: MachineGone) -> MachineGone:
-        """Whoever did not answer once is not waited for again."""
+        """Note that the relay is lost, with the error that all later requests raise, too; returns that error."""
         self._lost = error
         return error
 
@@ -187,7 +189,7 @@ class Channel:
         return self._last_tag
 
     def post(self, kind: MessageKind, tag: int, payload: bytes) -> None:
-        """Send now what the stream has room for, and the rest while somebody waits."""
+        """Send a message: as much now as the stream has room for, and the rest whenever a caller waits."""
         if self._lost is not None:
             raise self._lost
         if len(payload) > LARGEST:
@@ -199,7 +201,8 @@ class Channel:
         self._open.pop(tag, None)
 
     def until(self, reached: Callable[[], bool], timeout: float | None) -> bool:
-        """Serve the stream until `reached()`; False when it is not within `timeout` seconds. Raises TargetError."""
+        """Serve the stream until `reached()`; returns False when that takes longer than `timeout` seconds. Raises
+        TargetError."""
         limit = None if timeout is None else time.monotonic() + timeout
         while not reached():
             left = None if limit is None else limit - time.monotonic()
@@ -209,9 +212,8 @@ class Channel:
         return True
 
     def pump(self, timeout: float | None, others: Sequence[int] = ()) -> list[int]:
-        """Wait for the stream to move, at most `timeout` seconds, and take in what has come; which of `others` can be
-        read now, for which it does not wait any longer either. Raises TargetError.
-        """
+        """Wait until bytes can be read or written, for at most `timeout` seconds, and take in what has come; returns
+        those of the descriptors `others` that can be read, which also end the wait. Raises TargetError."""
         writers = [self.sink] if self._unsent else []
         readable, writable = wire.ready([self.source, *others], writers, timeout)
         if writable:
@@ -226,7 +228,7 @@ class Channel:
                 del self._unsent[: os.write(self.sink, self._unsent)]
         except BlockingIOError:
             pass
-        except OSError:  # the reading side will find the stream ended, after whatever was said last
+        except OSError:  # reading will find the end of the stream, after the relay's last messages
             self._unsent.clear()
 
     def _receive(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Processes that a relay runs for its client. Standard library only, see relay.py."""
+"""The processes that a relay runs for its client. It imports the standard library only, see relay.py."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from gilk.targets.kernel.messages import RequestRefused, fields, unpack_strings
 
 
 class Child:
-    """A process that was asked for, and our ends of its streams."""
+    """A process that the client has asked for, and the relay's ends of its streams."""
 
     def __init__(self, tag: int, pid: int, stdin: int, outputs: dict[int, int]) -> None:
         self.tag, self.pid, self.stdin = tag, pid, stdin
-        self.outputs = outputs  # descriptor -> Kind.OUT or Kind.ERR
+        self.outputs = outputs  # descriptor -> MessageKind.OUT or ERR
         self.handle = os.pidfd_open(pid)
-        self.pending = bytearray()  # of its input
-        self.ended = False  # its input ends after what is pending
+        self.pending = bytearray()  # input that the process has not read yet
+        self.ended = False  # its input ends after the pending bytes
         for descriptor in (stdin, *outputs):
             os.set_blocking(descriptor, False)
 
     def take(self) -> int:
-        """Bytes of pending input that it read; what nobody will read counts as read."""
+        """Write pending input to the process; returns how many bytes it took. Bytes that it can read no more count as
+        taken."""
         try:
             taken = os.write(self.stdin, self.pending) if self.pending else 0
         except BlockingIOError:
@@ -38,7 +39,7 @@ class Child:
         return taken
 
     def end_input(self) -> None:
-        if self.stdin in self.outputs:  # a terminal: it has a character that means the end
+        if self.stdin in self.outputs:  # a terminal takes a character (Ctrl-D) for the end of input
             self.pending += b"\x04"
             self.take()
         else:
@@ -51,7 +52,7 @@ class Child:
 
 
 def spawn(tag: int, payload: bytes) -> Child:
-    """Start the process of a SPAWN request. Raises Refused, OSError."""
+    """Start the process of a SPAWN request. Raises RequestRefused, OSError."""
     rows, columns = fields("<HH", payload[:4])
     directories, at = unpack_strings(payload, 4)
     arguments, at = unpack_strings(payload, at)
@@ -74,7 +75,7 @@ def spawn(tag: int, payload: bytes) -> Child:
 
 
 def stop(child: Child, number: int) -> None:
-    """Send a signal to all that the process started and that stayed in its group."""
+    """Send a signal to the process's group: all that it has started and that has stayed in it."""
     try:
         os.killpg(child.pid, number)
     except ProcessLookupError:
@@ -86,7 +87,8 @@ def resize(terminal: int, rows: int, columns: int) -> None:
 
 
 def _fork(arguments: list[bytes], environment: dict[bytes, bytes], directory: bytes, streams: list[int]) -> int:
-    """A process in a session of its own with these as its streams, which are closed here. Raises OSError."""
+    """Start a process in a session of its own with these ``streams``, which are closed here; returns its pid. Raises
+    OSError."""
     report, told = os.pipe()
     pid = os.fork()
     if not pid:
@@ -116,6 +118,6 @@ def _enter(directory: bytes, streams: list[int]) -> None:
         fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
-    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, and what is ignored stays so
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these, and an exec would hand that on
         signal.signal(ignored, signal.SIG_DFL)
     os.chdir(directory)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The messages of /dev/ilk about D programs (native/abi/ilk_d_abi.h): a client's program, its sites, its memory."""
+"""The messages of /dev/ilk about D programs (native/abi/ilk_d_abi.h): a client's program, its sites and its memory."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _LINES_AT_ONCE: Final = 1024
 _WORDS_AT_ONCE: Final = 4096
 _BYTES_AT_ONCE: Final = 1 << 20
 _ORIGINALS_AT_FIRST: Final = 1024
-_MAPPINGS: Final = 512  # of an image that are told of
+_MAPPINGS: Final = 512  # mappings of an image that are reported
 _FUNCTIONS: Final = tuple(Function)
 
 
@@ -75,7 +75,7 @@ class CodeVerdict(IntEnum):
 
 
 class SiteKind(IntEnum):
-    """The event at a site, by which its arguments are found."""
+    """The event at a site, which determines where its arguments are."""
 
     ENTRY = 0
     RETURN = 1
@@ -85,8 +85,9 @@ class SiteKind(IntEnum):
 
 @dataclass(frozen=True)
 class KernelFire:
-    """A probe that fires at a site: ``start`` of its function, ``address`` of the point. ``deep``: arg6 to arg9 are
-    wanted. ``choice``: of a system call's number, which group runs, for which probe."""
+    """A probe that fires at a site in the kernel: ``start`` is the address of its function, ``address`` that of the
+    point. ``deep``: arg6 to arg9 are wanted. ``choice``: for a site of system calls, rows of (number of the system
+    call, group to run, probe)."""
 
     site: int
     kind: SiteKind
@@ -100,11 +101,11 @@ class KernelFire:
 
 @dataclass(frozen=True)
 class UserFire:
-    """A probe that fires where processes come by an instruction of a file: ``path`` leads to it, ``offset`` is the
-    instruction's there, ``start`` its function's. ``content``: what is there, as far as an instruction may reach.
-    ``edge``: the return address is all that the function has on its stack. ``processes``: none are all. ``semaphore``:
-    in the file, of a 16-bit counter of those who listen; 0: there is none, NOWHERE: no data of the file has it.
-    ``given``: what the place gives instead of a function's arguments."""
+    """A probe that fires where processes execute an instruction of a file. ``path``: the file; ``offset``: of the
+    instruction in it; ``start``: of its function. ``content``: the bytes there, as many as an instruction may have.
+    ``edge``: whether the function has nothing but the return address on its stack there. ``processes``: their pids;
+    empty: all. ``semaphore``: the offset in the file of a 16-bit counter of listeners; 0: none; NOWHERE: the counter is
+    not in the file's data. ``given``: the arguments that the probe has instead of a function's."""
 
     path: str
     kind: SiteKind
@@ -122,10 +123,10 @@ class UserFire:
 
 @dataclass(frozen=True)
 class ProgramStatus:
-    """``nested``: times that a group did not run, as another ran there. ``shallow``: for want of stack. ``shared``: how
-    often others are attached to the client's sites. ``wall``: ns from 1970 to CLOCK_MONOTONIC's 0. ``aborted``: 1 where
-    the driver has ended it, as its client said nothing for too long. ``stopped``: processes that it has stopped, and
-    ``more`` than those."""
+    """``nested``: how often a group did not run because another was running at the same level; ``shallow``: the same
+    for want of stack. ``shared``: how many programs of others are attached to the client's sites. ``wall``: ns from
+    1970 to CLOCK_MONOTONIC's 0. ``aborted``: 1 if the driver has ended the program because its client had been silent
+    for too long. ``stopped``: the processes that the program has stopped; ``more``: there are others."""
 
     nested: int
     shallow: int
@@ -138,7 +139,7 @@ class ProgramStatus:
 
 @dataclass(frozen=True)
 class ToldMapping:
-    """A part of a file that a process executes code of. ``path``: empty where it is not known."""
+    """A mapping of a file from which a process executes code. ``path`` is empty where it is not known."""
 
     start: int
     end: int
@@ -148,8 +149,9 @@ class ToldMapping:
 
 @dataclass(frozen=True)
 class ProcessImage:
-    """The code that a process has mapped since it executed a program; ``number`` is the image's. ``left_out``: how
-    many mappings are not among them. ``lost``: images that nothing was noted of, so far, for want of room."""
+    """The code that a process has mapped since it executed a program; ``number`` is the driver's number for that.
+    ``left_out``: how many mappings are missing. ``lost``: how many such images the driver could not note so far, for
+    want of room."""
 
     number: int
     mappings: tuple[ToldMapping, ...]
@@ -158,7 +160,7 @@ class ProcessImage:
 
 
 class DriverProgram:
-    """The program of a driver's client. Methods raise TargetError as Driver does."""
+    """The D program of a driver's client. Methods raise TargetError as Driver does."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -166,22 +168,22 @@ class DriverProgram:
     def load(
         self, code: KernelCode, layout: Sequence[int], clausetime: int, watched: bool = True
     ) -> tuple[CodeVerdict, int]:  # fmt: skip
-        """The verdict on its code, and the byte of that, or the group, that is to blame."""
+        """Load a program; returns the verdict on its code, and the byte of code, or the group, that is to blame."""
         body = self._driver.ask(PROGRAM, pack_program(code, layout, clausetime, watched))
         row = PROGRAM_BODY.unpack_from(body)
         return CodeVerdict(row[9]), row[10]
 
     def sites(self, count: int) -> int:
-        """The first of so many numbers for sites."""
+        """Reserve ``count`` consecutive numbers for sites; returns the first."""
         return int.from_bytes(self._driver.ask(SITES, struct.pack("<II", count, 0))[4:8], "little")
 
     def find(self, address: int, kind: SiteKind) -> int:
-        """A site, of whatever client, that is in force at that point; 0: there is none."""
+        """The number of a site, of any client, that is in force at that point; 0: there is none."""
         body = self._driver.ask(FIND, struct.pack("<QII", address, kind, 0))
         return int.from_bytes(body[12:16], "little")
 
     def force(self, sites: Sequence[int]) -> None:
-        """Have others find these."""
+        """Say that these sites are in force, so that other clients find them."""
         self._driver.ask(FORCE, struct.pack(f"<II{len(sites)}I", len(sites), 0, *sites))
 
     def attach(self, fire: KernelFire) -> None:
@@ -191,17 +193,18 @@ class DriverProgram:
         self._driver.ask(ATTACH, body + b"".join(CHOICE.pack(*one) for one in fire.choice))
 
     def clock(self, period: int, group: int, probe: int, everywhere: bool) -> None:
-        """``period`` in ns; on one processor, or on every one of them."""
+        """Have a group run each ``period`` ns, on one processor or ``everywhere``, on each of them."""
         self._driver.ask(CLOCK, CLOCK_BODY.pack(period, group, probe, EVERY_CPU * everywhere, 0))
 
     def point(self, name: str, group: int, probe: int, deep: bool, bios: bool = False) -> None:
-        """Have a group run at a tracepoint. ``deep``: arguments from the sixth on are wanted. ``bios``: for each that
-        ends there with a request. Raises TargetError also where there is none of that name."""
+        """Have a group run at a tracepoint. ``deep``: arguments from the sixth on are wanted. ``bios``: the group runs
+        for each bio that ends with the request. Raises TargetError, also where there is no tracepoint of that name."""
         encoded = name.encode("utf-8", "surrogateescape")[: POINT_NAME - 1]
         self._driver.ask(POINT, POINT_BODY.pack(group, probe, DEEP * deep | BIOS * bios, 0, encoded))
 
     def uprobe(self, fire: UserFire) -> None:
-        """Raises OSError: the file cannot be opened, or the driver or its kernel refuse the place; TargetError."""
+        """Have a group run where processes execute an instruction of a file. Raises OSError if the file cannot be
+        opened, or the driver or its kernel refuse the place; TargetError."""
         content = fire.content[:INSTRUCTION]
         body = UPROBE_BODY.pack(
             -1, fire.kind, fire.group, fire.probe, DEEP * fire.deep | EDGE * fire.edge, len(fire.processes),
@@ -215,7 +218,7 @@ class DriverProgram:
         self._driver.ask(FIRE, FIRE_BODY.pack(group, probe, ALWAYS * always, 0, *given))
 
     def read(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Memory by (offset, size)."""
+        """The contents of ranges (offset, size) of the program's memory."""
         head = struct.pack("<II", len(ranges), 0) + b"".join(_RANGE.pack(*one) for one in ranges)
         body = self._driver.ask(READ, head + bytes(sum(size for _, size in ranges)))
         found, at = [], len(head)
@@ -225,12 +228,12 @@ class DriverProgram:
         return found
 
     def read_long(self, offset: int, size: int) -> bytes:
-        """The same of a range that may be too long for a message."""
+        """The contents of a range of the program's memory that may be too long for one message."""
         starts = range(offset, offset + size, _BYTES_AT_ONCE)
         return b"".join(self.read([(at, min(_BYTES_AT_ONCE, offset + size - at))])[0] for at in starts)
 
     def lines(self, offset: int, size: int) -> Iterator[tuple[int, bytes]]:
-        """The lines, of LINE bytes, in which something is not zero."""
+        """The lines (offset, LINE bytes) of a range in which a byte is not zero."""
         end = offset + size
         while offset < end:
             head = LINES_BODY.pack(offset, end - offset, 0, _LINES_AT_ONCE, 0)
@@ -240,7 +243,7 @@ class DriverProgram:
             offset = following
 
     def put(self, words: Sequence[tuple[int, int, int]]) -> None:
-        """Words by (offset, value, width)."""
+        """Write words, (offset, value, width in bytes), to the program's memory."""
         for start in range(0, len(words), _WORDS_AT_ONCE):
             some = words[start : start + _WORDS_AT_ONCE]
             rows = b"".join(WORD.pack(offset, value, width, 0) for offset, value, width in some)
@@ -253,7 +256,8 @@ class DriverProgram:
         return ProgramStatus(nested, shallow, shared, wall, aborted, tuple(stopped[:count]), count > STOPPED)
 
     def image(self) -> ProcessImage | None:
-        """One of the images that code was told of, and that have mapped code since they were asked for."""
+        """An image whose code a clause has reported, and which has mapped code since it was last returned; None if
+        there is none."""
         body = self._driver.ask(MAPPED, MAPPED_BODY.pack(_MAPPINGS, 0, 0, 0) + bytes(_MAPPINGS * MAPPING.size))
         _, count, number, lost = MAPPED_BODY.unpack_from(body)
         if not number:
@@ -264,16 +268,18 @@ class DriverProgram:
         return ProcessImage(number, mappings, count - told, lost)
 
     def settle(self) -> int:
-        """How many records of committed speculations, which their clauses had left, follow the others now."""
+        """Move the records of committed speculations that their clauses have left behind to the other records; returns
+        how many records."""
         return int.from_bytes(self._driver.ask(SETTLE, bytes(8)), "little")
 
     def reap(self) -> int:
-        """How many variables of tasks that have ended were freed."""
+        """Free the thread-local variables of tasks that have ended; returns how many."""
         return int.from_bytes(self._driver.ask(REAP, bytes(8)), "little")
 
 
 def originals(driver: Driver) -> list[tuple[int, bytes]]:
-    """The bytes that units of all clients have overwritten, by address: to be put back in this order."""
+    """(address, original bytes) of all code that units of all clients have overwritten, in the order in which to put
+    them back."""
     room = _ORIGINALS_AT_FIRST
     while True:
         try:
@@ -289,7 +295,7 @@ def originals(driver: Driver) -> list[tuple[int, bytes]]:
 
 
 def pack_program(code: KernelCode, layout: Sequence[int], clausetime: int, watched: bool = True) -> bytes:
-    """``layout``: the members of struct gd_layout."""
+    """A program as the body of the PROGRAM message. ``layout``: the members of struct gd_layout."""
     edges = [edge for one in code.aggregations for edge in _edges(one)]
     head = PROGRAM_BODY.pack(
         (UNWATCHED | DESTRUCTIVE) * (not watched),
@@ -313,7 +319,7 @@ def _edges(one: Aggregation) -> tuple[int, ...]:
 
 
 def pack_rows(aggregations: Sequence[Aggregation]) -> Iterator[bytes]:
-    """A row each, in their order."""
+    """The aggregations as rows of the message, in their order."""
     first = 0
     for one in aggregations:
         what, edges = one.what, len(_edges(one))

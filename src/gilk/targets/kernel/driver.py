@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A client of the driver, through whatever carries its messages. Closing that undoes everything.
+"""A client of the driver, over whatever carries its messages. Closing the driver's file undoes everything.
 
-A session takes an arena, fills it with patches, and then applies the units that lead there.
+A session reserves an arena, fills it with patches, and then applies the units that lead there.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Driver:
 
     @property
     def symbols(self) -> dict[str, int]:
-        """Addresses of the driver's entry points for generated code."""
+        """The addresses of the driver's entry points for generated code, by name."""
         if not self._symbols:
             body = self.ask(abi.SYMBOLS, bytes(8 + abi.SYMBOL_ROOM * abi.SYMBOL.size))
             count = int.from_bytes(body[:4], "little")
@@ -68,7 +68,8 @@ class Driver:
         return self._symbols
 
     def arena(self, size: int) -> int:
-        """Address of at least `size` bytes of executable memory, all int3, within 2 GiB of all kernel text."""
+        """Reserve at least `size` bytes of executable memory, all int3, within 2 GiB of all kernel text; returns the
+        address."""
         body = self.ask(abi.ARENA, size.to_bytes(8, "little") + bytes(8))
         return int.from_bytes(body[8:], "little")
 
@@ -80,17 +81,17 @@ class Driver:
             self.ask(abi.FILL, body)
 
     def hold(self, address: int) -> None:
-        """Have the module with this address in its code stay until we have gone, and all of our units with us."""
+        """Keep the module that has code at this address loaded until this client, with all its units, has gone."""
         self.ask(abi.HOLD, address.to_bytes(8, "little"))
 
     def share(self, size: int) -> tuple[int, int]:
-        """Memory that processes can have as well: a descriptor of ours, and its address in the kernel. Through a relay
-        the descriptor would be the relay's."""
+        """Make memory that processes can map as well; returns a descriptor of it here, and its address in the kernel.
+        Over a relay the descriptor would be the relay's."""
         _, address, descriptor, _ = abi.SHARE_BODY.unpack(self.ask(abi.SHARE, abi.SHARE_BODY.pack(size, 0, 0, 0)))
         return descriptor, address
 
     def counters(self, count: int) -> list[CounterRange]:
-        """Add ``count`` counters, at zero; their numbers follow those before."""
+        """Add ``count`` counters, at zero, numbered after the existing ones; returns their ranges."""
         room = count // 4096 + 16
         body = self.ask(abi.COUNTERS, count.to_bytes(4, "little") + bytes(4 + room * abi.BLOCK.size))
         made = int.from_bytes(body[4:8], "little")
@@ -98,16 +99,16 @@ class Driver:
         return [CounterRange(gs, first, size, bool(flags & abi.NEAR)) for gs, first, size, flags, _ in rows]
 
     def read(self, first: int, count: int, cpu: int = abi.ALL_CPUS) -> list[int]:
-        """Counters' values: sums over all processors, or those of one."""
+        """The values of ``count`` counters from ``first`` on: sums over all processors, or those of one."""
         numbers = (first, count, cpu, 0)
         body = self.ask(abi.READ, b"".join(n.to_bytes(4, "little") for n in numbers) + bytes(8 * count))
         return [int.from_bytes(body[16 + 8 * i : 24 + 8 * i], "little") for i in range(count)]
 
     def records(self, orders: Sequence[int], flight: bool = False, watermark: int = 1) -> Rings:
-        """Record buffers, 2**order bytes a processor for each class; order 0: none of that class.
+        """Make record buffers of 2**order bytes on each processor for each class; order 0: none for that class.
 
-        With `flight` it is the newest records that are kept where there is no more room, else the oldest. A select() of
-        the driver's file tells when there are `watermark` full chunks in a ring.
+        When a buffer is full, `flight` keeps the newest records, otherwise the oldest are kept. select() on the
+        driver's file returns when a ring has `watermark` full chunks.
         """
         rings = abi.unpack_rings(self.ask(abi.RECORDS, abi.pack_records(orders, flight, watermark)))
         self._mapped = map_rings(self._link.map, rings)
@@ -117,10 +118,11 @@ class Driver:
         self, on: bool = True, only: bool = False, add: Collection[int] = (), remove: Collection[int] = (),
         clear: bool = False, interrupts: bool = False,
     ) -> int:  # fmt: skip
-        """Have records made: none unless `on`, with `only` those of processes in the set; how many are in that now.
+        """Say which processes make records; returns the number of processes in the set.
 
-        The set is emptied first with `clear`; then `add` join it, and `remove` leave it. Interrupts are their task's,
-        and wanted whosever they are with `interrupts`.
+        No records are made unless `on`, and with `only` just those of processes in the set. With `clear` the set is
+        emptied first; then `add` join it, and `remove` leave it. Interrupts count as the task's that they interrupt;
+        with `interrupts` their records are made whatever the task.
         """
         flags = on * abi.FILTER_ON | only * abi.FILTER_ONLY | clear * abi.FILTER_CLEAR
         flags |= interrupts * abi.FILTER_INTERRUPTS
@@ -129,7 +131,7 @@ class Driver:
         return int.from_bytes(body[12:16], "little")
 
     def drain(self) -> Iterator[RingChunk]:
-        """The records that there are. Raises TargetError stream-corrupt."""
+        """The records that have not been read yet. Raises TargetError stream-corrupt."""
         if self._mapped is not None:
             yield from self._mapped.take()
             return
@@ -140,8 +142,8 @@ class Driver:
             raise TargetError("stream-corrupt", f"the driver's records make no sense: {error}") from None
 
     def apply(self, units: Sequence[DriverUnit]) -> list[UnitOutcome]:
-        """Apply units; the outcome of each, in order. Units whose outcome is not OK are not applied. A pad comes before
-        its users."""
+        """Apply units; returns the outcome of each, in order. A unit whose outcome is not OK is not applied. A pad
+        comes before the units that use it."""
         outcomes: list[UnitOutcome] = []
         most = (self.hello.message_max - 64) // abi.UNIT.size
         for start in range(0, len(units), most):
@@ -151,7 +153,8 @@ class Driver:
         return outcomes
 
     def undo(self, numbers: Sequence[int]) -> list[UnitOutcome]:
-        """Undo units; the outcome of each. When this returns, no task is in the patches of those that are OK."""
+        """Undo units; returns the outcome of each. When this returns, no task is in the patches of the units that are
+        OK."""
         if not numbers:
             return []
         rows = b"".join(abi.RESULT.pack(number, 0) for number in numbers)
@@ -159,7 +162,7 @@ class Driver:
         return [UnitOutcome(number, Verdict(status)) for number, status in abi.RESULT.iter_unpack(body[8:])]
 
     def undo_all(self) -> int:
-        """How many units are left because something else sits on them."""
+        """Undo all units of this client; returns how many are left because something else has been put over them."""
         self.ask(abi.UNDO, bytes(8))
         return self.status().own_units
 
@@ -167,17 +170,17 @@ class Driver:
         return abi.unpack_status(self.ask(abi.STATUS, bytes(abi.STATUS_BODY.size)))
 
     def ask(self, request: int, body: bytes) -> bytes:
-        """A message and its answer, both without their heads."""
+        """Send a message; returns the answer. Both are without their heads."""
         return _guarded(refused, lambda: self._link.control(request, abi.message(body)))[_HEAD:]
 
     def ask_about(self, path: str, request: int, place: int, body: bytes) -> bytes:
-        """The same about a file there, a descriptor of which is at that place of the body. Raises OSError where the
-        driver refuses it, or it cannot be opened."""
+        """Send a message about a file on the kernel's machine, whose descriptor is put at offset ``place`` of the body.
+        Raises OSError where the driver refuses it, or the file cannot be opened."""
         return self._link.lend(request, abi.message(body), _HEAD + place, path)[_HEAD:]
 
 
 def _guarded(meaning: Callable[[OSError], TargetError], action: Callable[[], T]) -> T:
-    """Errors with a name of their own pass."""
+    """The action's result. An OSError is translated by ``meaning``, except errors that are GilkErrors already."""
     try:
         return action()
     except GilkError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The messages of /dev/ilk as bytes. native/abi/ilk_abi.h is their manual; tests compare the two."""
+"""The messages of /dev/ilk as bytes. native/abi/ilk_abi.h is the reference; tests compare the two."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ FLIGHT: Final = 1
 FILTER_BODY: Final = struct.Struct("<IIII")
 TGIDS: Final = 1 << 22
 FILTER_ON, FILTER_ONLY, FILTER_CLEAR, FILTER_INTERRUPTS = 1, 2, 4, 8
-IN_INTERRUPT: Final = 0x00FF0100  # of the word at %gs:preempt_gs
+IN_INTERRUPT: Final = 0x00FF0100  # bits of the word at %gs:preempt_gs
 
 
 class DriverUnitKind(enum.IntEnum):
-    """The kind of a unit: the bytes that it writes."""
+    """The kind of a unit: which bytes it writes."""
 
     SINGLE = 1  # a jump or call over one instruction
     MULTI = 2  # a jump over several
@@ -90,11 +90,10 @@ class Verdict(enum.IntEnum):
 
 @dataclass(frozen=True)
 class DriverUnit:
-    """One splice. `old` is the whole window as it must be, `new` its bytes afterwards; for FENTRY both are empty.
-
-    `number` is the client's name for it, from 1. `copy` is the address of the displaced instructions' copy, `pad` the
-    number of the pad that a SHORT jumps to, `several`: a SHORT's window is several instructions.
-    """
+    """A splice in the kernel. `old` are the bytes that the window must have, `new` its bytes afterwards; for FENTRY
+    both are empty. `number` is the client's number for it, from 1. `copy` is the address of the copy of the displaced
+    instructions, `pad` the number of the pad that a SHORT jumps to; `several`: a SHORT's window has several
+    instructions."""
 
     number: int
     kind: DriverUnitKind
@@ -109,7 +108,7 @@ class DriverUnit:
 
 @dataclass(frozen=True)
 class UnitOutcome:
-    """The outcome of a unit. `detail`: the address, or the error number, that is to blame; or 0."""
+    """The driver's verdict on a unit. `detail`: the address, or the error number, that is to blame; or 0."""
 
     number: int
     verdict: Verdict
@@ -118,6 +117,8 @@ class UnitOutcome:
 
 @dataclass(frozen=True)
 class Hello:
+    """The driver's answer to HELLO: its protocol, limits, and offsets for generated code (struct ilk_hello)."""
+
     protocol: int
     cpus: int
     message_max: int
@@ -138,7 +139,8 @@ class Hello:
 
 @dataclass(frozen=True)
 class CounterRange:
-    """Counters `first` .. `first + count - 1`; `first` is at %gs:gs, the others behind it, 8 bytes each."""
+    """Counters `first` .. `first + count - 1`; the first is at %gs:gs, the others follow it, 8 bytes each. `near`:
+    every offset is a signed 32-bit number."""
 
     gs: int
     first: int
@@ -151,7 +153,7 @@ class CounterRange:
 
 @dataclass(frozen=True)
 class Area:
-    """An area of /dev/ilk to be mapped: its start and size in bytes."""
+    """A part of /dev/ilk that can be mapped: its start and size in bytes."""
 
     offset: int
     size: int
@@ -159,10 +161,9 @@ class Area:
 
 @dataclass(frozen=True)
 class Rings:
-    """The places of the rings, for generated code: wpos[class] and filter from GS; `chunk` bytes each chunk.
-
-    The rest is for processes that map them: `orders` are log2 of a ring's bytes by class, `numbers` places in `heads`.
-    """
+    """The places of the rings. Generated code uses wpos[class] and filter, offsets from GS, and `chunk`, the bytes of a
+    chunk. Processes that map the rings use the rest: `orders` are log2 of a ring's bytes by class, `numbers` offsets in
+    `heads`."""
 
     number: int
     chunk: int
@@ -177,7 +178,8 @@ class Rings:
 
 @dataclass(frozen=True)
 class RingChunk:
-    """Committed records of one ring, in the order in which they were reserved; `lost`: of this ring so far."""
+    """Committed records of one ring, in the order in which they were reserved; `lost`: records lost in this ring so
+    far."""
 
     cpu: int
     kind: int
@@ -187,6 +189,8 @@ class RingChunk:
 
 @dataclass(frozen=True)
 class DriverStatus:
+    """The driver's figures about all clients; ``own_units`` and ``lost`` are this client's (struct ilk_status)."""
+
     clients: int
     fast_counters: int
     units: int
@@ -196,10 +200,10 @@ class DriverStatus:
     ring_bytes: int
     traps: int
     missed: int
-    lost: tuple[int, ...]  # of this client, by class
+    lost: tuple[int, ...]  # records lost by this client, by class
     batches: int
     orphans: int
-    tsc: int  # rdtsc, and ns of CLOCK_MONOTONIC, of one moment
+    tsc: int  # the TSC and, in ns, CLOCK_MONOTONIC at one moment
     monotonic: int
 
 
@@ -242,7 +246,7 @@ def unpack_rings(body: bytes) -> Rings:
 
 
 def unpack_chunks(data: bytes) -> Iterator[RingChunk]:
-    """The chunks in the bytes that drain() gave. Raises ValueError if they were cut."""
+    """The chunks in the bytes that Link.drain() returned. Raises ValueError if they were cut."""
     at = 0
     while at < len(data):
         if len(data) - at < CHUNK.size:

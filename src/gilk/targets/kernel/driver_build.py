@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The driver as a file: built by the kernel's own build system against its headers, kept by content."""
+"""Builds the driver's module with the kernel's own build system, against its headers; products are cached by
+content."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from gilk.toolchain.kernel_instrument import kbuild_directory, run_kbuild
 
 NAME: Final = "ilk"
 _BUILT_OF: Final = (".c", ".S", ".h")
-_FOLDERS: Final = ("abi", "host", "ilk", "ilk/d", "runtime/d")  # of native
+_FOLDERS: Final = ("abi", "host", "ilk", "ilk/d", "runtime/d")  # folders in native
 
 
 def running_release() -> str:
@@ -28,7 +29,8 @@ def running_release() -> str:
 
 
 def headers_of(release: str) -> Path:
-    """The headers of a kernel that is installed, or of the lab's. Raises TargetError driver-no-headers."""
+    """The headers of a kernel that are installed, or those of the lab's kernel. Raises TargetError
+    driver-no-headers."""
     name = f"usr/src/linux-headers-{release}"
     path = next(filter(_usable, _header_places(release, name)), None)
     if path is None:
@@ -39,7 +41,7 @@ def headers_of(release: str) -> Path:
 
 def _header_places(release: str, name: str) -> Iterator[Path]:
     yield from (Path(f"/lib/modules/{release}/build"), Path("/", name))
-    with suppress(ImageError):  # where nothing is kept, there are none
+    with suppress(ImageError):  # an unusable cache has no headers
         yield kernels_dir() / release / name
 
 
@@ -48,7 +50,7 @@ def _usable(path: Path) -> bool:
 
 
 def build(headers: Path) -> Path:
-    """ilk.ko for the kernel of these headers, which is built unless it is there.
+    """The path of ilk.ko for the kernel of these headers; it is built unless the cache has it.
 
     Raises TargetError driver-no-headers; CompileError driver-no-make, kbuild-path, does-not-compile; ImageError
     cache-unusable.
@@ -68,7 +70,7 @@ def build(headers: Path) -> Path:
 
 
 def _sources() -> Iterator[tuple[str, Path]]:
-    """The files of the build directory, by their names there."""
+    """The files of the build directory: their names there, and their paths."""
     for folder in _FOLDERS:
         for name in sorted(os.listdir(NATIVE / folder)):
             if name.endswith(_BUILT_OF if folder.startswith(NAME) else ".h") or name == "Kbuild":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The meaning of the driver's error numbers to a user."""
+"""Translates the driver's error numbers into errors for users."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _UPROBES = 4096  # ILK_D_UPROBES_MAX
 
 
 def cannot_open(error: OSError) -> TargetError:
-    """/dev/ilk could not be opened."""
+    """The error to raise when /dev/ilk could not be opened."""
     match error.errno:
         case errno.ENOENT | errno.ENXIO | errno.ENODEV:
             hint = "`gilk driver load`, as root"
@@ -24,7 +24,7 @@ def cannot_open(error: OSError) -> TargetError:
 
 
 def refused(error: OSError) -> TargetError:
-    """The driver did not take a message."""
+    """The error to raise when the driver has refused a message."""
     match error.errno:
         case errno.EPROTO:
             hint = "`gilk driver unload`, then `gilk driver load`"
@@ -42,7 +42,7 @@ def refused(error: OSError) -> TargetError:
 
 
 def uprobe_refusal(error: OSError) -> str:
-    """Why there is no uprobe at an instruction of a file."""
+    """The reason why there is no uprobe at an instruction of a file; the text is followed by the place."""
     match error.errno:
         case errno.EOPNOTSUPP | errno.ENOEXEC:
             return "the kernel has no uprobe for the instruction"

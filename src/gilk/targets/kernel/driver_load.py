@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The driver into a kernel and out of it, through a link."""
+"""Loads the driver into a kernel and unloads it, through a link."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def loaded(link: Runner) -> bool:
 
 
 def allowed() -> None:
-    """Said before minutes go into building. Raises TargetError driver-not-root."""
+    """Check that we are root, before minutes are spent on building. Raises TargetError driver-not-root."""
     if os.geteuid():
         raise _not_root()
 
@@ -37,7 +37,7 @@ def _not_root() -> TargetError:
 
 
 def load(link: Runner, module: Path, parameters: Sequence[str] = ()) -> bool:
-    """Whether it was not loaded before. `module` is a path there.
+    """Load the driver; returns False if it was loaded already. `module` is a path on the machine of the link.
 
     Raises TargetError driver-not-root, driver-locked-down, driver-wrong-kernel, driver-load-failed.
     """
@@ -50,7 +50,8 @@ def load(link: Runner, module: Path, parameters: Sequence[str] = ()) -> bool:
 
 
 def unload(link: Runner) -> bool:
-    """Whether it was loaded before. Raises TargetError driver-not-root, driver-in-use, driver-load-failed."""
+    """Unload the driver; returns False if it was not loaded. Raises TargetError driver-not-root, driver-in-use,
+    driver-load-failed."""
     if not loaded(link):
         return False
     status, _, said = _run(link, ["rmmod", NAME])

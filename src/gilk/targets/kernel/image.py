@@ -19,7 +19,7 @@ _BLACKLIST: Final = "/sys/kernel/debug/kprobes/blacklist"
 _PROBES: Final = "/sys/kernel/debug/kprobes/list"
 _TYPES: Final = "/sys/kernel/btf/vmlinux"
 _BOOT: Final = "/proc/sys/kernel/random/boot_id"
-#: In the order of Part: text, constants, and the four tables.
+#: The symbols around each part, in the order of KernelPart: text, constants, and the four tables.
 _CORE_RANGES: Final = (
     ("_stext", "_etext"),
     ("__start_rodata", "__end_rodata"),
@@ -28,22 +28,23 @@ _CORE_RANGES: Final = (
     ("__start___bug_table", "__stop___bug_table"),
     ("__start_static_call_sites", "__stop_static_call_sites"),
 )
-_LARGEST: Final = 1 << 30  # bytes of one range: what a symbol that is not as expected may not make us read
+_LARGEST: Final = 1 << 30  # bytes of one range: limits what an unexpected symbol makes us read
 
 Range = tuple[int, int]  # address and size
 
 
 def identity(link: Link) -> str:
-    """The identity of a kernel's code: its build, its boot, and the modules that are loaded. Raises TargetError
-    `kernel-unreadable`."""
+    """A text that identifies a kernel's code: its build, its boot, the modules that are loaded, and the kprobes. Raises
+    TargetError `kernel-unreadable`."""
     boot = _file(link, _BOOT).decode(errors="replace").strip()
-    modules = listings.modules(_file(link, "/proc/modules"))  # without how often each is in use
+    modules = listings.modules(_file(link, "/proc/modules"))  # without their reference counts
     probes = listings.probes(_probes(link))
     return "\n".join((listings.build_id(_file(link, "/sys/kernel/notes")), boot, repr(modules), repr(probes)))
 
 
 def read(link: Link) -> KernelSnapshot:
-    """Raises TargetError `kernel-unreadable`; ImageError when what is read is not as gilk knows it."""
+    """A snapshot of the running kernel. Raises TargetError `kernel-unreadable`; ImageError when its contents are not as
+    gilk knows them."""
     symbols = kallsyms.parse(_file(link, "/proc/kallsyms"))
     types = Btf(_file(link, _TYPES))
     structs.check_entries(types)
@@ -59,7 +60,7 @@ def read(link: Link) -> KernelSnapshot:
 
 
 def as_it_was(snapshot: KernelSnapshot, originals: Sequence[tuple[int, bytes]]) -> KernelSnapshot:
-    """With these bytes, by address, in its text."""
+    """The snapshot with ``originals``, (address, bytes), put back into its text."""
     parts = tuple(replace(part, text=_restored(part.text, originals)) for part in snapshot.parts)
     return replace(snapshot, parts=parts)
 
@@ -75,8 +76,8 @@ def _restored(text: TextRegion, originals: Sequence[tuple[int, bytes]]) -> TextR
 
 
 def types(link: Link, module: str = CORE, core: Btf | None = None) -> Btf:
-    """The types of the kernel, which ``core`` are if they are known, or of a module. Raises TargetError
-    `kernel-unreadable`, ImageError `btf-malformed`."""
+    """The types of the kernel, or of a module. ``core``: the kernel's types, if they are known already. Raises
+    TargetError `kernel-unreadable`, ImageError `btf-malformed`."""
     core = core or Btf(_file(link, _TYPES))
     return Btf(_file(link, f"/sys/kernel/btf/{module}"), core) if module else core
 
@@ -94,7 +95,7 @@ def _file(link: Link, path: str) -> bytes:
 
 
 def _probes(link: Link) -> bytes:
-    """Empty where the kernel has no kprobes at all."""
+    """The list of kprobes; empty where the kernel has none at all."""
     try:
         return link.read_file(_PROBES)
     except FileNotFoundError:
@@ -104,7 +105,7 @@ def _probes(link: Link) -> bytes:
 
 
 def _memory(link: Link, ranges: Iterable[Range]) -> list[TextRegion]:
-    """Raises TargetError `kernel-unreadable`."""
+    """The contents of ranges of the kernel's memory. Raises TargetError `kernel-unreadable`."""
     wanted = list(ranges)
     if any(size > _LARGEST for _, size in wanted):
         raise TargetError("kernel-unreadable", "/proc/kallsyms puts a table end before, or too far behind, its start")
@@ -128,7 +129,7 @@ def _core(link: Link, symbols: KernelSymbols) -> KernelPart:
 
 
 def _modules(link: Link, symbols: KernelSymbols, types: Btf) -> list[KernelPart]:
-    """The parts of all modules that are live: their own description in memory tells where each part is."""
+    """The parts of all live modules; a module's own description in memory says where its parts are."""
     layout = structs.ModuleLayout.of(types)
     live = {module.name for module in listings.modules(_file(link, "/proc/modules")) if module.live}
     known = {name: at for name, at in symbols.of_modules("__this_module").items() if name in live}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Compiled instruments in a kernel: modules, loaded when a session first needs them, and unloaded after it."""
+"""Compiled instruments in a kernel: they are modules, loaded when a session first needs them, and unloaded after it."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class SymbolSource(Protocol):
 
 @dataclass(frozen=True)
 class LoadedInstrument:
-    """The place of an instrument in the kernel. ``plain``: 0 when it has to be called with registers, or by way of the
-    guard; it has ``size`` bytes."""
+    """An instrument in the kernel. ``plain``: the address of its code, ``size`` bytes long, that patches call directly;
+    0 when it has to be called with registers, or by way of the guard."""
 
     name: str
     entry: int
@@ -50,7 +50,7 @@ class KernelInstruments:
         self._loaded: dict[tuple[Path, str], LoadedInstrument] = {}
 
     def get(self, source: Path, function: str, rings: int) -> LoadedInstrument:
-        """Compiled and loaded, if it is not; what it logs goes to the session's rings."""
+        """The instrument, compiled and loaded if it was not yet; its records go to the session's ``rings``."""
         key = (source, function)
         if key not in self._loaded:
             name = f"gilk_{secrets.token_hex(6)}"
@@ -64,7 +64,7 @@ class KernelInstruments:
         return LoadedInstrument(made.name, text + made.entry, plain, made.plain_size)
 
     def unload(self) -> None:
-        """When nothing leads to them any more."""
+        """Unload all instruments, once no code leads to them any more."""
         while self._loaded:
             _, instrument = self._loaded.popitem()
             with contextlib.suppress(OSError, TargetError):
@@ -74,8 +74,8 @@ class KernelInstruments:
 def load_module(
     link: Link, driver: SymbolSource, name: str, content: bytes, rings: int, more: Sequence[str] = ()
 ) -> int:
-    """Have the kernel load a module that logs into ``rings``; the address of its code. ``more``: NAME=VALUE of other
-    parameters. Raises TargetError `driver-load-failed`."""
+    """Have the kernel load a module that logs into ``rings``; returns the address of its code. ``more``: NAME=VALUE of
+    other parameters. Raises TargetError `driver-load-failed`."""
     addresses = {each: driver.symbols[symbol] for each, symbol in _LOGS.items()}
     values = [f"set={rings}", *(f"{each}={address:#x}" for each, address in addresses.items()), *more]
     with _placed(link, name, content) as path:
@@ -88,7 +88,7 @@ def load_module(
 
 @contextlib.contextmanager
 def _placed(link: Link, name: str, content: bytes) -> Iterator[str]:
-    """Path of the module as a file on the machine of ``link``."""
+    """A context with the path of the module as a file on the machine of ``link``."""
     if isinstance(link, RelayLink):
         path = f"/dev/shm/{name}.ko"
         status, _, said = link.run(["sh", "-c", f"umask 077; cat > {path}"], content)

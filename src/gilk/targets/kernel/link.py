@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How a kernel is reached: the one we run on, or another through a relay (in a virtual machine, over ssh).
+"""Links to kernels: the one that gilk runs on, or another through a relay (in a virtual machine, over ssh).
 
 Slow computations, such as plans, are made here; only reading, control and records cross the link.
 """
@@ -24,49 +24,53 @@ from gilk.targets.kernel.messages import LARGEST_ANSWER
 from gilk.targets.kernel.own import OwnKernel, too_large
 from gilk.targets.kernel.relay import bundle
 
-_PATIENCE: Final = 600.0  # seconds for an answer: a whole-kernel plan under emulation takes long
-_AT_HAND: Final = 60.0  # for what changes no code, however slow the machine
+_PATIENCE: Final = 600.0  # seconds for an answer: to apply a whole-kernel plan under emulation takes long
+_AT_HAND: Final = 60.0  # seconds for requests that change no code, however slow the machine
 _FAREWELL: Final = 5.0  # seconds for a relay to undo everything and end
 PLAIN: Final = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
 
 
 class Link(Protocol):
-    """OSError is what the kernel there said; MachineGone, that it cannot be asked."""
+    """A link to a kernel. OSError is the error of the kernel at its other end; MachineGone says that the kernel cannot
+    be reached."""
 
     def read_file(self, path: str) -> bytes:
-        """The whole of a file, of /proc and /sys too."""
+        """The whole content of a file there, also of /proc and /sys."""
 
     def read_core(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Kernel memory by (address, size). OSError EFAULT for what is not mapped."""
+        """Kernel memory by (address, size). Raises OSError EFAULT for memory that is not mapped."""
 
     def open_driver(self) -> None:
         """Open /dev/ilk, unless it is open."""
 
     def close_driver(self) -> None:
-        """Close it, which undoes everything; the link stays."""
+        """Close /dev/ilk, which undoes everything; the link stays."""
 
     def control(self, request: int, payload: bytes) -> bytes:
-        """One ioctl: the driver gets the address of a buffer that holds `payload`; the buffer's bytes afterwards."""
+        """Make one ioctl: the driver gets the address of a buffer that holds `payload`; returns the buffer's bytes
+        afterwards."""
 
     def lend(self, request: int, payload: bytes, place: int, path: str) -> bytes:
-        """The same, where a descriptor of a file there, a regular one, is an i32 at that place of the buffer."""
+        """Make one ioctl as control() does, with a descriptor of a regular file there as an i32 at offset ``place`` of
+        the buffer."""
 
     def drain(self, most: int) -> bytes:
-        """At most so many bytes of records; none when there are none."""
+        """At most ``most`` bytes of records; empty when there are none."""
 
     def map(self, offset: int, size: int, write: bool) -> mmap | None:
-        """Memory of the driver, until that is closed; None when the kernel is not the one we run on."""
+        """Map memory of the driver, until /dev/ilk is closed; None when the kernel is not the one that gilk runs on."""
 
     def run(self, command: Sequence[str]) -> tuple[int, bytes, bytes]:
-        """Exit status as a shell gives it, standard output, standard error. OSError if it cannot be started;
-        TargetError `command-timeout`, having killed it, if it does not end within ten minutes."""
+        """Run a command; returns its exit status as a shell gives it, standard output, and standard error. Raises
+        OSError if it cannot be started; TargetError `command-timeout`, having killed it, if it does not end within ten
+        minutes."""
 
     def close(self) -> None:
-        """Let go: /dev/ilk is closed, which undoes everything."""
+        """Close the link: /dev/ilk is closed, which undoes everything."""
 
 
 class LocalLink:
-    """The kernel we run on. Needs root."""
+    """A link to the kernel that gilk runs on. Needs root."""
 
     def __init__(self) -> None:
         self.patience = _PATIENCE  # seconds that a command may take
@@ -103,7 +107,7 @@ class LocalLink:
         return self._kernel.map(offset, size, write)
 
     def fileno(self) -> int:
-        """The driver's file, to wait on with select() for records. Raises OSError unless it is open."""
+        """The driver's file, for select() to wait for records. Raises OSError unless it is open."""
         return self._kernel.fileno()
 
     def run(self, command: Sequence[str]) -> tuple[int, bytes, bytes]:
@@ -112,7 +116,7 @@ class LocalLink:
         try:
             out, err = process.communicate(timeout=self.patience)
         except BaseException as error:
-            process.kill()  # and it is not waited for: a process in the kernel may not end by that
+            process.kill()  # no wait: a process in the kernel may not end by that
             if isinstance(error, subprocess.TimeoutExpired):
                 raise _too_slow(command, self.patience) from None
             raise
@@ -123,7 +127,7 @@ class LocalLink:
 
 
 class _Output:
-    """Bytes that a command writes; ``cut`` when they are more than LARGEST_ANSWER, and the rest is not here."""
+    """The output of a command; ``cut`` when it is longer than LARGEST_ANSWER, and the rest is missing."""
 
     def __init__(self) -> None:
         self.content = bytearray()
@@ -140,7 +144,7 @@ class RelayLink:
 
     def __init__(self, channel: Channel, finish: Callable[[], object] = lambda: None) -> None:
         self.channel = channel
-        self.patience = _PATIENCE  # seconds that it may take the kernel there to do something
+        self.patience = _PATIENCE  # seconds that a request may take
         self._finish = finish
         self._closed = False
 
@@ -152,7 +156,7 @@ class RelayLink:
 
     @property
     def release(self) -> str:
-        """The other kernel's, as uname -r gives it."""
+        """The other kernel's release, as uname -r gives it."""
         return self.channel.release
 
     def read_file(self, path: str) -> bytes:
@@ -189,8 +193,9 @@ class RelayLink:
     def run(
         self, command: Sequence[str], given: bytes = b"", timeout: float | None = _PATIENCE
     ) -> tuple[int, bytes, bytes]:
-        """`given` is its standard input. Raises TargetError command-timeout, having killed it, after `timeout` s,
-        unless that is None; OSError EFBIG, having killed it, when its output is larger than any that is meant."""
+        """Run a command with standard input `given`; returns its exit status, standard output, and standard error.
+        Raises TargetError command-timeout, having killed it, after `timeout` s, unless that is None; OSError EFBIG,
+        having killed it, when its output is longer than LARGEST_ANSWER."""
         out, err = _Output(), _Output()
         process = self.spawn(command, out.take, err.take)
         process.write(given)
@@ -209,9 +214,10 @@ class RelayLink:
         self, command: Sequence[str], out: Sink, err: Sink, *,
         directory: str = "/", environment: Mapping[str, str] | None = None, size: tuple[int, int] = (0, 0),
     ) -> RemoteProcess:  # fmt: skip
-        """Start a process, which goes on while other things are asked; on a terminal if it has rows and columns.
+        """Start a process, which goes on while other requests are made; it is on a terminal if `size` gives rows and
+        columns.
 
-        Its output reaches `out` and `err` while somebody waits for anything on this link. Raises OSError.
+        Its output reaches `out` and `err` while a caller waits for anything on this link. Raises OSError.
         """
         variables = {os.fsencode(name): os.fsencode(value) for name, value in (environment or PLAIN).items()}
         words = [os.fsencode(word) for word in command]
@@ -234,7 +240,8 @@ def _too_slow(command: Sequence[str], limit: float) -> TargetError:
 
 
 def start_relay(through: Sequence[str] = (), timeout: float = 60.0) -> RelayLink:
-    """A relay behind a command that runs what it is given: `sudo`, `nsenter ...`, `ssh HOST`; without one, here.
+    """Start a relay behind the command `through`, which runs what it is given (`sudo`, `nsenter ...`, `ssh HOST`), or
+    here if it is empty.
 
     Raises TargetError relay-gone, relay-silent, relay-broken; OSError.
     """
@@ -248,7 +255,7 @@ def start_relay(through: Sequence[str] = (), timeout: float = 60.0) -> RelayLink
 
     def finish() -> None:
         assert process.stdin is not None and process.stdout is not None
-        process.stdin.close()  # it ends when it sees that
+        process.stdin.close()  # the relay ends when its input does
         process.stdout.close()
         try:
             process.wait(_FAREWELL)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The driver's rings in our own memory: no system call to look at them, and each record copied once.
+"""The driver's rings, mapped into our own memory: no system call to look at them, and each record is copied once.
 
-native/abi/ilk_abi.h, MAPPED, is the protocol. The driver may give a chunk up while
-it is read here; that it has not is looked at afterwards.
+native/abi/ilk_abi.h, MAPPED, is the protocol. The driver may reuse a chunk while it is read here; whether it has is
+checked afterwards.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from gilk.targets.kernel.driver_abi import CLASSES, RECORD_BYTES, RingChunk, Rin
 from gilk.values import dataclass
 
 Words = NDArray[np.uint64]
-_HEAD = 2  # words of a ring's head: chunks entered, records lost
-_IID = 2  # the 32-bit word of a record
-_TRIES = 16  # at a ring whose chunks are given up faster than they are read
+_HEAD = 2  # words of a ring's head: chunks entered so far, records lost
+_IID = 2  # index of a record's iid, a 32-bit word that is 0 until the record is committed
+_TRIES = 16  # tries at a ring whose chunks are reused faster than they are read
 
 
 @dataclass
 class _Ring:
-    """The ring of one class on one CPU. ``at`` is how far it has been read, in bytes since the start of its first
-    chunk."""
+    """The ring of one class on one CPU. ``at`` is how far it has been read, in bytes since its first chunk began.
+    ``place`` is where in the ring the current chunk lies; ``overwritten`` counts records that were lost to reuse."""
 
     cpu: int
     kind: int
     chunks: int
-    start: int  # of its chunks, in the map of its class
-    numbers: slice  # of the words of the map of heads
+    start: int  # offset of its chunks in the map of its class
+    numbers: slice  # its words in the map of heads: the number of the chunk at each place
     at: int = 0
     place: int = 0
     overwritten: int = 0
@@ -42,7 +42,7 @@ class _Ring:
 
 
 class MappedRings:
-    """All rings of a client. Between two calls nothing is left that keeps the maps from being closed."""
+    """All rings of a client. No view of the maps is kept between two calls, so that they can be closed."""
 
     def __init__(self, chunk: int, rings: list[_Ring], tails: mmap, heads: mmap, records: dict[int, mmap]) -> None:
         self._chunk = chunk
@@ -61,7 +61,7 @@ class MappedRings:
         return found
 
     def _next(self, ring: _Ring, tails: Words, heads: Words) -> RingChunk | None:
-        """The unread part of one chunk of a ring; None when all is read."""
+        """The unread part of one chunk of a ring; None when all committed records are read."""
         numbers = heads[ring.numbers]
         for _ in range(_TRIES):
             number, entered = ring.at // self._chunk + 1, int(heads[ring.index * _HEAD])
@@ -80,7 +80,7 @@ class MappedRings:
         return None
 
     def _find(self, ring: _Ring, numbers: Words, number: int) -> bool:
-        """Set ``place`` to where a chunk lies."""
+        """Set ``place`` to where a chunk lies; returns False if the driver has reused it."""
         if int(numbers[ring.place]) != number:
             places = np.flatnonzero(numbers == number)
             if not places.size:
@@ -89,16 +89,18 @@ class MappedRings:
         return True
 
     def _skip(self, ring: _Ring, numbers: Words, number: int) -> None:
-        """A chunk was given up: to the oldest that there is."""
+        """Go on from a chunk that was reused to the oldest one that is still there, and count the records in
+        between."""
         later = numbers[numbers > number]
         to = (int(later.min()) if later.size else number + 1) - 1
         ring.overwritten += (to * self._chunk - ring.at) // RECORD_BYTES[ring.kind]
         ring.at = to * self._chunk
 
     def _committed(self, ring: _Ring) -> bytes:
-        """The records from where we are up to the first that is not committed.
+        """The records from the reading position up to the first that is not committed.
 
-        Copied after all of them were seen to be: a processor of this kind reads in order.
+        They are copied after all of them were seen to be committed, which is safe because x86-64 does not reorder
+        reads.
         """
         size, source = RECORD_BYTES[ring.kind], self._records[ring.kind]
         taken = ring.at % self._chunk
@@ -110,7 +112,7 @@ class MappedRings:
 
 
 def map_rings(get: Callable[[int, int, bool], mmap | None], rings: Rings) -> MappedRings | None:
-    """Map what the driver told of; None when it cannot be mapped from here."""
+    """Map the rings that the driver has described; None when they cannot be mapped from here."""
     tails = get(rings.tails.offset, _pages(rings.tails.size), True)
     heads = get(rings.heads.offset, _pages(rings.heads.size), False)
     if tails is None or heads is None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The kernel that this very process runs on, by what it offers to root. Everything raises OSError.
+"""Reaches the kernel that this very process runs on, as root. Everything raises OSError.
 
-It is a part of the relay as well, so it needs nothing but the standard library and other parts.
+This is a part of the relay, too, so it needs nothing but the standard library and other parts of the relay.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from gilk.targets.kernel.messages import LARGEST_ANSWER
 DRIVER = "/dev/ilk"
 KCORE = "/proc/kcore"
 PIECE = 1 << 20  # bytes read at once
-#: A user's word for the machine that this runs on.
+#: The word by which users name the machine that this runs on.
 HERE = "here"
 
 
 def is_loaded() -> bool:
-    """Whether the driver is in this machine's kernel."""
+    """Whether the driver is loaded in this machine's kernel."""
     return os.path.exists(DRIVER)
 
 
 class OwnKernel:
-    """Holds /dev/ilk open."""
+    """The kernel of this machine. Holds /dev/ilk open, once it is opened."""
 
     def __init__(self) -> None:
         self._driver = -1
         self._maps: list[mmap.mmap] = []
 
     def read_file(self, path: str) -> Iterator[bytes]:
-        """Pieces of a regular file, whose size need not be known beforehand. Its name may have come from a program, so
-        nothing else is opened: that might wait, act, or never end; and at most LARGEST_ANSWER is read of it. OSError
-        EFBIG where that is not all."""
+        """The content of a regular file, in pieces; its size need not be known beforehand. Its name may have come from
+        a program, so no other kind of file is opened, which might wait, act, or never end; and at most LARGEST_ANSWER
+        bytes are read. Raises OSError EFBIG if the file is longer."""
         descriptor, left = _regular(path), LARGEST_ANSWER
         try:
             if os.fstat(descriptor).st_size > left:
@@ -52,7 +52,8 @@ class OwnKernel:
             os.close(descriptor)
 
     def read_core(self, ranges: Iterable[tuple[int, int]]) -> Iterator[bytes]:
-        """Pieces of memory, the ranges one after another. EFAULT for what /proc/kcore does not have."""
+        """The contents of the ranges, one after another, in pieces. Raises OSError EFAULT for memory that /proc/kcore
+        does not have."""
         descriptor = os.open(KCORE, os.O_RDONLY | os.O_CLOEXEC)
         try:
             segments = core_segments(descriptor)
@@ -64,7 +65,7 @@ class OwnKernel:
             os.close(descriptor)
 
     def open_driver(self) -> None:
-        """Again is nothing new."""
+        """Open /dev/ilk, unless it is open."""
         if self._driver < 0:
             self._driver = os.open(DRIVER, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
 
@@ -74,7 +75,8 @@ class OwnKernel:
         return bytes(buffer)
 
     def lend(self, request: int, payload: bytes, place: int, path: str) -> bytes:
-        """The same, with a descriptor of a regular file at that place of the buffer, an i32."""
+        """Make an ioctl as control() does, with a descriptor of a regular file as an i32 at offset ``place`` of the
+        buffer."""
         descriptor = _regular(path)
         try:
             lent = payload[:place] + struct.pack("<i", descriptor) + payload[place + 4 :]
@@ -89,14 +91,14 @@ class OwnKernel:
             return b""
 
     def map(self, offset: int, size: int, write: bool) -> mmap.mmap:
-        """Memory of the driver. Nothing that was made of it may be left when the driver is closed."""
+        """Map memory of the driver. No view of it may be left when the driver is closed."""
         may = mmap.PROT_READ | (mmap.PROT_WRITE if write else 0)
         made = mmap.mmap(self._open_driver(), size, mmap.MAP_SHARED, may, offset=offset)
         self._maps.append(made)
         return made
 
     def fileno(self) -> int:
-        """The driver's file, to wait on with select(). EBADF unless it is open."""
+        """The driver's file, for select() to wait on. Raises OSError EBADF unless it is open."""
         return self._open_driver()
 
     def _open_driver(self) -> int:
@@ -105,7 +107,7 @@ class OwnKernel:
         return self._driver
 
     def close(self) -> None:
-        while self._maps:  # each keeps the driver open
+        while self._maps:  # each map keeps the driver open
             self._maps.pop().close()
         if self._driver >= 0:
             os.close(self._driver)
@@ -113,12 +115,12 @@ class OwnKernel:
 
 
 def too_large(what: str) -> OSError:
-    """The error of a file, or of output, that is larger than LARGEST_ANSWER."""
+    """The error about a file, or output, that is longer than LARGEST_ANSWER."""
     return OSError(errno.EFBIG, f"{what} is larger than {LARGEST_ANSWER >> 20} MiB")
 
 
 def _regular(path: str) -> int:
-    """A descriptor to read a regular file by; nothing else is opened."""
+    """A descriptor for reading a regular file; other kinds of files are refused without being opened."""
     looked = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(looked).st_mode):
@@ -129,7 +131,7 @@ def _regular(path: str) -> int:
 
 
 def core_segments(descriptor: int) -> list[tuple[int, int, int]]:
-    """(address, size, place in the file) of /proc/kcore's LOAD segments: ELF-64 program headers."""
+    """(address, size, offset in the file) of /proc/kcore's LOAD segments: ELF-64 program headers."""
     header = os.pread(descriptor, 64, 0)
     table, entry, count = struct.unpack_from("<Q", header, 32)[0], *struct.unpack_from("<HH", header, 54)
     raw = os.pread(descriptor, entry * count, table)

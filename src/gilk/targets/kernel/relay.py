@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The far end of a RelayLink: what it takes to reach a kernel, served on a byte stream.
+"""The far end of a RelayLink: serves requests for a kernel on a byte stream.
 
     python3 -I -S relay.py DEVICE      a virtio-serial port
     python3 -I -S relay.py -           standard input and output, as under ssh
 
-It and what it imports need only the standard library, and little of that: it is
-started where nothing is installed, and under emulation, where every import is
-felt. `bundle()` is all of it as one program. messages.py is the protocol.
+The relay and its imports need only a few modules of the standard library: it is started where nothing is installed, and
+under emulation, where every import takes noticeable time. `bundle()` gives all of it as one program. messages.py is the
+protocol.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ class Relay:
             stop(child, signal.SIGKILL)
 
     def _receive(self) -> bool:
-        """Take in what has come, and do what is complete; False when the stream has ended, or makes no sense."""
+        """Read from the stream, and carry out the requests that are complete; returns False when the stream has ended,
+        or is malformed."""
         data = os.read(self.source, PIECE)
         self.received.add(data)
         try:
@@ -88,7 +89,7 @@ class Relay:
         self.send(MessageKind.FAIL, tag, struct.pack("<I", number) + text.encode(errors="replace"))
 
     def _carry_out(self, kind: int, tag: int, payload: bytes) -> Iterable[bytes] | None:
-        """The answer's pieces; None when there is none to give. Raises Refused, OSError."""
+        """The pieces of the answer; None when the request has none. Raises RequestRefused, OSError."""
         if kind in (MessageKind.INPUT, MessageKind.SIGNAL, MessageKind.WINDOW):
             if tag in self.children:
                 self._tell(self.children[tag], kind, payload)
@@ -133,7 +134,7 @@ class Relay:
             self._feed(child)
 
     def _feed(self, child: Child) -> None:
-        """Give a process what it has room for, and ask to be told when there is more."""
+        """Write input to a process as far as it has room, and poll for more room if some is left."""
         taken = child.take()
         if taken:
             self.send(MessageKind.TOOK, child.tag, struct.pack("<I", taken))
@@ -151,7 +152,7 @@ class Relay:
 
     def _child_event(self, descriptor: int, events: int) -> None:
         child = self.owners.get(descriptor)
-        if child is None:  # it ended with an event before this one
+        if child is None:  # the process ended with an earlier event
             return
         if descriptor == child.handle:
             self._bury(child)
@@ -161,12 +162,12 @@ class Relay:
             self._pass_on(child, descriptor)
 
     def _pass_on(self, child: Child, descriptor: int) -> bool:
-        """Send what a process wrote; whether there may be more."""
+        """Send what a process wrote; returns whether there may be more."""
         try:
             data = os.read(descriptor, PIECE)
         except BlockingIOError:
             return False
-        except OSError:  # EIO: nobody has the terminal open any more
+        except OSError:  # EIO: no process has the terminal open any more
             data = b""
         if data:
             self.send(child.outputs[descriptor], child.tag, data)
@@ -176,7 +177,8 @@ class Relay:
         return bool(data)
 
     def _bury(self, child: Child) -> None:
-        """A process has ended: pass on its output, but not the output that others may still write to its streams."""
+        """Report the end of a process, after its output. Output that other processes may still write to its streams is
+        dropped."""
         _, status = os.waitpid(child.pid, 0)
         for descriptor in child.outputs:
             while descriptor in self.owners and self._pass_on(child, descriptor):
@@ -190,7 +192,8 @@ class Relay:
 
 
 def bundle() -> str:
-    """The relay as one program text, for `python3 -c` or a file: its modules, made without being looked for."""
+    """The relay as one program text, for `python3 -c` or a file: its modules are created in place, without an import
+    search."""
     folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     parts = {}
     for name in ("framing", "kernel.messages", "kernel.own", "kernel.children", "kernel.relay"):
@@ -208,7 +211,7 @@ def main(arguments: list[str]) -> None:
     if arguments == ["-"]:
         source, sink = os.dup(0), os.dup(1)
         os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-        os.dup2(2, 1)  # a stray print does not become part of the protocol
+        os.dup2(2, 1)  # a stray print() goes to standard error, not into the protocol
     else:
         source = sink = os.open(arguments[0], os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY)
     os.set_inheritable(source, False)

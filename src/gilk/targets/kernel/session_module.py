@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A module of a session's with code that its instruments call, from when it is loaded until the session ends.
+"""A kernel module with code that a session's instruments call, loaded until the session ends.
 
-A process beside it waits for the end of ours, and has the module unloaded then: so it is out when we are killed.
+A minder, a process beside gilk's, waits for the end of gilk's process, and unloads the module then: so it is unloaded
+even if gilk is killed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from gilk.targets.kernel.instruments import load_module
 from gilk.targets.kernel.link import Link, RelayLink
 from gilk.toolchain.kernel_instrument import ModuleFile
 
-#: Its input ends when we do. The driver holds the module until all that leads there is out.
+#: The minder's input ends when gilk's process does. The driver holds the module until all code that leads there is out.
 _MINDER = 'trap "" INT TERM HUP; echo ready; read none; n=0; while [ $n -lt 600 ] && [ -d /sys/module/$0 ]; do ' \
           'rmmod $0 2>/dev/null || sleep 0.1; n=$((n+1)); done'
 _READY = b"ready"
@@ -24,7 +25,8 @@ _LONGEST = 60.0  # seconds
 
 
 class SessionModule:
-    """``parameters``: NAME=VALUE of the module's own. Raises TargetError `driver-load-failed`."""
+    """A loaded module; ``functions`` are the addresses of its functions. ``parameters``: NAME=VALUE for the module.
+    Raises TargetError `driver-load-failed`."""
 
     def __init__(
         self, link: Link, driver: Driver, module: ModuleFile, rings: int, parameters: Sequence[str] = ()
@@ -36,28 +38,28 @@ class SessionModule:
         driver.hold(min(self.functions.values()))
 
     def parameter(self, name: str) -> int:
-        """A number that it tells. Raises OSError."""
+        """The value of a parameter that the module offers. Raises OSError."""
         return int(self._link.read_file(f"/sys/module/{self.name}/parameters/{name}"))
 
     def set(self, name: str, value: int) -> None:
-        """Raises TargetError `driver-busy`."""
+        """Set a parameter of the module. Raises TargetError `driver-busy`."""
         path = f"/sys/module/{self.name}/parameters/{name}"
         status, _, said = self._link.run(["sh", "-c", f"echo {value:#x} > {path}"])
         if status:
             raise TargetError("driver-busy", f"cannot write {path}: {said.decode(errors='replace').strip()}")
 
     def unload(self) -> None:
-        """When the driver's client has been closed: it holds the module until then."""
+        """Unload the module; the driver's client, which holds it, must have been closed."""
         with contextlib.suppress(OSError, TargetError, MachineGone, subprocess.TimeoutExpired):
             self._end()
 
 
 def _mind(link: Link, name: str) -> Callable[[], None]:
-    """Start the process; a function that ends its wait, and has it unload the module."""
+    """Start the minder; returns a function that ends its wait and has it unload the module."""
     command = ["sh", "-c", _MINDER, name]
     if isinstance(link, RelayLink):
         said = bytearray()
-        far = link.spawn(["setsid", "-w", *command], said.extend, _nothing)  # a relay's end is that of its children
+        far = link.spawn(["setsid", "-w", *command], said.extend, _nothing)  # else the relay's end would kill it
         if not link.channel.until(lambda: _READY in said, _LONGEST):
             raise TargetError("driver-load-failed", f"nobody there waits to unload {name}")
 
@@ -77,4 +79,4 @@ def _mind(link: Link, name: str) -> Callable[[], None]:
 
 
 def _nothing(data: bytes | bytearray) -> None:
-    """Nobody reads what it says."""
+    """Discard output."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A kernel as something to put probes in: one image, of the kernel and its modules as they are now."""
+"""A kernel as a target: one image, of the kernel and its modules as they are now."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from gilk.targets.status import parsed
 
 
 class KernelTarget:
-    """Reads what it needs when first asked. Raises TargetError, ImageError.
+    """A kernel, of which each part is read when it is first needed. Raises TargetError, ImageError.
 
-    ``shared``: its text is read as it was before anybody's splices, as the driver tells.
+    ``shared``: its text is read as it was before the splices of any client, by what the driver says of them.
     """
 
     def __init__(self, link: Link, shared: bool = False) -> None:
@@ -38,7 +38,7 @@ class KernelTarget:
 
     @cached_property
     def release(self) -> str:
-        """As uname -r gives it. Raises OSError."""
+        """The kernel's release, as uname -r gives it. Raises OSError."""
         return self.link.read_file("/proc/sys/kernel/osrelease").decode(errors="replace").strip()
 
     @cached_property
@@ -46,7 +46,7 @@ class KernelTarget:
         return KernelAnalysis(self.kernel)
 
     def loaded(self) -> tuple[Loaded, ...]:
-        """The one image there is; addresses in it are those of the running kernel."""
+        """The only image; addresses in it are those of the running kernel."""
         spans = self.kernel.image.spans
         return (Loaded(Path(NAME), 0, spans[0].start, spans[-1].end, False),)
 
@@ -65,6 +65,6 @@ class KernelTarget:
         return {name.decode(errors="replace"): value.decode(errors="replace") for name, value in found.items()}
 
     def process_of(self, tid: int) -> int | None:
-        """The process that a thread belongs to; None when it has gone."""
+        """The pid of the process that a thread belongs to; None when the thread has gone."""
         found = self.status(tid).get("Tgid") if tid else "0"
         return None if found is None else int(found)

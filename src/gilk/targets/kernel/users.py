@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Processes of a machine whose kernel is traced: the files that they execute code of, as the kernel there has them."""
+"""Processes of a machine whose kernel is traced, and the files from which they execute code, as the kernel there shows
+them."""
 
 from __future__ import annotations
 
@@ -27,20 +28,20 @@ from gilk.targets.program import path_there
 from gilk.targets.stat import START_TIME, STATE
 from gilk.values import dataclass
 
-_AT_ENTRY = 9  # of the auxiliary vector: where the program itself begins (elf(5))
+_AT_ENTRY = 9  # AT_ENTRY of the auxiliary vector: the program's entry point (elf(5))
 _ENDED = (b"Z", b"X")
 _NUMBER = re.compile(r"[0-9]{1,10}\Z")
 _SCRIPT = b"#!"
-#: As execvp(3) looks for a file.
+#: A shell script that looks for a program as execvp(3) does.
 _LOOK = 'IFS=:; set -f; for d in $1; do f="${d:-.}/$2"; [ -f "$f" ] && [ -x "$f" ] && echo "$f" && exit 0; done; exit 1'
 _LISTED = re.compile(r"(?:=> |^\s+)(/.*) \(0x[0-9a-f]+\)$", re.MULTILINE)
-_SCRIPTS = 4  # that name one another: as many as the kernel follows (BINPRM_BUF_SIZE's loop in fs/exec.c)
+_SCRIPTS = 4  # scripts that name one another: as many as the kernel follows (BINPRM_BUF_SIZE's loop in fs/exec.c)
 
 
 @dataclass(frozen=True)
 class UserFile:
-    """``path``: by which it can be opened there. ``loaded``: its names; addresses in it are link-time. ``pids``: the
-    processes that map it, of those that were looked at."""
+    """A file that processes map. ``path``: by which it can be opened there. ``loaded``: its names; its addresses are
+    link-time ones. ``pids``: the processes that map it, among those that were looked at."""
 
     path: str
     loaded: Loaded
@@ -49,7 +50,7 @@ class UserFile:
 
 @dataclass(frozen=True)
 class UserCommand:
-    """A command that is yet to be executed, by the process ``pid``."""
+    """A command that process ``pid`` is yet to execute."""
 
     pid: int
     words: tuple[str, ...]
@@ -58,8 +59,8 @@ class UserCommand:
 
 
 class UserProcesses:
-    """``pids`` are traced as one, by the name of the first, or with ``by_number`` each by its own. Every file is read
-    once. Methods raise MachineGone."""
+    """The traced processes ``pids``, or the process of ``command``. They are traced as one, under the number of the
+    first, or with ``by_number`` each under its own number. Every file is read once. Methods raise MachineGone."""
 
     def __init__(
         self, link: Link, pids: Sequence[int] = (), command: UserCommand | None = None, by_number: bool = False
@@ -73,15 +74,15 @@ class UserProcesses:
         self._opened: tuple[str, ...] = ()
 
     def open_later(self, paths: Sequence[str]) -> None:
-        """Files that processes map later, if at all, beside those that they have: the kernel puts probes there before
-        any of their code runs."""
+        """Include files that processes may map later, beside those that they have mapped: the kernel puts probes there
+        before any of their code runs."""
         if self._opened != tuple(paths):
             self._opened = tuple(paths)
             self._files.clear()
 
     def meant(self, provider: str) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """The numbers that the name of a provider of processes, or a glob, may end with, each with its processes. That
-        of a process that is not traced is there where the name ends with no other."""
+        """The numbers with which the name of a provider of processes, or a glob, may end, each with its processes. If
+        the name ends with the number of a process that is not traced, that process is given."""
         traced = [((pid,), str(pid)) for pid in self.pids] if self._by_number else [(self.pids, "")]
         numbers = {number or str(pids[0]): pids for pids, number in traced if pids}
         found = _NUMBER.search(provider)
@@ -93,7 +94,8 @@ class UserProcesses:
             yield found[0], (int(found[0]),)
 
     def began(self, pid: int) -> str:
-        """A word that tells this process from another one of that number, "" where there is none or it has ended."""
+        """The start time of a process, which tells it from another that has its number later; "" if there is no such
+        process or it has ended."""
         try:
             fields = self._link.read_file(f"/proc/{pid}/stat").rpartition(b")")[2].split()
         except OSError:
@@ -101,14 +103,14 @@ class UserProcesses:
         return fields[START_TIME].decode() if len(fields) > START_TIME and fields[STATE] not in _ENDED else ""
 
     def files(self, pids: tuple[int, ...]) -> tuple[UserFile, ...]:
-        """Their files, the first process's first; those of a process that has ended are not there."""
+        """The files of these processes, the first process's first. A process that has ended has none."""
         if pids not in self._files:
             found = tuple(self._found(pids))
             self._files[pids] = (*found, *self._to_be_opened(found, pids))
         return self._files[pids]
 
     def _to_be_opened(self, known: Sequence[UserFile], pids: tuple[int, ...]) -> Iterator[UserFile]:
-        """The files that may be opened and are not known already. Raises TargetError `no-such-file`."""
+        """The files that may be mapped later and are not known already. Raises TargetError `no-such-file`."""
         there = {str(file.loaded.path) for file in known}
         for path in self._opened:
             status, said, _ = self._link.run(["readlink", "-e", "--", os.path.abspath(path)])
@@ -131,7 +133,7 @@ class UserProcesses:
         yield from found.values()
 
     def image(self, file: UserFile) -> Image:
-        """Raises ImageError."""
+        """The image of a file. Raises ImageError."""
         if file.path not in self._images:
             try:
                 data = self._link.read_file(file.path)
@@ -141,14 +143,14 @@ class UserProcesses:
         return self._images[file.path]
 
     def debug(self, file: UserFile) -> Sections | None:
-        """The debug information that the file itself has. Raises ImageError."""
+        """The debug information in the file itself; None if it has none. Raises ImageError."""
         try:
             return sections.read_bytes(self._link.read_file(file.path), file.loaded.path)
         except OSError as error:
             raise ImageError("no-such-file", f"{file.loaded.path} cannot be read: {error.strerror}") from None
 
     def marks(self, file: UserFile) -> tuple[UsdtMarker, ...]:
-        """The places that its author marked; none of a file that is none of a program."""
+        """The USDT probes in a file; empty if it is not an ELF file or cannot be read."""
         if file.path not in self._marks:
             try:
                 self._marks[file.path] = marks_in(self._link.read_file(file.path), file.loaded.path)
@@ -164,8 +166,8 @@ class UserProcesses:
     # Processes that run.
 
     def _of_process(self, pid: int) -> Iterator[tuple[tuple[int, int], UserFile]]:
-        """By device and inode, the files that it has mapped to execute: each by a link that leads to the very file,
-        whatever it was called, and whatever bears its name now (proc_pid_map_files(5))."""
+        """The files that a process has mapped executable, by device and inode. The path of each is a link that leads to
+        the very file, whatever its name was, and whatever has that name now (proc_pid_map_files(5))."""
         try:
             maps = parse_maps(self._link.read_file(f"/proc/{pid}/maps"))
             entry = _entry(self._link.read_file(f"/proc/{pid}/auxv"))
@@ -189,7 +191,8 @@ class UserProcesses:
     # A command.
 
     def _of_command(self, command: UserCommand) -> Iterator[UserFile]:
-        """The program and what its loader says that it will load. Raises TargetError `cannot-launch`."""
+        """The program of a command, and the libraries that its dynamic linker says it will load. Raises TargetError
+        `cannot-launch`."""
         program = self._program(command, self._looked_up(command))
         yield program
         interpreter = self.image(program).interpreter
@@ -200,7 +203,7 @@ class UserProcesses:
                 yield self._named(path, Path(path), False, command.pid)
 
     def _program(self, command: UserCommand, path: str) -> UserFile:
-        """The file that is executed in the end: of a script its interpreter."""
+        """The file that is executed in the end: for a script its interpreter."""
         for _ in range(_SCRIPTS):
             try:
                 data = self._link.read_file(path)
@@ -224,7 +227,7 @@ class UserProcesses:
 
 
 def is_stopped(link: Link, pid: int) -> bool:
-    """Whether the process there waits for a SIGCONT."""
+    """Whether the process there is stopped and waits for a SIGCONT."""
     try:
         fields = link.read_file(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     except OSError:
@@ -233,7 +236,7 @@ def is_stopped(link: Link, pid: int) -> bool:
 
 
 def _entry(auxiliary: bytes) -> int:
-    """The address at which the program itself begins; 0 if it is not told."""
+    """The program's entry point from the auxiliary vector; 0 if it is not there."""
     pairs = struct.iter_unpack("<QQ", auxiliary[: len(auxiliary) // 16 * 16])
     return next((value for kind, value in pairs if kind == _AT_ENTRY), 0)
 

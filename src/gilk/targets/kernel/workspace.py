@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The things that a session has in a kernel: memory for patches, counters, rings, and the units that are in force.
+"""The workspace of a session in a kernel: memory for patches, counters, rings, and the units that are in force.
 
-It does for a Ledger what Workspace and Keeper do together for a process:
-stages plans, and exchanges some units for others.
+It does for a Ledger what Workspace and Keeper do together for a process: it stages plans, and exchanges some units for
+others.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from gilk.toolchain.kernel_instrument import ModuleFile
 from gilk.values import dataclass
 
 _LEAST_ARENA, _ARENA_PER_POINT = 1 << 20, 192  # bytes
-_STUB = 64  # bytes for what leads from the registers thunk to ilk_log_registers
+_STUB = 64  # bytes of the stub that leads from the registers thunk to ilk_log_registers
 _COUNTERS_AT_ONCE = 512
 _UNITS_AT_ONCE = 400
-#: What the driver finds that the client did not know, in the words of plans.
+#: The driver's verdicts as refusals of plans: facts that the client did not know.
 _REFUSALS = {
     Verdict.BLACKLIST: Refusal.BLACKLISTED,
     Verdict.STATIC_KEY: Refusal.STATIC_KEY,
@@ -72,7 +72,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Denied:
-    """A unit that the driver did not apply; ``plan`` is of the function it was for."""
+    """A unit that the driver did not apply; ``plan`` is that of its function."""
 
     plan: FunctionPlan
     unit: splices.Unit
@@ -90,7 +90,7 @@ class Denied:
 
 @dataclass
 class _Staged:
-    """Per function of a plan its units; ``numbers`` are those in force, by function."""
+    """The units of each function of a plan; ``numbers`` are those of the units in force, by the function's index."""
 
     plans: tuple[FunctionPlan, ...]
     units: list[tuple[splices.Unit, ...]]
@@ -98,7 +98,7 @@ class _Staged:
 
 
 class KernelWorkspace:
-    """Raises TargetError as Driver does."""
+    """The workspace of one session in a kernel. Raises TargetError as Driver does."""
 
     def __init__(
         self, link: Link, analysis: Analysis, points: int, ring: int, flight: bool = False, interrupts: bool = False
@@ -128,7 +128,7 @@ class KernelWorkspace:
     # Instruments.
 
     def count(self) -> tuple[int, Instrument]:
-        """A counter of its own, and what adds to it."""
+        """A new counter: its number, and the instrument that adds to it."""
         number = self._counters
         if not self._blocks or number >= self._blocks[-1].first + self._blocks[-1].count:
             self._blocks += self.driver.counters(max(_COUNTERS_AT_ONCE, number))
@@ -151,7 +151,7 @@ class KernelWorkspace:
         return KernelCallWithRegisters(0, site, self.driver.symbols["ilk_fire"])
 
     def call(self, source: Path, function: str, iid: int) -> Instrument:
-        """A user's instrument. Raises CompileError, UsageError."""
+        """A user's instrument, compiled from a source file. Raises CompileError, UsageError."""
         found = self.instruments.get(source, function, self._records().set)
         if found.plain:
             code = self._read_live([(found.plain, found.size)])[0]
@@ -159,25 +159,26 @@ class KernelWorkspace:
         return KernelCallWithRegisters(found.entry, iid, self.driver.symbols["ilk_registers"])
 
     def call_at(self, function: int, number: int, replaces: bool = False) -> Instrument:
-        """The instrument that calls code of a module of ours, with the registers and a number."""
+        """The instrument that calls code of a session module, with the registers and a number."""
         return KernelCallWithRegisters(function, number, self.driver.symbols["ilk_registers"], replaces)
 
     def load(self, module: ModuleFile, parameters: Sequence[str] = ()) -> SessionModule:
-        """A module that writes into our rings, until undo(). Raises TargetError `driver-load-failed`."""
+        """Load a module that writes into the session's rings; it stays until unload(). Raises TargetError
+        `driver-load-failed`."""
         loaded = SessionModule(self._link, self.driver, module, self._records().set, parameters)
         self._own_modules.append(loaded)
         return loaded
 
     def filter(self, on: bool, pids: Collection[int] | None) -> None:
-        """Have records made if `on`; of these processes alone, unless `pids` is None."""
+        """Have records made if `on`; only for the processes `pids`, unless that is None."""
         self._records()
         members = self._members if pids is None else frozenset(pids)
         away = self._members - members
         self.driver.filter(on, pids is not None, members - self._members, away, interrupts=self._interrupts)
-        self._members = members  # those who stay in the set miss no record
+        self._members = members  # processes that stay in the set miss no record
 
     def _records(self) -> RingPlaces:
-        """The rings, made when first asked for."""
+        """The rings, made when first needed."""
         if self._rings is None:
             order = self._ring.bit_length() - 1
             made = self.driver.records((order,) * abi.CLASSES, self._flight)
@@ -191,10 +192,10 @@ class KernelWorkspace:
             self.driver.fill(self._stub, _log_registers(self._stub, made.number, symbols["ilk_log_registers"]))
         return self._rings
 
-    # What a Ledger needs.
+    # The interface to a Ledger.
 
     def stage(self, plan: Plan) -> tuple[int, _Staged]:
-        """Write patches; nothing leads there yet."""
+        """Write patches, to which no code leads yet; returns the batch's number and the batch."""
         for patch in splices.fills(plan.functions):
             self.driver.fill(patch.address, patch.data)
         self._batch += 1
@@ -203,7 +204,8 @@ class KernelWorkspace:
         return self._batch, staged
 
     def change(self, remove: dict[int, set[int]], add: dict[int, set[int]]) -> Changed:
-        """Undo the units of some functions, and apply those of others; take_denied() tells which were not applied."""
+        """Undo the units of some functions, and apply those of others; take_denied() gives the units that were not
+        applied."""
         began = time.perf_counter()
         gone = [n for batch, which in remove.items() for i in which for n in self._batches[batch].numbers.pop(i, ())]
         for outcome in self.driver.undo(gone):
@@ -215,7 +217,7 @@ class KernelWorkspace:
         return Changed(time.perf_counter() - began)
 
     def _apply(self, functions: list[tuple[_Staged, int]]) -> None:
-        """Apply in messages of some hundred units: while one is carried out, its probes work by traps."""
+        """Apply units in messages of some hundred: while the driver carries a message out, its probes work by traps."""
         messages: list[abi.DriverUnit] = []
         origins: list[tuple[_Staged, int, splices.Unit]] = []
         for staged, index in functions:
@@ -244,16 +246,17 @@ class KernelWorkspace:
         return denied
 
     def give_up(self, units: dict[int, set[int]]) -> None:
-        """Nothing: what is not in force is nowhere in a kernel's code."""
+        """Do nothing: units that are not in force have left no trace in a kernel's code."""
 
     def forget(self, number: int) -> None:
-        """A batch of which nothing is in force."""
+        """Drop a batch that has no units in force."""
         del self._batches[number]
 
     def undo(self) -> bool:
-        """Everything; whether each place that was ever written holds again what it did, as read from live memory.
+        """Undo everything; returns whether each place that was ever written has its original bytes again, as read from
+        live memory.
 
-        Places in modules that have been unloaded are no more: their memory may be someone else's.
+        Places in modules that have been unloaded are left out: their memory may belong to others by now.
         """
         left = self.driver.undo_all()
         lasting = {CORE, *(module.name for module in self._modules & self._loaded())}
@@ -263,12 +266,13 @@ class KernelWorkspace:
         return not left and all(now == old for now, (_, old) in zip(live, places, strict=True))
 
     def unload(self) -> None:
-        """Our modules, once the driver's client has been closed."""
+        """Unload the session's modules, once the driver's client has been closed."""
         while self._own_modules:
             self._own_modules.pop().unload()
 
     def _loaded(self) -> frozenset[listings.LoadedModule]:
-        """The modules; one that was unloaded and came back lies elsewhere, or is the same again."""
+        """The loaded modules. A module that was unloaded and loaded again lies elsewhere, or has the same code
+        there."""
         return frozenset(listings.modules(self._read_file("/proc/modules")))
 
 
@@ -281,7 +285,7 @@ def _message(unit: splices.Unit, number: int, pad: int) -> abi.DriverUnit:
 
 
 def _log_registers(at: int, rings: int, target: int) -> bytes:
-    """``f(regs, iid)`` becomes ``ilk_log_registers(set, iid, regs)``."""
+    """The code of a stub that turns ``f(regs, iid)`` into ``ilk_log_registers(set, iid, regs)``."""
     code = b"\x48\x89\xfa" + b"\xbf" + rings.to_bytes(4, "little")  # mov %rdi, %rdx; mov $set, %edi
     distance = target - (at + len(code) + 5)
     return code + b"\xe9" + distance.to_bytes(4, "little", signed=True)
