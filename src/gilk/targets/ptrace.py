@@ -189,7 +189,14 @@ def _rest(rounds: int) -> None:
     wait for where it is blocked (be_told); elsewhere the pauses are short, so that the caller looks again and again."""
     if _told:
         signal.sigtimedwait((signal.SIGCHLD,), _LONGEST)
-    elif rounds < _BRISK:
+    else:
+        pause(rounds)
+
+
+def pause(rounds: int) -> None:
+    """Pause between two looks at a running thread, which stops within microseconds; the shortest sleep takes longer
+    (prctl(2), PR_SET_TIMERSLACK), so the first rounds only yield."""
+    if rounds < _BRISK:
         os.sched_yield()
     else:
         time.sleep(min(0.001, 0.00002 * (rounds - _BRISK)))

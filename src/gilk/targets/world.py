@@ -32,7 +32,6 @@ _RESTARTABLE = frozenset((65, 69, 70, 128, 208, 220, 232, 281, 333, 426, 441))
 
 _PATIENCE = 5.0
 _GLIMPSE = 0.01
-_BRISK = 20
 
 
 class PtracedThreads:
@@ -152,7 +151,7 @@ class PtracedThreads:
                 self.tree.pump()
                 for tid in list(self.threads):
                     self._has_come(tid)  # look again: a stopped thread may have been killed
-                _rest(rounds)
+                ptrace.pause(rounds)
                 rounds += 1
             waiting = left
 
@@ -348,7 +347,7 @@ class PtracedThreads:
         rounds = 0
         while self._late and time.monotonic() < deadline:
             self.release_late()
-            _rest(rounds)
+            ptrace.pause(rounds)
             rounds += 1
 
     def release_late(self, besides: Collection[int] = ()) -> bool:
@@ -358,12 +357,3 @@ class PtracedThreads:
         for tid in self._late.difference(besides):
             self._has_come(tid, stays=False)
         return bool(self._late)
-
-
-def _rest(rounds: int) -> None:
-    """Pause between two looks at a running thread, which stops within microseconds; the shortest sleep takes longer
-    (prctl(2), PR_SET_TIMERSLACK), so the first rounds only yield."""
-    if rounds < _BRISK:
-        os.sched_yield()
-    else:
-        time.sleep(min(0.001, 0.00002 * (rounds - _BRISK)))
