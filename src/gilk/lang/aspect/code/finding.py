@@ -50,10 +50,8 @@ def _by_any(keys: Sequence[str]) -> str:
     return f"({{ unsigned gilk_now = {first};{tried} gilk_now; }})" if others else first
 
 
-def looks_for_equal(aspect: NumberedAspect) -> list[str]:
-    """A call that finds the instances that a new one may replace; an empty list if all instances have to be
-    looked at.
-    """
+def looks_for_equal(aspect: NumberedAspect) -> list[str] | None:
+    """A call that finds the instances that a new one may replace; None if all instances have to be looked at."""
     names = [name for name in aspect.checked.unique or () if name in indexed(aspect)][:1]
     keys = [key_of(aspect, name, f"gilk_bound->{name}") for name in names]
-    return [f"gilk_keyed(gilk_part, {key}, gilk_found, gilk_found_now)" for key in keys]
+    return [f"gilk_keyed(gilk_part, {key}, gilk_found, gilk_found_now)" for key in keys] or None

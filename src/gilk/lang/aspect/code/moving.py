@@ -302,7 +302,7 @@ def _replace(one: MetElement) -> str:
         for name in aspect.checked.unique or ()
         if name in kept_symbols(aspect)
     )
-    near, number, bounded = found_by(looks_for_equal(aspect) or None)
+    near, number, bounded = found_by(looks_for_equal(aspect))
     return f"""\
 static void gilk_replace_{n}_{one.moment}(struct gilk_aspect_part *gilk_part, gilk_u64 gilk_serial,
 	const struct gilk_bound_{one.name} *gilk_bound)
