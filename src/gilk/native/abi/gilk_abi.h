@@ -87,10 +87,10 @@ struct gilk_control {
 	struct gilk_ring_class ring[GILK_CLASSES];
 	gilk_u64 lost;	  /* hits that found no free block; atomic */
 	gilk_u64 next;	  /* highest block ever claimed, plus one; atomic */
-	gilk_u64 noted;	  /* contexts that were noted and have not been gone on with; atomic */
-	gilk_u64 generation; /* raised when the memory of a client comes or goes */
+	gilk_u64 noted;	  /* contexts with a note that have not been resumed yet; atomic */
+	gilk_u64 generation; /* incremented when the memory of a client is added or removed */
 	gilk_u64 claiming; /* threads that may be looking at memory of clients; atomic */
-	gilk_u32 self;	  /* in memory of a client: its number among the parts; 0: this is where blocks are claimed */
+	gilk_u32 self;	  /* in a client's memory: its number among the parts; 0: blocks are claimed here */
 	gilk_u32 unused;
 };
 
@@ -107,7 +107,7 @@ struct gilk_control {
  */
 #define GILK_PARTS_AT 2048
 #define GILK_PARTS 128
-#define GILK_IID_BITS 24 /* of the number that `regs` and a gate are given; above them is that of the client */
+#define GILK_IID_BITS 24 /* lower bits of the number that `regs` and a gate are given; the client's number lies above them */
 
 /*
  * Gates. The client sets all but state, and then state to ARMED. Hits take
@@ -130,7 +130,7 @@ struct gilk_gate {
 	gilk_u32 tid;
 	gilk_u32 reserved;
 	gilk_u64 tsc;
-	gilk_u64 frame; /* of the thread that waits: its struct gilk_regs, 18 words below where it goes back to its patch */
+	gilk_u64 frame; /* the waiting thread's struct gilk_regs, 18 words below its return address into the patch */
 	gilk_u64 unused;
 };
 
@@ -148,27 +148,27 @@ struct gilk_ring {
 #define GILK_ADVICE_STACK (1 << 20)
 
 struct gilk_advising {
-	gilk_u64 shown;	  /* the stack pointer at the newest activation's entry; all ones: there is none; 0: look closer */
+	gilk_u64 shown;	  /* the stack pointer at the newest activation's entry; all ones: there is none; 0: returns need the closer look */
 	gilk_u64 next;	  /* where the next activation begins, downwards */
 	gilk_u64 newest;  /* activation, or 0 */
-	gilk_u64 running; /* activation whose advice has the thread; 1: on the way from one stack to the other; 0: none */
+	gilk_u64 running; /* the activation whose advice runs; 1: the thread switches stacks; 0: none */
 	gilk_u64 left;	  /* the program's stack pointer, while `running` is not 0 */
 	gilk_u64 high;	  /* where the stack ends */
 	gilk_u64 skipped; /* calls that went without advice, as there was no room */
-	gilk_u64 dropped; /* activations whose call was left in another way than by its return */
+	gilk_u64 dropped; /* activations whose call was left by a jump, not by a return */
 };
 
 struct gilk_block {
 	gilk_u64 owner; /* fs base + key; 0: no one's */
 	gilk_u32 state; /* 0 free, 1 in use */
 	gilk_u32 index;
-	gilk_u32 pid; /* as the client knows the process that it has; of others their own number */
+	gilk_u32 pid; /* the client's number for its own process; for others, their own number */
 	gilk_u32 tid; /* gettid(2): in a PID namespace, the thread's own number there */
 	gilk_u64 birth; /* tsc when claimed */
 	gilk_u64 busy;	/* nonzero while an instrument that calls out runs */
 	gilk_u64 nested; /* hits skipped because of busy */
-	gilk_u64 inside; /* instruments under way, of those that want it known */
-	gilk_u64 side_top; /* where this thread's side stack begins, downwards; 0: it has none */
+	gilk_u64 inside; /* how many instruments of those that announce themselves are running */
+	gilk_u64 side_top; /* the top of this thread's side stack; 0: it has none */
 	struct gilk_ring ring[GILK_CLASSES]; /* at 64 */
 	gilk_u64 side_rsp; /* at 192: the program's stack pointer while the side stack is in use; 0: it is free */
 	struct gilk_advising advising; /* at 200 */

@@ -20,69 +20,68 @@
  * made when the program was planned, and never reads the one in page 0: that
  * may have been scribbled on. What else is read from here is bounded before use.
  *
- * Principal buffers. Positions are bytes, they only grow, and are taken modulo
- * the size (a power of two). Records take whole granules; each granule has a
- * mark in an array of its own. A mark says, for the record that begins at its
- * granule: lap (position / size + 1), owner's tid, length, state. The marks of a
- * granule only ever go to later laps. To reserve at w = wpos, with
- * w + length <= limit:
+ * Principal buffers. Positions are counts of bytes, which only grow, and are taken
+ * modulo the size (a power of two). Records take whole granules; each granule has a
+ * mark in a separate array. A mark describes the record that begins at its granule:
+ * lap (position / size + 1), owner's tid, length, state. The lap of a mark only
+ * grows. To reserve at w = wpos, with w + length <= limit:
  *
- *     cmpxchg mark(w): whatever it is, of an earlier lap -> BUSY, lap(w), length
+ *     cmpxchg mark(w): any value of an earlier lap -> BUSY, lap(w), length
  *     cmpxchg wpos: w -> w + length
  *
- * A thread that finds a mark of this lap at wpos does the second step for its owner, and
- * goes on: so wpos leaves w only once the mark is made, and a mark that is
- * made where wpos no longer is cannot be. Where a record does not fit before
- * the end of the buffer a VOID one goes first. Commit is one store, BUSY ->
- * DONE; discard, BUSY -> VOID. The reader takes DONE records up to the first
- * BUSY one, and then advances limit; it writes no marks, except to make VOID
- * those of threads that have died.
- *   switch  full: the record is dropped, and counted.
- *   fill    the reader comes last. full: `full` is set, nothing is counted.
- *   ring    the reader comes last; the oldest record is given up by a cmpxchg
- *           of limit. While that one is BUSY, records are dropped and counted.
+ * A thread that finds a mark of this lap at wpos does the second step for the mark's owner,
+ * and tries again: so wpos passes w only after the mark is set, and no mark is set
+ * where wpos no longer is. If a record does not fit before the end of the buffer, a
+ * VOID record fills the rest. Commit is one store, BUSY -> DONE; discard is
+ * BUSY -> VOID. The reader takes DONE records up to the first BUSY one, and then
+ * advances limit; it writes no marks, except that it turns those of dead threads
+ * into VOID.
+ *   switch  a record that finds the buffer full is dropped, and counted.
+ *   fill    the reader reads at the end. Full: `full` is set, nothing is counted.
+ *   ring    the reader reads at the end; a writer drops the oldest record by a
+ *           cmpxchg of limit. While that one is BUSY, records are dropped and counted.
  *
- * Aggregations. A table has slots and a heap. A slot is 0, or holds an entry for
- * ever: high half of the hash, place in the heap. To insert: take room from the
- * heap (`used`, a cmpxchg), fill the entry, and publish it by cmpxchg of an empty
- * slot. Until then it is seen by no one, so an insert that is interrupted, by
- * a handler that inserts the same key or by death, costs at most the room. Who
- * loses the slot looks at what won it, and goes on from there. Cells begin as 0
- * and change by locked adds; entries with keys of no bytes are found through
- * `direct`. A processor uses the shard of its number; the consumer adds up.
- * Cells: as data.py says, except that MIN and MAX have two, of which
- * generation & 1 tells the one in use. They hold value ^ GD_MIN_FLIP and
- * value ^ GD_MAX_FLIP, so that the greater wins as unsigned, and 0 is none.
- * generation[number] belongs to the consumer: clear() and trunc() take it up by
- * one, after zeroing the cells that come into use. Writers note the generation
- * in `touched`, and update again if it has changed meanwhile. For everything that
- * is added up the consumer subtracts what there was. The entry of a key is never
- * taken out; `bank` tells which tables are in use, and when the consumer knows
- * that no clause runs any more that began before it changed this, it empties the others.
- * Threads of the process say in their block (`inside`, gilk_abi.h) that they run one.
+ * Aggregations. A table has slots and a heap. A slot is 0, or refers to an entry from
+ * then on: high half of the hash, place in the heap. To insert, a thread reserves room in
+ * the heap (`used`, a cmpxchg), fills the entry, and publishes it by a cmpxchg of an
+ * empty slot. Before that nobody sees the entry, so an insert that is interrupted, by
+ * a handler that inserts the same key or by the thread's death, costs only the room. A
+ * thread whose cmpxchg fails examines the entry that is there now, and goes on from
+ * there. Cells begin as 0 and change by locked adds; entries with empty keys are
+ * found through `direct`. A processor uses the shard of its number; the consumer adds
+ * up all shards. Cells are described in data.py, except that MIN and MAX have two, of
+ * which generation & 1 selects the one in use. They hold value ^ GD_MIN_FLIP and
+ * value ^ GD_MAX_FLIP, so that the greater unsigned number wins, and 0 means no value.
+ * generation[number] belongs to the consumer: clear() and trunc() increment it, after
+ * zeroing the cells that come into use. Writers store the generation in `touched`, and
+ * repeat the update if it has changed meanwhile. For sums and counts the consumer
+ * subtracts the values at the last clear(). An entry is never removed; `bank` selects
+ * the tables in use, and the consumer empties the others when no clause runs any more
+ * that began before it changed `bank`. Threads of the process announce in their block
+ * (`inside`, gilk_abi.h) that they run a clause.
  *
  * Sum of squares: low += l; high += h + carry. Between the two a reader sees
  * the carry missing; nothing is lost.
  *
- * Dynamic variables. Slots of one size, found by probing from the hash on as far
- * as reach[home], which only grows. A slot's word: version, tag of the hash, pins,
- * state. All changes are cmpxchg of it, and freeing takes the version up, so
- * that nothing stale succeeds.
- *     FREE -> CLAIMED      by who inserts; fills in key, value 0
+ * Dynamic variables. Slots of one size, found by probing from the hash on, at most
+ * reach[home] slots far, a number that only grows. A slot's word has version, tag of
+ * the hash, pins, state. All changes are cmpxchgs of the word, and freeing increments
+ * the version, so that no cmpxchg of an old word succeeds.
+ *     FREE -> CLAIMED      by the inserter, who fills in key and value
  *     CLAIMED -> INSERTING key and value can be read
- *     INSERTING -> MEMBER  after a look at all slots within reach that has
- *                          found no other of this key, see dynamic.c
- *     INSERTING -> LOST    another of this key won; its owner frees it
+ *     INSERTING -> MEMBER  after a scan of all slots within reach that has
+ *                          found no other slot of this key, see dynamic.h
+ *     INSERTING -> LOST    another slot of this key has won; the owner frees it
  *     MEMBER -> FREE       deleted; with pins, -> DOOMED, and the last to unpin frees
- * A load copies the value and looks at the word again: changed means not there. A
- * store pins. What is reused is therefore never read or written in place of
- * what it was. An owner that dies leaves its slot unused.
+ * A load copies the value, and checks the word again: if it has changed, the variable
+ * does not exist. A store pins the slot. So nobody reads or writes a slot that has been
+ * reused. An owner that dies leaves its slot unused.
  *
- * Speculations. One word: generation, state, writers, fill. A record is reserved
- * by a cmpxchg that adds to fill and writers. commit() and discard() change the state;
- * whoever makes writers 0 then, be it that clause or the last writer, moves
- * the records on and frees the speculation. In a kernel a clause moves few records only, as a writer;
- * the others are moved when the consumer asks for it (ILK_D_SETTLE).
+ * Speculations. One word has generation, state, writers, fill. A record is reserved
+ * by a cmpxchg that adds to fill and writers. commit() and discard() change the state.
+ * Whoever then sets writers to 0, that clause or the last writer, moves the
+ * records and frees the speculation. In a kernel a clause moves few records only, as a
+ * writer; the others are moved when the consumer asks for it (ILK_D_SETTLE).
  *
  * Scratch. Slots, claimed by cmpxchg of a word that holds the owner's tid, given
  * back when the clause ends. The consumer frees those of the dead.
@@ -107,16 +106,16 @@ typedef long gd_s64;
 #define GD_MAGIC 0x31444b4c4947UL
 #define GD_VERSION 1
 #define GD_GRANULE 32		 /* bytes; also the size of a record's header */
-#define GD_MAX_RECORD (65535 * GD_GRANULE) /* bytes, header and all */
+#define GD_MAX_RECORD (65535 * GD_GRANULE) /* bytes, with the header */
 #define GD_BANKS 2
-#define GD_REACH 128		 /* slots that are looked at, at most */
+#define GD_REACH 128		 /* slots that are probed at most */
 
 enum gd_state { GD_INACTIVE, GD_ACTIVE, GD_DRAINING };
 enum gd_policy { GD_SWITCH, GD_FILL, GD_RING };
 
 #define GD_EXITED 0x80000000U
 
-/* Where the parts are. Bytes from the start of the memory, unless it says otherwise. */
+/* The offsets of the parts, in bytes from the start of the memory unless stated otherwise. */
 struct gd_layout {
 	gd_u64 size; /* of it all */
 	gd_u64 policy;
@@ -193,14 +192,14 @@ struct gd_drops {
 struct gd_buffer {
 	gd_u64 wpos;
 	gd_u64 full; /* fill: set when something found no room */
-	gd_u64 chill_since; /* ns: when a second of chill() began on this processor, */
-	gd_u64 chill_spent; /* and how much of it was spent so */
+	gd_u64 chill_since; /* ns: start of the second in which chill() is limited on this processor */
+	gd_u64 chill_spent; /* ns of that second that chill() has used */
 	gd_u64 reserved[4];
-	gd_u64 limit; /* up to where may be written; the reader's, with GD_RING the writers' */
+	gd_u64 limit; /* the end of the free room; moved by the reader, with GD_RING by writers */
 	gd_u64 reserved2[7];
 };
 
-/* A mark: state 0-1, granules 2-17, tid 18-39, lap 40-63, which is 0 in no mark that has been made. */
+/* A mark: state in bits 0-1, granules 2-17, tid 18-39, lap 40-63. The lap of a mark that has been set is not 0. */
 enum gd_mark { GD_BUSY = 1, GD_DONE = 2, GD_VOID = 3 };
 #define GD_MARK_GRANULES 2
 #define GD_MARK_TID 18
@@ -216,7 +215,7 @@ struct gd_record {
 	gd_u32 probe;
 };
 
-/* Data of a record that tells of a fault; its epid is GD_EPID_FAULT. */
+/* The data of a record of a fault; its epid is GD_EPID_FAULT. */
 #define GD_EPID_FAULT 0xffffffffU
 
 struct gd_fault_data {
@@ -227,7 +226,7 @@ struct gd_fault_data {
 	gd_u64 address;
 };
 
-/* DTrace's own numbers: they are arg4 of the ERROR probe. */
+/* The numbers that DTrace has: arg4 of the ERROR probe. */
 enum gd_fault {
 	GD_FAULT_NONE,
 	GD_FAULT_ADDRESS,   /* invalid address */
