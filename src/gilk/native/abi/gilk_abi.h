@@ -107,7 +107,7 @@ struct gilk_control {
  */
 #define GILK_PARTS_AT 2048
 #define GILK_PARTS 128
-#define GILK_IID_BITS 24 /* lower bits of the number that `regs` and a gate are given; the client's number lies above them */
+#define GILK_IID_BITS 24 /* of the number that `regs` and a gate are given; above lies the client's number */
 
 /*
  * Gates. The client sets all but state, and then state to ARMED. Hits take
@@ -148,7 +148,7 @@ struct gilk_ring {
 #define GILK_ADVICE_STACK (1 << 20)
 
 struct gilk_advising {
-	gilk_u64 shown;	  /* the stack pointer at the newest activation's entry; all ones: there is none; 0: returns need the closer look */
+	gilk_u64 shown;	  /* stack pointer at the newest activation's entry; all ones: none; 0: look closer at returns */
 	gilk_u64 next;	  /* where the next activation begins, downwards */
 	gilk_u64 newest;  /* activation, or 0 */
 	gilk_u64 running; /* the activation whose advice runs; 1: the thread switches stacks; 0: none */
