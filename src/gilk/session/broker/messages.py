@@ -75,13 +75,16 @@ _T = TypeVar("_T")
 
 
 class ProtocolError(Exception):
-    """It is not what a consumer would say."""
+    """A message is not what a client would send."""
 
 
 @dataclass(frozen=True, slots=True)
 class InsertRequest:
-    """One instrument at one point, as a client asks for it; ``start``: of the function, or of the part of one.
-    ``number``: what the instrument is called with, or one more than that of its counter."""
+    """One instrument at one point, as a client asks for it. ``start``: the link-time start of the function, or of the
+    part of one.
+
+    ``number``: the iid that the instrument gets, or its counter's number plus one.
+    """
 
     loaded: Loaded
     start: int
@@ -93,8 +96,11 @@ class InsertRequest:
 
 @dataclass(frozen=True, slots=True)
 class Inserted:
-    """By place, from 0: why some were refused, and by which tactic the others are in force; seconds of all that, and of
-    those that the threads stood still."""
+    """The outcome of an insert, by place in the request, from 0: why probes were refused, and the tactics of the
+    others.
+
+    ``total``: seconds of the change; ``seconds``: those of them in which the threads were stopped.
+    """
 
     refused: dict[int, str]
     tactics: dict[int, str]
@@ -104,7 +110,7 @@ class Inserted:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedInsert:
-    """The same as the broker has it."""
+    """The same, as the broker resolves it: with the compiled object, or the built-in, in ``made``."""
 
     loaded: Loaded
     start: int
@@ -123,7 +129,7 @@ def error_words(error: GilkError) -> dict[str, Any]:
 
 
 def raise_error(words: dict[str, Any]) -> None:
-    """If it is one."""
+    """Raise the error that an answer has, if it has one."""
     if "error" in words:
         kind, slug, message, hint = map(str, words["error"])
         raise _KINDS[kind](slug, message, hint)
@@ -135,7 +141,7 @@ def raise_error(words: dict[str, Any]) -> None:
 def insert_words(
     asked: Sequence[InsertRequest], compiled: dict[CFunction, CompiledObject], dormant: bool = False
 ) -> tuple[dict[str, Any], bytes]:
-    """The words of a request, in order; the objects are behind them."""
+    """The words of an insert request, and its content: the compiled objects one after the other."""
     objects: dict[CFunction | Builtin, int] = {made: n for n, made in enumerate(compiled)}
     images: dict[Loaded, int] = {}
     rows = []
@@ -154,7 +160,11 @@ def insert_words(
 
 
 def placed(process: Target, words: dict[str, Any], content: bytes, name: str) -> list[ResolvedInsert]:
-    """``name``: what nothing else that was compiled goes by. Raises ProtocolError, GilkError."""
+    """The instruments that a client asks for. ``name``: a prefix for the names of its objects that nothing else
+    compiled has.
+
+    Raises ProtocolError, GilkError.
+    """
     images = [_image(process, row) for row in _rows(words, "images", 2)]
     known = [(loaded, process.image(loaded.path)) for loaded in images]
     objects = list(_objects(_rows(words, "objects", 3), content, name))
@@ -162,7 +172,7 @@ def placed(process: Target, words: dict[str, Any], content: bytes, name: str) ->
 
 
 def region(words: dict[str, Any], size: int) -> Geometry:
-    """How a client has laid out its memory, of ``size`` bytes, in which there is room for one block more.
+    """The layout that a client has declared for its memory of ``size`` bytes, which has room for one block more.
 
     Raises ProtocolError.
     """
@@ -177,12 +187,12 @@ def region(words: dict[str, Any], size: int) -> Geometry:
 
 
 def semaphores(words: dict[str, Any]) -> list[Semaphore]:
-    """Raises ProtocolError."""
+    """The semaphores that a client names: pairs (address, path). Raises ProtocolError."""
     return [(number(address, 1, _MOST_ADDRESS), str(path)) for address, path in _rows(words, "counters", 2)]
 
 
 def number(value: object, low: int, high: int) -> int:
-    """Raises ProtocolError."""
+    """The value, if it is an integer from ``low`` to ``high``. Raises ProtocolError."""
     if type(value) is not int or not low <= value <= high:
         raise ProtocolError(f"{value!r} is no number from {low} to {high}")
     return value
@@ -196,7 +206,7 @@ def _rows(words: dict[str, Any], name: str, width: int) -> list[list[Any]]:
 
 
 def masks(content: bytes, count: int, known: int) -> list[NDArray[np.bool_]]:
-    """So many, of ``known`` iids each. Raises ProtocolError."""
+    """``count`` masks of ``known`` iids each. Raises ProtocolError."""
     size, rest = divmod(len(content), count)
     if rest:
         raise ProtocolError("masks")
@@ -210,7 +220,7 @@ def masks(content: bytes, count: int, known: int) -> list[NDArray[np.bool_]]:
 
 
 def starts_of(process: Target, words: dict[str, Any], content: bytes) -> tuple[Loaded, set[int]]:
-    """An image, and where functions of it begin. Raises ProtocolError, GilkError."""
+    """The image that a client names, and the starts of functions of it. Raises ProtocolError, GilkError."""
     if len(content) % 8:
         raise ProtocolError("starts")
     (image,) = _rows({"images": [words.get("image")]}, "images", 2)
@@ -218,7 +228,8 @@ def starts_of(process: Target, words: dict[str, Any], content: bytes) -> tuple[L
 
 
 def places_of_gate(process: Target, words: dict[str, Any]) -> tuple[Loaded, list[tuple[int, int, bool]]]:
-    """An image, and points of it: the start of the function, the address, and whether the gate is behind that.
+    """The image that a client names, and the points of a gate: the function's start, the address, and whether the gate
+    is after the instruction there.
 
     Raises ProtocolError, GilkError.
     """
@@ -229,7 +240,7 @@ def places_of_gate(process: Target, words: dict[str, Any]) -> tuple[Loaded, list
 
 
 def image_named(words: dict[str, Any]) -> tuple[Path, int]:
-    """The path and the bias of an image that may be mapped no more. Raises ProtocolError."""
+    """The path and the bias of an image that a client names, which may not be mapped any more. Raises ProtocolError."""
     ((path, bias),) = _rows({"images": [words.get("image")]}, "images", 2)
     return Path(str(path)), number(bias, -_MOST_ADDRESS, _MOST_ADDRESS)
 
@@ -274,7 +285,7 @@ def _point(
     span = code.span_at(number(start, 0, _MOST_ADDRESS))
     if span is None or span.start != start:
         raise ProtocolError(f"no function begins at {start:#x}")
-    entry = where == start and not behind  # there is no need to look into the function
+    entry = where == start and not behind  # the function need not be analysed
     if not entry and not _is_point(process.analysis(loaded), span, where, behind):
         raise ProtocolError(f"{where:#x} is no point of {span.name}")
     return span.start, where, behind
@@ -292,7 +303,7 @@ def _item(items: list[_T], index: object) -> _T:
 
 
 def _is_point(analysis: Analysis, span: FunctionSpan, address: int, after: bool) -> bool:
-    """An instruction of the function begins there, which is no call if the instrument is to be behind it."""
+    """Whether an instruction of the function begins at the address; if ``after``, it must not be a call."""
     function = analysis.function(span)
     block = function.block_at(address)
     if block is None:
