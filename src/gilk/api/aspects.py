@@ -66,14 +66,14 @@ def weave(
     path: str | Path, *targets: Target, groups: Mapping[int, Sequence[str]] | None = None,
     defines: Sequence[str] = (), kernel: Kernel | None = None, allow_kernel_replace: bool = False,
 ) -> Weaving:  # fmt: skip
-    """Weave a file of aspects into processes; the aspects are at work until the context that the result is ends.
+    """Weave a file of aspects into processes. The result is a context manager; the aspects are at work until it ends.
 
     ``groups``: by pid, the names of the groups that the process is a member of; a process that it does not name is a
     member of all groups of the file. ``defines``: macros, as read_aspects() takes them. ``kernel``: the kernel for the
     elements that are placed in one. ``allow_kernel_replace``: whether advice may stand in place of functions of the
     kernel. Raises UsageError, CompileError, TargetError; then nothing has changed.
     """
-    from gilk.engines.aspect.weaving import Weaving  # here: few programs weave
+    from gilk.engines.aspect.weaving import Weaving  # imported here, as few programs weave
 
     file = read_aspects(path, defines)
     every = tuple(group.name for group in file.groups)
@@ -90,7 +90,7 @@ def choices(groups: Sequence[str], pids: Sequence[int]) -> list[MemberChoice]:
 
     ``groups``: GROUP=MEMBERS each. ``pids``: processes that are members of all groups. Raises UsageError `bad-group`.
     """
-    from gilk.engines.aspect.membership import read_choices, said  # here, as below
+    from gilk.engines.aspect.membership import read_choices, said  # imported here, as below
 
     return [*said(pids), *(one for text in groups for one in read_choices(text))]
 
@@ -100,18 +100,18 @@ def held(
     path: Path, chosen: Sequence[MemberChoice], command: Sequence[str], at_least: int | None = None,
     defines: Sequence[str] = (), persist: bool = False, machine: str = "", replaces: bool = False,
 ) -> Iterator[tuple[Weaving, Members, Elsewhere | None]]:
-    """A context with a weaving that has put nothing in yet, its members, and the connection to ``machine``, None if the
-    kernel is that of this machine or there is none.
+    """A context with a weaving that has put nothing in yet, its members, and the connection to ``machine``; that is
+    None if the kernel is this machine's, or if there is none.
 
     The command, if there is one, is launched, is a member of all groups, and waits until it is released; if ``machine``
     is another one, the caller has to start it there. At the end of the context the processes and the machine are let
-    go. ``at_least``: how many processes have to be woven where others are refused; None if all have to. ``persist``:
+    go. ``at_least``: how many processes have to be woven if others are refused; None if all have to be. ``persist``:
     the aspects stay in the processes when gilk is killed. ``replaces``: advice may stand in place of functions of the
     kernel. Raises as weave(), and UsageError `bad-group`, `bad-machine`, `remote-kernel-only`, TargetError
     `no-such-process`.
     """
     from gilk.engines.aspect.membership import Members
-    from gilk.engines.aspect.weaving import Weaving  # here: few programs weave
+    from gilk.engines.aspect.weaving import Weaving  # imported here, as few programs weave
     from gilk.targets.selecting import processes as all_processes
 
     file = read_aspects(path, defines)
@@ -168,7 +168,7 @@ def _kernel_for(
         yield None, None
         return
     from gilk.engines.aspect.woven_kernel import confined_file
-    from gilk.runs.kernels import kernel_at  # here: most weavings are of processes alone
+    from gilk.runs.kernels import kernel_at  # imported here: most weavings are in processes alone
 
     confined_file(file, processes, replaces)  # elements that are not allowed are refused before a machine is booted
     target, elsewhere = kernel_at(machine)
@@ -187,7 +187,7 @@ def tended(weaving: Weaving, members: Members, tell: Callable[[int, GilkError], 
     The function returns whether more members may come. ``tell`` is called with the pid and the error of each process
     that cannot take part.
     """
-    from gilk.engines.aspect.tending import Tender  # here, as above
+    from gilk.engines.aspect.tending import Tender  # imported here, as above
 
     with Tender(weaving, members, tell) as tender:
         yield tender.tend

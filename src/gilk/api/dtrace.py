@@ -35,17 +35,17 @@ def dtrace(
 ) -> DtraceSession:
     """A session of D: a program in one process, which runs or is launched, in several that run, or in none.
 
-    ``program``: the text of the program, or the Path of a script. ``pid``: one process, or several, in which it is one
-    program. ``arguments``: the values of $1, $2... ``options``: those of -x by name; the value of a flag is None.
-    ``follow``: instrument the processes and programs that the process starts, too. Use the session as a context
-    manager:
+    ``program``: the text of the program, or the Path of a script. ``pid``: the pid of a process, or several, in all of
+    which it runs as one program. ``arguments``: the values of $1, $2... ``options``: those of -x by name; the value of
+    a flag is None. ``follow``: instrument the processes and programs that the process starts, too. Use the session as a
+    context manager:
 
         with gilk.dtrace('pid$target:libc.so.6:malloc:entry { @ = count(); }', pid=4711) as session:
             for event in session:       # gilk.events
                 ...
 
-    Commands of system() print to standard error; freopen() and ftruncate() do nothing but make events. Raises
-    UsageError `two-processes`.
+    Commands of system() print to standard error; freopen() and ftruncate() only make events. Raises UsageError
+    `two-processes`.
     """
     given = ("s", str(program)) if isinstance(program, Path) else ("n", program)
     pids = () if pid is None else (pid,) if isinstance(pid, int) else tuple(dict.fromkeys(pid))

@@ -46,10 +46,10 @@ class Kernel:
     ) -> KernelSession:
         """A session: probes that stay in the kernel until it is closed.
 
-        Only one session at a time can have the driver. ``points``: how many probes there can be in all. ``ring``: bytes
-        of a CPU's buffer per record class, a power of two. ``mode``: a full buffer loses its newest record (``drop``)
-        or, as a flight recorder does, its oldest (``flight``); lost records are counted. A flight recorder's records
-        stay in the kernel until close() or newest(). Raises TargetError, also when the driver is not loaded.
+        At most four sessions can be in a kernel at a time. ``points``: how many probes there can be in all. ``ring``:
+        bytes of a CPU's buffer per record class, a power of two. ``mode``: a full buffer loses its newest record
+        (``drop``) or, as a flight recorder does, its oldest (``flight``); lost records are counted. A flight recorder's
+        records stay in the kernel until close() or newest(). Raises TargetError, also when the driver is not loaded.
         """
         return KernelSession(self.target, points, ring, mode == "flight")
 

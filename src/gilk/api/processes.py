@@ -54,6 +54,7 @@ class Target:
 
     @property
     def pid(self) -> int:
+        """The pid of the process."""
         return self.process.pid
 
     @property
@@ -84,7 +85,7 @@ class Target:
 
         The parameters are those of session(). Raises UsageError `advice-alone`, TargetError.
         """
-        from gilk.session.advised_session import AdvisedSession  # here: few sessions have advice
+        from gilk.session.advised_session import AdvisedSession  # imported here, as few sessions have advice
 
         return AdvisedSession(self.process, points, threads, ring)
 

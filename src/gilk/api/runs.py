@@ -78,7 +78,7 @@ def prepare_run(
     clauses = [request for request in requests if isinstance(request, ClauseRequest)]
     sessions = _clause_sessions() if clauses else None
     if follow:
-        from gilk.runs.followed import FollowedRun  # here: few runs follow
+        from gilk.runs.followed import FollowedRun  # imported here, as few runs follow
 
         return FollowedRun(held, plain, file, tuple(command), clauses=clauses, clause_sessions=sessions)
     if len(plain) + len(clauses) == len(requests):
@@ -86,14 +86,14 @@ def prepare_run(
             held, plain, file, tuple(command), kernel, elsewhere, flight, clauses=clauses, clause_sessions=sessions,
             waits=waits,
         )  # fmt: skip
-    from gilk.runs.experiment import run as experiment_run  # here: few runs have strategies
+    from gilk.runs.experiment import run as experiment_run  # imported here: few runs have strategies
 
     chosen = [request for request in requests if not isinstance(request, ClauseRequest)]
     return experiment_run.of_requests(held, chosen, file, tuple(command), kernel, elsewhere, flight)
 
 
 def _clause_sessions() -> ClauseSessions:
-    from gilk.engines.clauses.session import session_of  # here: few runs have clauses
+    from gilk.engines.clauses.session import session_of  # imported here, as few runs have clauses
 
     return session_of
 

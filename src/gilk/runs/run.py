@@ -128,7 +128,7 @@ class Run:
         if self.kernel is not None:
             wanted = list(expand(self.kernel, [request for request in self.requests if request.of_kernel]))
             points = max(len(wanted), 1)
-            from gilk.session.kernel_session import KernelSession  # here: who runs in processes need not wait for it
+            from gilk.session.kernel_session import KernelSession  # imported here: most runs do not need it
 
             self._put(KernelSession(self.kernel, points, _KERNEL_RING, self.flight), wanted)
         kinds = [row.kind for session in self.sessions for row in session.rows]
@@ -323,6 +323,7 @@ class Run:
                 self.notes.append(f"process {process.pid} executed another program; its probes went with the old one")
 
     def progress(self) -> Progress:
+        """The progress of the run until now."""
         records = sum(session.records for session in self.sessions)
         hits = sum(int(session.drain.counts().sum()) for session in self.sessions)
         drops = sum(session.drain.drops() for session in self.sessions)
@@ -343,7 +344,7 @@ class Run:
             try:
                 self._keep(session.close())
             except MachineGone as error:
-                from gilk.session.kernel_session import KernelSession  # here, as above
+                from gilk.session.kernel_session import KernelSession  # imported here, as above
 
                 self._lose(error)
                 if isinstance(session, KernelSession):

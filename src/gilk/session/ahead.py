@@ -14,7 +14,7 @@ def expect(process: bool, runs: bool) -> None:
     ``process``: a process will be traced. ``runs``: a D program will run, which has to know the time.
     """
     if process:
-        from gilk.targets import spawning  # here: who has no process need not wait for it
+        from gilk.targets import spawning  # imported here: commands without a process need not wait for it
 
         spawning.begin()
     if runs:

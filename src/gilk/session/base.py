@@ -92,7 +92,7 @@ class BaseSession(ABC):
     @property
     @abstractmethod
     def code(self) -> Code:
-        """The target of the session, as code."""
+        """The target of the session: a process or a kernel."""
 
     @abstractmethod
     def _restore(self) -> bool | None:
@@ -213,6 +213,7 @@ class BaseSession(ABC):
         return dict(Counter(p.tactic for p in self._probes.values() if p.tactic is not None))
 
     def refusals(self) -> dict[str, int]:
+        """The number of probes that were refused, by reason."""
         return dict(Counter(str(p.refusal) for p in self._probes.values() if p.refusal is not None))
 
     def refused_points(self) -> list[RefusedPoint]:
@@ -221,6 +222,7 @@ class BaseSession(ABC):
 
     @property
     def probes(self) -> tuple[Probe, ...]:
+        """The probes that the session has, refused ones included."""
         return tuple(self._probes.values())
 
     @property
@@ -252,7 +254,7 @@ class BaseSession(ABC):
 
     def _gathered(self, latest: pa.Table) -> pa.Table:
         """The latest samples, after those that were set aside when probes were added. Older tables may lack columns."""
-        import pyarrow as pa  # here: a session without samples need not wait for it
+        import pyarrow as pa  # imported here: a session without samples need not wait for it
 
         tables, self._tables = [*self._tables, latest], []
         return pa.concat_tables(tables, promote_options="default").select(self.schema.names)
@@ -264,6 +266,7 @@ class BaseSession(ABC):
 
     @property
     def schema(self) -> pa.Schema:
+        """The columns of the samples."""
         return self._stream.schema
 
     def counts(self) -> dict[str, int]:
@@ -306,6 +309,7 @@ class BaseSession(ABC):
 
     @property
     def records(self) -> int:
+        """How many records have become samples so far."""
         return self._stream.records
 
     def close(self) -> pa.Table:

@@ -95,7 +95,7 @@ def _under_other_names(image: Image, starts: Iterable[int]) -> Iterator[Function
 
 
 def _second(path: Path, entry: int | None, view: int | None) -> tuple[int, int] | None:
-    """The line and column of the second statement after ``entry``; None if that is not known."""
+    """The line and column of the statement that follows the one at ``entry``; None if that is not known."""
     if entry is None or view is None:
         return None
     behind = _rows(path, [(entry, entry + _NEAR)])[view + 1 : view + 2]
@@ -137,7 +137,7 @@ def _copies(path: Path, name: str) -> Copies:
 
 @lru_cache(maxsize=256)
 def _read_copies(path: Path, _state: tuple[int, ...], name: str) -> Copies:
-    from gilk.image.dwarf import sections  # here: hardly anybody asks
+    from gilk.image.dwarf import sections  # imported here: it is rarely needed
     from gilk.image.dwarf.entries import Entries
     from gilk.image.dwarf.inlined import Copies, copies
 

@@ -286,7 +286,7 @@ class Ledger(Generic[B]):
                 entry.off -= some
             return self._apply({}, units, undo, change)
 
-    # How it is done.
+    # Carrying out changes.
 
     def _undone_if_it_fails(self) -> Undo[B]:
         return Undo(self._batches, self._past)

@@ -29,6 +29,7 @@ class Place:
         return self.point.address + self.loaded.bias
 
     def wanted(self, instrument: Builtin | CFunction) -> Iterator[Wanted]:
+        """The probes that the instrument makes here. Raises UsageError `time-at-entry`."""
         return probes_at(self.process, self.loaded, self.function, self.point, instrument)
 
     def __repr__(self) -> str:
@@ -37,17 +38,19 @@ class Place:
 
 @dataclass(frozen=True)
 class BlockView:
-    """A basic block of a function. ``pre`` is the point before it runs, ``post`` the point after it."""
+    """A basic block of a function, with its two points ``pre`` and ``post``."""
 
     owner: FunctionView
     block: Block
 
     @property
     def pre(self) -> Place:
+        """The point before the block."""
         return self.owner.place(points.pre(self.owner.loaded.name, self.owner.function, self.block))
 
     @property
     def post(self) -> Place:
+        """The point after the block: before the jump or call at its end, or after its last instruction."""
         owner = self.owner
         return owner.place(
             points.post(owner.loaded.name, owner.process.analysis(owner.loaded), owner.function, self.block)
@@ -67,18 +70,22 @@ class FunctionView:
 
     @property
     def name(self) -> str:
+        """The function's name in its image."""
         return self.function.name
 
     @property
     def address(self) -> int:
+        """The run-time address of the function's first instruction."""
         return self.function.start + self.loaded.bias
 
     @property
     def blocks(self) -> tuple[BlockView, ...]:
+        """The basic blocks, by their numbers."""
         return tuple(BlockView(self, block) for block in self.function.blocks)
 
     @property
     def entry(self) -> Place:
+        """The point at the function's entry."""
         return self.points("entry")[0]
 
     @property
@@ -94,6 +101,7 @@ class FunctionView:
         return tuple(self.place(p) for p in points.points(image, analysis, self.function, where))
 
     def place(self, point: Point) -> Place:
+        """A point of this function as a Place."""
         return Place(self.process, self.loaded, self.function, point)
 
     def __repr__(self) -> str:

@@ -43,6 +43,7 @@ class ProbingSession(BaseSession):
         return self.insert_wanted([w for place in places for w in place.wanted(chosen)], active)
 
     def insert_all(self, requests: Iterable[Request]) -> tuple[Probe, ...]:
+        """Put in the probes that the requests mean, in one change. Raises as insert() does."""
         return self.insert_wanted(list(request.expand(self.code, requests)))
 
     @abstractmethod

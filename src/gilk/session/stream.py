@@ -63,7 +63,7 @@ class RecordStream:
         return self._made
 
     def _samples_of(self, probes: list[ProbeRow]) -> Samples:
-        from gilk.trace.samples import Samples  # here: who has none need not wait for the library of tables
+        from gilk.trace.samples import Samples  # imported here: sessions without samples need not wait for it
 
         return Samples(probes, self._clock, self.start, self._classes, self._name)
 
@@ -192,6 +192,6 @@ class Bounds:
 
 
 def _one(tables: list[pa.Table]) -> pa.Table:
-    import pyarrow as pa  # here, as above
+    import pyarrow as pa  # imported here, as above
 
     return pa.concat_tables(tables)

@@ -121,7 +121,7 @@ def _of_process(pid: int, kept: dict[str, bool]) -> Iterator[tuple[int, int, Sta
                 kept[name] = is_kept(name)
             if number.isdecimal() and not kept[name]:
                 memory = ProcessMemory(pid)
-                if any(memory.read(_data(maps, name), 8)):  # else it has been restored
+                if any(memory.read(_data(maps, name), 8)):  # else the process has been restored
                     yield from ((int(number), at, state) for at, state in _states(memory, maps))
 
 

@@ -43,7 +43,7 @@ BOUNDS = 8
 STAYS, _TOLD = 24, 32
 _STAYS = int.from_bytes(b"gilkstay", "little")
 _TOLD_SIZE = 1 << 16  # bytes
-_FARTHEST = 1 << 46  # from the start of the state
+_FARTHEST = 1 << 46  # bytes from the start of the state
 _INSTANCE = 608  # bytes
 _HEADS = np.dtype(  # struct gilk_instance
     [

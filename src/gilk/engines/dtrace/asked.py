@@ -126,7 +126,7 @@ def _consumer(asked: Asked, options: Options, texts: list[ProgramText], process:
 def _prepare_tree(asked: Asked, options: Options, texts: list[ProgramText]) -> Consumer:
     """A consumer for a tree of processes. The first process is stopped, as later ones are, before its constructors
     run."""
-    from gilk.engines.dtrace.tree_consumer import TreeConsumer  # here: few programs are about several processes
+    from gilk.engines.dtrace.tree_consumer import TreeConsumer  # imported here: few need it
 
     if asked.machine or (asked.pid is None and not asked.command):
         what = "--follow is about the processes of this machine that begin with -p or -c"
@@ -140,7 +140,7 @@ def _prepare_tree(asked: Asked, options: Options, texts: list[ProgramText]) -> C
 def _prepare_several(asked: Asked, options: Options, texts: list[ProgramText]) -> Consumer:
     """A consumer for several processes that run. The first of them is $target; probes of pid$target are put into all of
     them."""
-    from gilk.engines.dtrace.several_consumer import SeveralConsumer  # here: few programs are about several processes
+    from gilk.engines.dtrace.several_consumer import SeveralConsumer  # imported here: few need it
     from gilk.engines.dtrace.tree_consumer import let_go_of
     from gilk.session.broker.client import approached
 
@@ -162,7 +162,7 @@ def _prepare_several(asked: Asked, options: Options, texts: list[ProgramText]) -
 def _prepare_there(asked: Asked, options: Options, texts: list[ProgramText]) -> Consumer:
     """A consumer for a kernel on a machine, where the whole program runs. $target is a process there, the first of
     those asked for."""
-    from gilk.engines.dtrace.machine import OtherMachine  # here: few programs are about a kernel
+    from gilk.engines.dtrace.machine import OtherMachine  # imported here: few need it
 
     if asked.machine == "lab" and asked.pid is not None:
         what = f"{asked.machine} is a fresh machine, which has no process {asked.pid} that anybody could mean"
@@ -279,7 +279,7 @@ def _process(asked: Asked, evaltime: str) -> Process | None:
         return None
     from gilk.targets.launch import Until
     from gilk.targets.meeting import rendezvous
-    from gilk.targets.startup import start  # here: programs without a process need not wait for it
+    from gilk.targets.startup import start  # imported here: programs without a process do not need it
 
     until = {"exec": Until.EXEC, "preinit": Until.LINKED}.get(evaltime, Until.MAIN)
     process = start(list(asked.command), until=until)

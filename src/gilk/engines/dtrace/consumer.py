@@ -98,7 +98,7 @@ class Consumer:
             return self.known
         if self.machine is None:
             return SymbolContext(self.process)
-        from gilk.engines.dtrace.kernel_world import KernelWorld  # here: few programs are about a kernel
+        from gilk.engines.dtrace.kernel_world import KernelWorld  # imported here: few need it
 
         return KernelWorld(self.machine.target, self.machine.users)
 
@@ -159,7 +159,7 @@ class Consumer:
 
     def _watch(self, process: Process) -> None:
         """Begin to look for processes and programs that the process starts."""
-        from gilk.targets.unseen import Unseen  # here: a program without a process need not wait for it
+        from gilk.targets.unseen import Unseen  # imported here: not all need it
 
         self._unseen = Unseen(process.pid)
 
@@ -168,7 +168,7 @@ class Consumer:
     def _watch_libraries(self, number: int, process: Process, known: Sequence[Loaded], launched: bool) -> None:
         """Watch for libraries that the process opens, and put their probes in, if any may have some. Raises
         TargetError."""
-        from gilk.engines.dtrace.opened import LaterDProbes, patterns  # here: a program without a process needs neither
+        from gilk.engines.dtrace.opened import LaterDProbes, patterns  # imported here: not all need it
         from gilk.session.broker.opened import OpenedLibraries
 
         names = patterns(self.compiled.program, process, self._renamed(process))
@@ -218,7 +218,7 @@ class Consumer:
         return Engine(self.compiled.program, self.enabled, self.options, traced)
 
     def _engine_there(self, target: KernelTarget) -> Engine:
-        from gilk.engines.dtrace.kernel_engine import KernelEngine  # here: few programs are about a kernel
+        from gilk.engines.dtrace.kernel_engine import KernelEngine  # imported here: few need it
 
         return KernelEngine(self.compiled.program, self.enabled, self.options, target, self.world)
 
@@ -301,7 +301,7 @@ class Consumer:
         if not self._openings:
             time.sleep(seconds)
             return
-        from gilk.session.broker.opened import rest  # here: as above
+        from gilk.session.broker.opened import rest  # imported here, as above
 
         rest(self._openings.values(), seconds)
 
@@ -345,6 +345,6 @@ class Consumer:
 
 def joined(process: Process, size: int) -> ProcessPart:
     """A part in the session of the process, in which others may have parts."""
-    from gilk.session.broker.client import BrokerClient  # here: a program without a process need not wait for it
+    from gilk.session.broker.client import BrokerClient  # imported here: not all need it
 
     return BrokerClient(process, size)

@@ -174,7 +174,7 @@ def missing(
     clause: tree.Clause, description: Description, process: Target | None, kernel: HasKernel | None = None
 ) -> NoSuchProbe:
     """The error for a description that matches nothing."""
-    from gilk.providers import pid_mistakes  # here: most programs have probes
+    from gilk.providers import pid_mistakes  # imported here: it is needed only upon mistakes
 
     why = _reason(description, process, kernel)
     wrong = None if kernel is not None or why else pid_mistakes.mistake(process, description)
@@ -208,7 +208,7 @@ def _reason(description: Description, process: Target | None, kernel: HasKernel 
 def _reason_there(description: Description, kernel: HasKernel) -> str:
     provider = description.provider
     if provider.startswith("pid"):
-        from gilk.providers.kernel import pid  # here: few programs are about a kernel and processes
+        from gilk.providers.kernel import pid  # imported here: few programs need it
 
         return pid.missing(kernel.users, description)
     files = (_module(file) for file, name in IN_KERNEL.items() if name == provider)
@@ -219,7 +219,7 @@ def _reason_there(description: Description, kernel: HasKernel) -> str:
         return "this provider is not there yet"
     if provider.rstrip("0123456789") in _OF_PROCESSES and provider not in IN_KERNEL.values():
         return _NOT_BESIDE
-    from gilk.providers.kernel import usdt  # here: as pid
+    from gilk.providers.kernel import usdt  # imported here, as pid
 
     return usdt.missing(kernel.users, description)
 

@@ -48,7 +48,7 @@ class KernelNames:
     def _symbols(self) -> KernelSymbols | None:
         if self._target is not None:
             return self._target.kernel.snapshot.symbols
-        from gilk.image.kernel import kallsyms  # here: it takes long to import, and few programs ask
+        from gilk.image.kernel import kallsyms  # imported here: it is slow, and few need it
 
         try:
             return kallsyms.parse(Path("/proc/kallsyms").read_bytes())

@@ -41,7 +41,7 @@ class KernelWorld:
     _types: dict[str, BtfTypes | None] = field(default_factory=dict)
     _completed: dict[str, Record] = field(default_factory=dict)
 
-    # What there is.
+    # Providers and modules.
 
     def provider(self, name: str) -> bool:
         return name in ("dtrace", "profile", *filter(None, IN_KERNEL.values())) or name in self._providers

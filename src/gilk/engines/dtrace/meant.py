@@ -95,7 +95,7 @@ def _named(provider: str) -> int:
 
 
 def _provides(pid: int, provider: str) -> bool:
-    from gilk.providers import usdt  # here, as below: programs without a process need not wait for it
+    from gilk.providers import usdt  # imported here, as below: few programs need it
     from gilk.targets.files import Files
     from gilk.targets.maps import read_maps
 

@@ -60,7 +60,7 @@ class Aside:
 
 
 def _run(command: bytes, output: IO[bytes] | IO[str]) -> int:
-    import subprocess  # here: few programs run commands
+    import subprocess  # imported here, as few programs run commands
 
     status = subprocess.run(command, shell=True, check=False, stdout=output).returncode
     return status if status >= 0 else 128 - status

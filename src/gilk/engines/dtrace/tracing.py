@@ -114,7 +114,7 @@ class Engine:
 
     def _look_at(self, process: Target) -> Unwinding | None:
         """The unwind tables by which clauses walk the process's stacks."""
-        from gilk.engines.dtrace.unwinding import Unwinding  # here: as below
+        from gilk.engines.dtrace.unwinding import Unwinding  # imported here: see _enter
 
         return Unwinding(process)
 
@@ -320,7 +320,7 @@ class Engine:
         """Fire a probe for each running thread of the process."""
         if self._process is None or self._native is None:
             return
-        from gilk.engines.dtrace import sampling  # here: a program without a process has nothing to sample
+        from gilk.engines.dtrace import sampling  # imported here: few programs need it
 
         group = self._groups.index(tuple(self.enabled.clauses[probe.number]))
         with suppress(GilkError):  # the process may have ended

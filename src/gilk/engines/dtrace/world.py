@@ -39,7 +39,7 @@ class HasImages(Protocol):
 
 
 def _of_file(loaded: Loaded) -> Sections | None:
-    from gilk.image.dwarf import sections  # here: few programs ask for types of a process
+    from gilk.image.dwarf import sections  # imported here: few programs need it
 
     return sections.read(loaded.path)
 
@@ -81,7 +81,7 @@ class SymbolContext:
     def _debug(self, loaded: Loaded) -> DebugTypes | None:
         key = str(loaded.path)
         if key not in self._types:
-            from gilk.engines.dtrace.debug_types import DebugTypes  # here: few programs ask for types of a process
+            from gilk.engines.dtrace.debug_types import DebugTypes  # imported here: few programs need it
             from gilk.image.dwarf.entries import Entries
 
             try:
@@ -94,7 +94,7 @@ class SymbolContext:
     def provider(self, name: str) -> bool:
         if name in _PROVIDERS or self.process is None:
             return name in _PROVIDERS
-        from gilk.providers import usdt  # here: it imports all that splices
+        from gilk.providers import usdt  # imported here: it imports all of splicing
 
         return name in usdt.names(self.process.loaded())
 

@@ -74,7 +74,7 @@ class BaseFollower(FollowingMeans, ProbingSession):
         """Whether expected functions are ready, and no other change has come in between."""
         return self._expected is not None
 
-    # Making ready.
+    # Making functions ready.
 
     def prepare(
         self, images: Sequence[Loaded], scope: TraceScope, told: Progress = lambda done, of: None
@@ -272,7 +272,7 @@ class BaseFollower(FollowingMeans, ProbingSession):
         keys: Keys = self._keys[np.repeat(low - np.cumsum(size) + size, size) + np.arange(size.sum())]
         return keys
 
-    # Functions that carry something else as well.
+    # Functions that have gates or the like.
 
     def carries(self, number: int) -> bool:
         """Whether the function is recorded whether it is followed or not, since a gate or the like is in it."""

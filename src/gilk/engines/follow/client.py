@@ -57,7 +57,7 @@ class ClientFollower(BaseFollower, ClientSession):
         the new ones."""
         self._stream.name_by(threads)
 
-    # Making ready.
+    # Making functions ready.
 
     def _templates(self, images: Sequence[Loaded], told: Progress) -> dict[Path, PlanTemplate]:
         """The templates, made here and put into the cache, where the broker finds them."""

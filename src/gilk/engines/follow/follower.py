@@ -78,7 +78,7 @@ class Follower(BaseFollower, Session):
     def _forget_image(self, loaded: Loaded, number: int) -> None:
         self._ledger.lose(number)
 
-    # Functions that carry something else as well.
+    # Functions that have gates or the like.
 
     def _put(self, wants: list[tuple[Entry, Want]]) -> ChangeResult:
         """Add wants for gates or handlers; followed functions that have them are always active from then on."""

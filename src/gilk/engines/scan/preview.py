@@ -88,7 +88,7 @@ def _meant(
 def _of_kernel(spec: Spec, images: dict[str, PlannedImage]) -> tuple[PlannedImage, list[FunctionSpan]]:
     """The kernel as one image, with the functions that a point means; ``kernel`` in a point means the core and all
     modules."""
-    from gilk.engines.scan import kernel as survey_kernel  # here: who looks at programs need not wait for it
+    from gilk.engines.scan import kernel as survey_kernel  # imported here: few need it
 
     subject = survey_kernel.KernelSubject(survey_kernel.LocalLink())
     if KERNEL not in images:

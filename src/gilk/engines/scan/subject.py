@@ -33,7 +33,7 @@ from gilk.values import dataclass
 #: The name of this machine's running kernel. A file of that name is written ./kernel.
 KERNEL = "kernel"
 _ARENA = 256 << 20
-_MOST_PUN_PAGES = 24_000  # as target.workspace: what vm.max_map_count leaves
+_MOST_PUN_PAGES = 24_000  # as in targets/workspace.py: what vm.max_map_count leaves
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ class _Known:
 
 
 def _recalled() -> dict[str, SurveyTable]:
-    from gilk.engines.scan.kernel import recalled  # here: who looks at programs need not wait for it
+    from gilk.engines.scan.kernel import recalled  # imported here: most do not need it
 
     if not _Known.shares:
         _Known.shares = {share.name: share.table for share in recalled(_kernel()) or ()}

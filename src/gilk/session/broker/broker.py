@@ -144,7 +144,7 @@ class Broker:
         self._identities += 1
         self._connections[end.fileno()] = Connection(end, self._identities, known)
 
-    # What is asked.
+    # Requests of clients.
 
     def _hear(self, connection: Connection) -> None:
         """Read from a client, and answer its whole messages. Raises Closed."""
@@ -236,7 +236,7 @@ class Broker:
             self._session = SharedSession(self._process)
         return self._session
 
-    # Going.
+    # Clients that leave, and the end.
 
     def _take_leave(self, connection: Connection) -> None:
         """Take out all that the client had, which may begin anew, and answer it. The last client is told whether the

@@ -313,7 +313,7 @@ def joined(process: Process) -> RemoteTracer:
 def _founded(process: Process) -> RemoteTracer:
     if isinstance(process.keeper, RemoteTracer):
         process.keeper = processes.keeper_of(process.pid)
-    from gilk.session.broker.forking import fork_broker  # what those who come later need not wait for
+    from gilk.session.broker.forking import fork_broker  # later clients need not wait for it
 
     keeper = process.keeper
     end, broker = fork_broker(process)

@@ -72,7 +72,7 @@ class Following:
     def _told(took: Timed, lost: Collection[int]) -> dict[str, Any]:
         return {"total": took.total, "seconds": took.seconds, "lost": sorted(lost)}
 
-    # Making ready.
+    # Making functions ready.
 
     @property
     def _shape(self) -> Shape:
@@ -203,7 +203,7 @@ class Following:
         self._turn(mine, True)
         return {"carried": np.flatnonzero(mine).tolist(), "refused": []}, b""
 
-    # Going.
+    # The end.
 
     def _lose(self, words: dict[str, Any]) -> Answer:
         """Note that an image was unmapped, none of whose functions is active."""

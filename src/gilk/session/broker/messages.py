@@ -1,45 +1,46 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The messages between a broker and its clients: written by a client, and read by a broker that believes none of it.
+"""The messages between a broker and its clients. The broker trusts nothing in them.
 
-Each is JSON, with bytes behind it, and in some a file descriptor (transport.py). A client asks, by ``do``, and is
-answered; nothing comes unasked. An answer that has ``error`` is a GilkError, of [kind, slug, message, hint].
+Each is JSON, with bytes after it, and in some a file descriptor (transport.py). A client sends requests, named by
+``do``, and the broker answers each; it sends nothing unasked. An answer with ``error`` stands for a GilkError:
+[kind, slug, message, hint].
 
 | do | with | answer |
 |---|---|---|
-| hello | version; descriptor: /proc/PID/mem, opened | {} to who may trace the process; others are let go |
+| hello | version; descriptor: of /proc/PID/mem | {} if the client may trace the process; else the line is closed |
 | memory | size | offset (from the session's control page), address; descriptor: of that memory |
-| common | size; descriptor: of sealed memory | offset: where that is mapped now, as others have it |
-| region | blocks, stride, counters, rings, follows | number: of the part that the memory is; laid out by gilk_abi.h |
-| insert | images, objects, wanted, dormant; bytes: objects | refused: [place, why]; tactics: [place, name]; seconds |
-| remove | numbers | {}: these instruments, which have a region, are out |
-| look | | {}: handlers of signals that the program has installed since have been looked at |
-| renew | | {}: threads have looked for room in the memory of clients again |
-| inside | | blocks: of threads that are in an instrument which wants it known |
-| listen | counters: [address, path] | {}: semaphores, raised until the client leaves |
+| common | size; descriptor: of sealed memory | offset: of that memory in the process, from the session's control page |
+| region | blocks, stride, counters, rings, follows | number: the memory is this part of the session now (gilk_abi.h) |
+| insert | images, objects, wanted, dormant; bytes: objects | refused: [place, why]; tactics: [place, name]; times |
+| remove | numbers: of probes of a region | {}: they are out |
+| look | | {}: signal handlers that the program has installed since have their instruments |
+| renew | | {}: threads without room in the clients' memory look for some again |
+| inside | | blocks: of the threads that are in an instrument which reports that |
+| listen | counters: [address, path] | {}: these semaphores are raised, until the client leaves |
 | sample | stack | samples: [tid, cpu, thread, registers, bytes of stack]; bytes: the stacks |
 | release | | {}: a launched program runs |
-| wait | | code: of a launched program that has ended, or null |
-| leave | | restored, others, notes, lost: all that the client had is out; it may wait, or begin anew |
+| wait | | code: the exit status of a launched program, null before its end |
+| leave | | restored, others, notes, lost: all that the client had is out; it may begin anew |
 
 ``wanted`` of an insert: [image, start of the function, address, after, object or name of a built-in, number].
 
-Any client that has a region may have gates, and any may say that an image has gone: `gate` and `lose` below.
+A client that has a region may have gates, and any client may tell that an image was unmapped: `gate` and `lose` below.
 
-A client whose region ``follows`` has functions dormant, and activates them (following.py). A *mask* is a bit for each
-iid, from 0 on, the first of a byte its highest. `place` answers with such bits of the units of the image's template:
-those that are dormant by now; their iids are behind ``first``.
+A client whose region ``follows`` has dormant functions, and activates them (following.py). A *mask* has a bit for each
+iid, from 0 on; the first bit of a byte is its highest. `place` answers with such bits for the units of the image's
+template: those that are dormant now; the iids of its probes begin after ``first``.
 
 | do | with | answer |
 |---|---|---|
-| timing | | live: registers that plans of whole images are to keep (targets/templates.py, Shape) |
-| place | image, first; bytes: starts of functions, i64 | units: how many, 0 without a template; bytes: bits |
-| copy | | copies: of code, made so that all can be activated by exchanging it |
-| expect | bytes: masks of what `begin` is to activate, and of what is busy | active: iids that are by now; lost |
-| begin | | total, seconds, lost: iids of what cannot be had beside others |
-| follow | bytes: a mask | the same |
+| timing | | live: registers that plans of whole images have to keep (targets/templates.py, Shape) |
+| place | image, first; bytes: starts of functions, i64 | units: their number, 0 without a template; bytes: bits |
+| copy | | copies: how many copies of code, so that an exchange of code can activate all |
+| expect | bytes: masks of what `begin` will activate, and of busy functions | active: iids that are so already; lost |
+| begin | | total, seconds, lost: iids that have no room beside others' probes |
+| follow | bytes: a mask | total, seconds, lost |
 | unfollow | bytes: a mask | total, seconds, lost: none |
-| gate | image, points: [start, address, after], gate, first | carried: iids, active while the gate is; refused: why |
-| lose | image | {}: it has been unmapped, and what the client had there is out |
+| gate | image, points: [start, address, after], gate, first | carried: iids, active from now on; refused: why |
+| lose | image: that was unmapped | {}: all that the client had in it is out |
 """
 
 from __future__ import annotations
@@ -63,13 +64,13 @@ from gilk.trace.layout import CLASSES, MAX_BLOCKS, PAGE, Geometry, RingClass
 from gilk.values import dataclass
 
 OF_FOLLOWING = ("timing", "place", "copy", "expect", "begin", "follow", "unfollow", "gate", "lose")
-#: How many threads of a process have a place of their own in what is shared with it.
+#: How many threads of a process can have blocks of their own in memory that is shared with it.
 THREADS = 1024
-MOST_MEMORY = 1 << 40  # bytes of one client's
+MOST_MEMORY = 1 << 40  # bytes of one client's memory
 _ERRORS: tuple[type[GilkError], ...] = (OutOfMemory, TargetError, UsageError, CompileError)
 _KINDS = {each.__name__: each for each in _ERRORS}
 _MOST_IID, _MOST_ADDRESS = (1 << 31) - 1, (1 << 47) - 1
-_MOST_STRIDE = (1 << 31) - 1  # what an instruction reaches
+_MOST_STRIDE = (1 << 31) - 1  # the farthest that an instruction reaches
 
 _T = TypeVar("_T")
 
