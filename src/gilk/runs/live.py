@@ -26,7 +26,7 @@ class LiveRun(Run):
         return added([session.counts() for session in self.sessions])
 
     def tactics_by_point(self) -> dict[str, str]:
-        """By name of a point, the tactic that put it in; refused points are missing."""
+        """The tactic that put each point in, by the point's name; refused points are missing."""
         probes = [probe for session in self.sessions for probe in session.probes]
         return {probe.row.point: str(probe.tactic) for probe in probes if probe.tactic is not None}
 

@@ -55,7 +55,7 @@ def added(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
 
 
 def refused_by_point(result: Result) -> dict[str, str]:
-    """By name of a point, the reason of its refusal; if several points have the name, the first one's."""
+    """The reason why each point was refused, by the point's name; if several have the name, the first one's."""
     return {each.point: each.reason for each in reversed(result.refused_points)}
 
 

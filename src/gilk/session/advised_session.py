@@ -190,7 +190,7 @@ class AdvisedSession(Session):
 
 
 def _together(found: Iterable[AdvisedPlace], numbers: range) -> dict[int, range]:
-    """For each point of a function that may go without advice: the numbers of all points of that function."""
+    """The numbers of all points of a function, for each of its points, if the function may go without advice."""
     at = 0
     together: dict[int, range] = {}
     for one in found:

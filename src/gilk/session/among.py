@@ -22,5 +22,5 @@ class _Among:
 
 
 def among(process: Process, images: Sequence[Loaded]) -> Process:
-    """The same process with no other images than ``images``. Points can be looked up in it; it cannot have sessions."""
+    """A view of the process with no other images than ``images``, to look points up in. It cannot have sessions."""
     return cast(Process, _Among(process, images))

@@ -82,7 +82,7 @@ class PlacedTiming(ReadyTiming):
 
     @cached_property
     def had(self) -> NDArray[np.bool_]:
-        """For each key, counted from ``first``: whether its unit is ready and its probe was not refused."""
+        """Whether the unit of each key, counted from ``first``, is ready, and its probe was not refused."""
         had: NDArray[np.bool_] = self.ready[self.template.row_unit] & (self.template.row_outcome < len(NAMES))
         return had
 

@@ -84,7 +84,7 @@ class PlacedUnits(Protocol[_Kept]):
     def batch(self) -> _Kept: ...
     @property
     def ready(self) -> NDArray[np.bool_]:
-        """For each unit of the template: whether the batch has it."""
+        """Whether the batch has each unit of the template."""
         ...
 
     @property
@@ -94,7 +94,7 @@ class PlacedUnits(Protocol[_Kept]):
 
     @property
     def unit_of_key(self) -> NDArray[np.int64]:
-        """For each key, counted from ``first``: its unit, or -1 if that unit is not ready."""
+        """The unit of each key, counted from ``first``; -1 if that unit is not ready."""
         ...
 
     def touching(self, ground: PatchContext, start: int) -> list[int]:
@@ -126,7 +126,7 @@ class ChangeResult:
 
     @property
     def refusals(self) -> dict[int, Refusal]:
-        """By key, why a plan refused a probe."""
+        """The reasons why plans refused probes, by key."""
         return {key: reason for plan in self.plans for key, reason in plan.refusals.items()}
 
 

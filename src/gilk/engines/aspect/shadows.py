@@ -169,7 +169,7 @@ class Shadows:
         return first
 
     def _met(self, aspect: NumberedAspect, number: int, found: Sequence[_Found]) -> Iterator[MetElement]:
-        """For each moment, the alternatives of an element that match at it among those found."""
+        """The alternatives of an element that match, among those found, for each moment."""
         element = aspect.elements[number]
         which = sorted({one.alternative for one in found if one.aspect is aspect and one.element == number})
         for moment in Moment:
@@ -178,7 +178,7 @@ class Shadows:
                 yield MetElement(aspect, number, moment, here)
 
     def elements(self, ways: Sequence[WatchedAlternative]) -> Iterator[MetElement]:
-        """For each element and moment, its alternatives among ``ways`` that match at it."""
+        """The alternatives among ``ways`` that match, for each element and moment."""
         for number, element in sorted({(one.aspect.number, one.element) for one in ways}):
             own = [one for one in ways if (one.aspect.number, one.element) == (number, element)]
             aspect = own[0].aspect

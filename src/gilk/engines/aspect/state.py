@@ -157,7 +157,7 @@ def private_size(ranges: CodeRanges) -> int:
 def _ended(
     heads: Array, chosen: Array, tids: Array, has_ended: Callable[[int, int], bool]
 ) -> list[int]:
-    """Those rows among ``chosen`` whose thread has ended; if the thread's number is 0, whose process has ended."""
+    """The rows among ``chosen`` whose thread has ended; if the thread's number is 0, whose process has ended."""
     rows = np.flatnonzero(chosen).tolist()
     of = {row: (int(heads["pid"][row]), int(tids[row]) & 0xFFFFFFFF) for row in rows}
     gone = {who for who in islice(dict.fromkeys(of.values()), _MOST_LOOKS) if has_ended(*who)}

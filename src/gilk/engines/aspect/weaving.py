@@ -207,7 +207,7 @@ class Weaving:
                     self.kernel.switch(self.state.on_bits)
 
     def on(self) -> dict[str, bool]:
-        """For each aspect, by its name or number, whether it is on."""
+        """Whether each aspect is on, by its name or number."""
         if not self.there:
             return {}
         self.refresh()

@@ -127,7 +127,7 @@ class Consumer:
 
     @property
     def matched(self) -> list[Matched]:
-        """For each program, how many probes it matches."""
+        """How many probes each program matches."""
         origins = list(enumerate(self.compiled.origins, 1))
         return [
             Matched(text.kind, text.said, sum(self.enabled.counts[n] for n, origin in origins if origin is text))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From probes, and what their clauses use, to instruments: what is done at each place in the process's code."""
+"""Instruments for probes, made from what their clauses use: what is done at each place in the process's code."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class KernelWorld:
 
     @cached_property
     def _rows(self) -> dict[tuple[str, str], tuple[int, str]]:
-        """By owner and name: address, and the letter of nm. If several symbols share a name, the first counts."""
+        """Address and nm's letter of each symbol, by owner and name. If several share a name, the first counts."""
         symbols = self.target.kernel.snapshot.symbols
         found: dict[tuple[str, str], tuple[int, str]] = {}
         rows = zip(symbols.owners, symbols.names, symbols.addresses.tolist(), symbols.kinds, strict=True)

@@ -42,7 +42,7 @@ class After:
 
     @staticmethod
     def _first(threads: NDArray[np.int64], gaps: NDArray[np.bool_]) -> dict[int, int]:
-        """For each thread, its first row that is a record and no gap."""
+        """The first row of each thread that is a record and no gap."""
         records = np.flatnonzero(~gaps)
         found, at = np.unique(threads[records], return_index=True)
         return dict(zip(found.tolist(), records[at].tolist(), strict=True))

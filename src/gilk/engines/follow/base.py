@@ -141,7 +141,7 @@ class BaseFollower(FollowingMeans, ProbingSession):
 
     @property
     def names(self) -> Iterator[tuple[Loaded, list[str]]]:
-        """For each image, the names of its functions that are ready."""
+        """The names of the functions that are ready, by image."""
         return ((made.loaded, made.names) for made in self._made)
 
     @property

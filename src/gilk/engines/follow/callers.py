@@ -21,7 +21,7 @@ _AT_ONCE = 1 << 22  # bytes looked through at a time, to bound the memory that t
 
 
 def callers(analysis: Analysis, starts: set[int]) -> dict[int, tuple[str, ...]]:
-    """By link-time start of each function, the names of other functions that call it or jump to it."""
+    """The names of the other functions that call or jump to each function, by its link-time start."""
     found: dict[int, dict[str, None]] = defaultdict(dict)
     wanted = np.array(sorted(starts), np.int64)
     spans = {span for at in _leading_to(analysis.image, wanted) if (span := analysis.image.span_at(at)) is not None}

@@ -131,6 +131,6 @@ def of_plans(
 
 
 def _function_of_rows(groups: list[list[Wanted]], index: dict[int, int]) -> Int:
-    """For each row, the index of the function that it is activated with, or -1: all probes in one part go together."""
+    """The index of the function that each row is activated with, or -1: all probes in one part go together."""
     owner = {one.function.start: index.get(n, -1) for n, group in enumerate(groups) for one in group}
     return np.array([owner[one.function.start] for group in groups for one in group], np.int64)

@@ -24,7 +24,7 @@ _CODES |= {"esc": (1,), "tab": (15,), "enter": (28,), "space": (57,), "pause": (
 
 
 def codes(keys: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    """For each key, its codes, two if there is a left and a right one. Raises UsageError `bad-event`."""
+    """The codes of each key, two if there is a left and a right one. Raises UsageError `bad-event`."""
     for key in keys:
         if key not in _CODES:
             raise UsageError("bad-event", f"there is no key {key!r}", f"keys are {', '.join(sorted(_CODES))}")

@@ -66,8 +66,7 @@ def _starts(globs: Iterable[FunctionPattern], loaded: Loaded, image: Image) -> s
 
 
 def calls(process: Code, loaded: Loaded, starts: Container[int]) -> Iterator[list[Wanted]]:
-    """For each function of an image that begins at one of ``starts``: its entry, then its returns, with the instrument
-    `time`."""
+    """The entry, then the returns, of each function that begins at one of ``starts``, with the instrument `time`."""
     image, analysis = process.image(loaded.path), process.analysis(loaded)
     for span in image.spans:
         if span.start not in starts:

@@ -143,7 +143,7 @@ def _main_path(pid: int) -> str:
 
 
 def _images(maps: tuple[Mapping, ...]) -> Iterator[tuple[str, Mapping]]:
-    """For each file that is mapped as code: its path, and its first executable mapping."""
+    """The path and the first executable mapping of each file that is mapped as code."""
     seen = set()
     for mapping in maps:
         path = path_there(mapping.path)

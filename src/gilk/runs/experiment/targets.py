@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From an experiment to its run: targets are attached to or launched, and no probe is in yet."""
+"""The preparation of an experiment's run: targets are attached to or launched, and no probe is in yet."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def take_hit(placed: Deployment, zero: int) -> list[str]:
 
 
 def edges(every: Sequence[Deployment]) -> dict[str, int | None]:
-    """For functions under the strategy `edges`, how often each edge was taken; None if that cannot be told."""
+    """How often each edge was taken, in functions under the strategy `edges`; None if that cannot be told."""
     found: dict[str, int | None] = {}
     for placed in every:
         if placed.item.told_by_edges and placed.probes:
