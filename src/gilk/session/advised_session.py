@@ -190,7 +190,7 @@ class AdvisedSession(Session):
 
 
 def _together(found: Iterable[AdvisedPlace], numbers: range) -> dict[int, range]:
-    """The numbers of all points of a function, for each of its points, if the function may go without advice."""
+    """Map the number of each point whose function may go without advice to the numbers of all its function's points."""
     at = 0
     together: dict[int, range] = {}
     for one in found:

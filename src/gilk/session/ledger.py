@@ -337,7 +337,7 @@ class Ledger(Generic[B]):
         return outcome
 
     def _release(self, gone: Units) -> None:
-        """Tell the holder which of the units that go are dormant."""
+        """Have the holder give up those of the units that are dormant."""
         dormant = {n: units - self._batches[n].active for n, units in gone.items()}
         if some := _some(dormant):
             self._keeper.give_up(some)

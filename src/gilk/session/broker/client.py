@@ -322,7 +322,7 @@ def _founded(process: Process) -> RemoteTracer:
 
 
 def _arrived(process: Process) -> RemoteTracer | None:
-    """Join the broker that is there; None if it has gone. Raises TargetError."""
+    """Join the broker that is there, and return the tracer; None if the broker has gone. Raises TargetError."""
     assert process.meeting.line is not None
     line = Line(process.meeting.line, _PATIENCE)
     process.meeting = Meeting()

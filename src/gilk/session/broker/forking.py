@@ -15,7 +15,7 @@ from gilk.targets.process import Process
 
 
 def fork_broker(process: Process) -> tuple[socket.socket, int]:
-    """Fork a broker that has the process from now on; returns a line to it, and its pid, that of a child of ours."""
+    """Fork a broker that has the process from now on; returns a line to it, and its pid; the broker is our child."""
     listener = process.meeting.listener
     mine, theirs = socket.socketpair()
     broker = fork()
