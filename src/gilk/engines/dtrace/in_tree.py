@@ -93,10 +93,7 @@ class InTree:
         return [refused for part in self._parts.values() for refused in part.insert(marked)]
 
     def inside(self) -> set[int]:
-        """The threads that run clauses at the moment, in any process: the program's number << 32
-
-        the block.
-        """
+        """The threads that run clauses at the moment, in any process: program << 32 | block, by their numbers."""
         return {number << 32 | block for number, part in self._parts.items() for block in _inside(part)}
 
     def forget(self, number: int) -> None:

@@ -35,7 +35,7 @@ def givens(rows: Iterable[ProviderRow], world: World) -> dict[ProviderRow, ir.Gi
 
 
 def _compiled(rows: Sequence[ProviderRow], world: World) -> dict[ProviderRow, ir.Given]:
-    """The same, for rows that all compile. Raises DoesNotCompile."""
+    """The condition and arguments of each row, if all rows compile. Raises DoesNotCompile."""
     if not rows:
         return {}
     text = "\n".join(map(_clause, rows))
