@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The work that a command begins before all that it needs is imported."""
+"""The start of slow work that a command will wait for, before all that the command needs is imported."""
 
 from __future__ import annotations
 

@@ -45,8 +45,11 @@ __all__ = ["check_aspects", "explain_aspects", "choices", "held", "read_aspects"
 
 
 def read_aspects(path: str | Path, defines: Sequence[str] = ()) -> CheckedFile:
-    """``defines``: NAME or NAME=VALUE each, macros in front of all C for processes. Raises UsageError `no-such-file`,
-    `bad-aspects`, `bad-define`."""
+    """Read and check the file of aspects at ``path``.
+
+    ``defines``: NAME or NAME=VALUE each, macros in front of all C that runs in processes. Raises UsageError
+    `no-such-file`, `bad-aspects`, `bad-define`.
+    """
     try:
         reading = check_aspects(Path(path))
     except OSError as error:
@@ -63,13 +66,14 @@ def weave(
     path: str | Path, *targets: Target, groups: Mapping[int, Sequence[str]] | None = None,
     defines: Sequence[str] = (), kernel: Kernel | None = None, allow_kernel_replace: bool = False,
 ) -> Weaving:  # fmt: skip
-    """A file of aspects in processes, at work until the context that this is ends. ``groups``: by pid, those that the
-    process is a member of; one of which none are said is a member of all. ``defines``: as read_aspects() has them.
-    ``kernel``: for elements that are placed there; ``allow_kernel_replace``: also in place of its functions.
+    """Weave a file of aspects into processes. The result is a context manager; the aspects are at work until it ends.
 
-    Raises UsageError, CompileError, TargetError; then nothing has changed.
+    ``groups``: by pid, the names of the groups that the process is a member of; a process that it does not name is a
+    member of all groups of the file. ``defines``: macros, as read_aspects() takes them. ``kernel``: the kernel for the
+    elements that are placed in one. ``allow_kernel_replace``: whether advice may stand in place of functions of the
+    kernel. Raises UsageError, CompileError, TargetError; then nothing has changed.
     """
-    from gilk.engines.aspect.weaving import Weaving  # here: few programs weave
+    from gilk.engines.aspect.weaving import Weaving  # imported here, as few programs weave
 
     file = read_aspects(path, defines)
     every = tuple(group.name for group in file.groups)
@@ -82,8 +86,11 @@ def weave(
 
 
 def choices(groups: Sequence[str], pids: Sequence[int]) -> list[MemberChoice]:
-    """``groups``: GROUP=MEMBERS each; ``pids`` are members of all groups. Raises UsageError `bad-group`."""
-    from gilk.engines.aspect.membership import read_choices, said  # here, as below
+    """The members that a user has named.
+
+    ``groups``: GROUP=MEMBERS each. ``pids``: processes that are members of all groups. Raises UsageError `bad-group`.
+    """
+    from gilk.engines.aspect.membership import read_choices, said  # imported here, as below
 
     return [*said(pids), *(one for text in groups for one in read_choices(text))]
 
@@ -93,17 +100,18 @@ def held(
     path: Path, chosen: Sequence[MemberChoice], command: Sequence[str], at_least: int | None = None,
     defines: Sequence[str] = (), persist: bool = False, machine: str = "", replaces: bool = False,
 ) -> Iterator[tuple[Weaving, Members, Elsewhere | None]]:
-    """A weaving that nothing of is in yet, its members, and the ``machine`` whose kernel it is about, if not ours.
+    """A context with a weaving that has put nothing in yet, its members, and the connection to ``machine``; that is
+    None if the kernel is this machine's, or if there is none.
 
-    Its processes are let go at the end, and the machine too; the command, if there is one, is launched, is a member of
-    all groups, and waits for its release; on a machine elsewhere it is to be started. ``at_least``: how many processes
-    are enough. ``persist``: all stays in when we are killed. ``replaces``: advice may stand in place of the kernel's
-    functions.
-
-    Raises as weave(), and UsageError `bad-group`, `bad-machine`, `remote-kernel-only`, TargetError `no-such-process`.
+    The command, if there is one, is launched, is a member of all groups, and waits until it is released; if ``machine``
+    is another one, the caller has to start it there. At the end of the context the processes and the machine are let
+    go. ``at_least``: how many processes have to be woven if others are refused; None if all have to be. ``persist``:
+    the aspects stay in the processes when gilk is killed. ``replaces``: advice may stand in place of functions of the
+    kernel. Raises as weave(), and UsageError `bad-group`, `bad-machine`, `remote-kernel-only`, TargetError
+    `no-such-process`.
     """
     from gilk.engines.aspect.membership import Members
-    from gilk.engines.aspect.weaving import Weaving  # here: few programs weave
+    from gilk.engines.aspect.weaving import Weaving  # imported here, as few programs weave
     from gilk.targets.selecting import processes as all_processes
 
     file = read_aspects(path, defines)
@@ -124,13 +132,15 @@ def held(
 
 
 def is_of_both(file: CheckedFile) -> bool:
-    """Whether it has elements in processes and in the kernel."""
+    """Whether the file has both elements in processes and elements in the kernel."""
     return len({one.kernel for aspect in file.aspects for one in (*aspect.elements, *aspect.until)}) > 1
 
 
 def weave_in_lab(words: Sequence[str]) -> int:
-    """`gilk weave` with those words, in a fresh virtual machine, as processes are woven where gilk runs; its exit
-    status. Raises TargetError, MachineGone."""
+    """Run `gilk weave` with the arguments ``words`` in a fresh virtual machine; returns its exit status.
+
+    There it weaves into processes as it does where gilk runs. Raises TargetError, MachineGone.
+    """
     from gilk.runs.elsewhere import reach
 
     elsewhere = reach("lab")
@@ -145,7 +155,8 @@ def weave_in_lab(words: Sequence[str]) -> int:
 def _kernel_for(
     file: CheckedFile, processes: bool, machine: str, replaces: bool
 ) -> Iterator[tuple[KernelTarget | None, Elsewhere | None]]:
-    """The kernel that elements are placed in, until the end of this; None where none is."""
+    """A context with the kernel in which elements of the file are placed, and the connection to its machine; each is
+    None if there is none. Both are let go at the end. Raises UsageError, TargetError."""
     elements = [one for aspect in file.aspects for one in (*aspect.elements, *aspect.until)]
     wanted = any(one.kernel for one in elements)
     if machine and (processes or not all(one.kernel for one in elements)):
@@ -157,9 +168,9 @@ def _kernel_for(
         yield None, None
         return
     from gilk.engines.aspect.woven_kernel import confined_file
-    from gilk.runs.kernels import kernel_at  # here: most weavings are of processes alone
+    from gilk.runs.kernels import kernel_at  # imported here: most weavings are in processes alone
 
-    confined_file(file, processes, replaces)  # what is refused is refused before a machine is booted
+    confined_file(file, processes, replaces)  # elements that are not allowed are refused before a machine is booted
     target, elsewhere = kernel_at(machine)
     try:
         yield target, elsewhere
@@ -171,16 +182,20 @@ def _kernel_for(
 
 @contextmanager
 def tended(weaving: Weaving, members: Members, tell: Callable[[int, GilkError], None]) -> Iterator[Callable[[], bool]]:
-    """A function that has processes join and leave as members come and go; it says whether more may come. ``tell`` is
-    told of each that does not take part."""
-    from gilk.engines.aspect.tending import Tender  # here, as above
+    """A context with a function that has processes join and leave the weaving as members come and go.
+
+    The function returns whether more members may come. ``tell`` is called with the pid and the error of each process
+    that cannot take part.
+    """
+    from gilk.engines.aspect.tending import Tender  # imported here, as above
 
     with Tender(weaving, members, tell) as tender:
         yield tender.tend
 
 
 class AnswersOfWeaving:
-    """A weaving's answers to `gilk aspect list` and the others. ``removed``: one of them has asked for the end."""
+    """The answers of a weaving to `gilk aspect list` and the commands like it. ``removed``: whether one of them has
+    asked the weaving to end."""
 
     def __init__(self, answers: WeavingAnswers, server: ControlServer) -> None:
         self._answers, self._server = answers, server
@@ -189,7 +204,7 @@ class AnswersOfWeaving:
         self._answers.note(report)
 
     def serve(self) -> None:
-        """All who have asked since the last call."""
+        """Answer every client that has sent a request since the last call."""
         self._server.answer()
 
     @property
@@ -199,7 +214,7 @@ class AnswersOfWeaving:
 
 @contextmanager
 def answering(weaving: Weaving, file: Path) -> Iterator[AnswersOfWeaving]:
-    """Raises OSError."""
+    """A context in which `gilk aspect` can reach the weaving of ``file``; call serve() often. Raises OSError."""
     from gilk.engines.aspect.asking import WeavingAnswers
     from gilk.engines.aspect.control import ControlServer
 
@@ -209,14 +224,15 @@ def answering(weaving: Weaving, file: Path) -> Iterator[AnswersOfWeaving]:
 
 
 def fresh_text(path: Path) -> IO[str]:
-    """A new file in the place of what is there. Raises OSError."""
+    """A new file in the place of the one at ``path``, if there is one; opened for writing. Raises OSError, also if
+    ``path`` is not a regular file."""
     if not replaceable(path):
         raise OSError(errno.EEXIST, "is there, and is no file")
     return os.fdopen(fresh(path), "w", encoding="utf-8")
 
 
 def detached() -> Detached:
-    """Two processes from here on (targets/detached.py)."""
+    """Split gilk into two processes, the second of which goes on in the background (targets/detached.py)."""
     from gilk.targets.detached import Detached
 
     return Detached()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Coverage of a run: blocks that were counted, and the lines of the source that they are of."""
+"""Coverage of a run: the blocks that were counted, and the lines of source that they belong to."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _LCOV, _DRCOV = ".info", ".drcov"
 
 
 def check_coverage(file: Path, requests: Iterable[Request | Chosen | ClauseRequest]) -> None:
-    """Raises UsageError `bad-coverage` where the file's name says no format, or nothing is counted."""
+    """Check that the run counts something, and that the file's name ends as that of a known format does. Raises
+    UsageError `bad-coverage`."""
     if file.suffix not in (_LCOV, _DRCOV):
         hint = f"FILE{_LCOV} is lcov's, FILE{_DRCOV} drcov's"
         raise UsageError("bad-coverage", f"the name of {file} says no format of coverage", hint)
@@ -34,7 +35,8 @@ def check_coverage(file: Path, requests: Iterable[Request | Chosen | ClauseReque
 
 
 def write_coverage(file: Path, running: Run, result: Result) -> list[str]:
-    """Write what a run has counted, and return notes. Raises StoreError `cannot-write`."""
+    """Write the coverage of what the run has counted, as lcov or drcov by the file's name; returns notes for the user.
+    Raises StoreError `cannot-write`."""
     functions, left = covered(running.asked, result.counts)
     notes = [f"not in {file}, for several functions have the name: {', '.join(left[:8])}"] if left else []
     if file.suffix == _DRCOV:

@@ -33,9 +33,10 @@ __all__ = [
 
 @dataclass
 class DWriting:
-    """Programs for process ``pid``, or for none. All that was found out about it is kept until it maps other files.
+    """D programs about the process ``pid``, or about no process.
 
-    Raises TargetError `no-such-process`, `no-permission`.
+    The object keeps all that it has found out about the process until the process maps other files. Raises TargetError
+    `no-such-process`, `no-permission`.
     """
 
     pid: int | None = None
@@ -47,7 +48,7 @@ class DWriting:
         self._process = None if self.pid is None else look(self.pid)
 
     def words(self, text: str, at: int) -> Offered:
-        """The words that may stand at letter ``at`` of a program."""
+        """The words that may stand at the cursor, which is before letter ``at`` of the program, from 0."""
         return completing.words(self._consumer(text), text, at)
 
     def check(self, text: str) -> Checked:
@@ -55,7 +56,7 @@ class DWriting:
         return checking.check(self._consumer(text))
 
     def preview(self, text: str) -> Previewed:
-        """The probes that a program would put in. Raises UsageError `d-program-refused`, `too-many-probes`."""
+        """The probes that the program would enable. Raises UsageError `d-program-refused`, `too-many-probes`."""
         consumer = self._consumer(text)
         problems = checking.check(consumer).problems
         if problems:

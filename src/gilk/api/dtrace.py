@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""D programs."""
+"""D programs: run in processes, their events, and what is printed of these."""
 
 from __future__ import annotations
 
@@ -33,17 +33,19 @@ def dtrace(
     options: Mapping[str, str | None] = MappingProxyType({}),
     follow: bool = False,
 ) -> DtraceSession:
-    """A D program, its text or the path of a script, in a process that runs or is launched, in several that run, as one
-    program, or in none.
+    """A session of D: a program in one process, which runs or is launched, in several that run, or in none.
 
-    ``arguments``: $1, $2... ``options``: those of -x; a flag has None. ``follow``: also in what the process begins.
-    Used as
+    ``program``: the text of the program, or the Path of a script. ``pid``: the pid of a process, or several, in all of
+    which it runs as one program. ``arguments``: the values of $1, $2... ``options``: those of -x by name; the value of
+    a flag is None. ``follow``: instrument the processes and programs that the process starts, too. Use the session as a
+    context manager:
 
         with gilk.dtrace('pid$target:libc.so.6:malloc:entry { @ = count(); }', pid=4711) as session:
             for event in session:       # gilk.events
                 ...
 
-    Commands of system() print to standard error; freopen() and ftruncate() are only told of, by events.
+    Commands of system() print to standard error; freopen() and ftruncate() only make events. Raises UsageError
+    `two-processes`.
     """
     given = ("s", str(program)) if isinstance(program, Path) else ("n", program)
     pids = () if pid is None else (pid,) if isinstance(pid, int) else tuple(dict.fromkeys(pid))
@@ -57,7 +59,7 @@ def dtrace(
 
 
 def dtrace_events(consumer: Consumer, stop: Callable[[], bool], outlet: Outlet) -> Iterator[events.Event]:
-    """Yield the events of a consumer that has started, until it ends or ``stop`` returns True.
+    """The events of a consumer that has started, until the program ends or ``stop`` returns True.
 
     ``outlet`` carries out system() and freopen().
     """

@@ -21,29 +21,33 @@ __all__ = [
 
 
 def load_experiment(path: str | Path) -> Experiment:
-    """Raises UsageError `bad-experiment`, and what is wrong with its points."""
+    """The experiment that the file describes. Raises UsageError `bad-experiment`, and the errors of its points."""
     return file.load(Path(path))
 
 
 def prepare_experiment(experiment: Experiment, number: int = 1) -> Staged:
-    """Repetition ``number``: attached and launched, with nothing put in yet. Raises GilkError."""
+    """Attach to the processes of an experiment, and launch its workload, for repetition ``number``; no probe is in yet.
+    Raises GilkError."""
     wanted = [item.wanted for item in experiment.items]
     return targets.prepare(experiment, number, *kernel_of(wanted, False, experiment.machine))
 
 
 def running_targets(experiment: Experiment) -> list[int]:
-    """The pids of the running processes among its targets, as of now. Raises TargetError `no-such-process`."""
+    """The pids of those targets of the experiment that run at the moment. Raises TargetError `no-such-process`."""
     return list(targets.pids(experiment))
 
 
 def parse_experiment(text: str, path: Path) -> Experiment:
-    """The experiment that a file of this name would describe if it had that text: nothing is read, and no code of the
-    user's executed. Raises UsageError `bad-experiment`, `own-code`, and what is wrong with its points."""
+    """The experiment that a file of this name would describe if ``text`` were its content.
+
+    No file is read, and no code of the user's is executed. Raises UsageError `bad-experiment`, `own-code`, and the
+    errors of its points.
+    """
     return file.parse(text, path, own_code=False)
 
 
 def save_experiment(path: Path, text: str) -> None:
-    """Write the file, whole or not at all. Raises StoreError `cannot-write`."""
+    """Write ``text`` to the file; if that fails, the old file stays. Raises StoreError `cannot-write`."""
     try:
         with replacing(path) as made:
             made.write(text.encode())
@@ -52,7 +56,7 @@ def save_experiment(path: Path, text: str) -> None:
 
 
 def outcome(running: Staged, report: RunReport) -> dict[str, Any]:
-    """A repetition's report, what happened when, and how its workload ended."""
+    """A repetition's report as JSON values, with the times of what happened in it, and its workload's exit status."""
     workload = running.workload or running.elsewhere
     status = workload.status if workload else None
     return {**report.to_json(), **running.happened(), "workload_status": status}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Runs that are watched while they go on."""
+"""Runs whose results are shown while they go on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ __all__ = ["Latencies", "LiveRun", "prepare_live"]
 
 
 def prepare_live(requests: Sequence[Request | Chosen | ClauseRequest], pids: Sequence[int]) -> LiveRun:
-    """Attach to processes, with nothing put in yet. Raises GilkError; then everything is let go."""
+    """Attach to processes for a run that is watched; no probe is in yet. Raises GilkError; then all processes are let
+    go."""
     if any(isinstance(request, ClauseRequest) for request in requests):
         what = "a run that is watched takes no stacks, no conditions, and neither usdt: nor syscall:"
         raise UsageError("no-clause-there", what, "gilk run takes them")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""This machine: its processor and compiler, and where gilk keeps what it makes."""
+"""This machine: its processor and compiler, and the directories where gilk keeps what it makes."""
 
 from __future__ import annotations
 

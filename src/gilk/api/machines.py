@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Virtual machines, and the driver of a kernel."""
+"""Virtual machines of the lab, and the driver in a kernel."""
 
 from __future__ import annotations
 

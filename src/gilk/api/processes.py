@@ -37,7 +37,8 @@ __all__ = [
 
 
 class Target:
-    """A process that gilk is attached to, or has launched. As a context manager it lets go at the end."""
+    """A process that gilk is attached to, or has launched. Used as a context manager, it lets the process go at the
+    end."""
 
     def __init__(self, held: Process) -> None:
         self.process = held
@@ -53,63 +54,71 @@ class Target:
 
     @property
     def pid(self) -> int:
+        """The pid of the process."""
         return self.process.pid
 
     @property
     def images(self) -> tuple[Loaded, ...]:
-        """Main program first."""
+        """The images that are mapped, the main program first."""
         return self.process.loaded()
 
     def functions(self, glob: str = "*", image: str = "") -> tuple[FunctionView, ...]:
-        """Functions by name; ``image`` is a glob for other images than the main program. Raises UsageError."""
+        """The functions whose names match ``glob``; ``image`` is a glob for other images than the main program. Raises
+        UsageError."""
         return tuple(places.functions(self.process, glob, image))
 
     def function(self, name: str, image: str = "") -> FunctionView:
-        """The first function of that name. Raises UsageError `no-such-function`."""
+        """The first function of that name; ``image`` as in functions(). Raises UsageError `no-such-function`."""
         return next(places.functions(self.process, name, image))
 
     def session(self, points: int = 1 << 18, threads: int = 1024, ring: int = 4 << 20) -> ClientSession:
-        """Probes that live until the session is closed; there may be several, of other processes too.
+        """A session: probes that stay in the process until it is closed.
 
-        Raises TargetError.
+        Several sessions may be open at a time, also in other processes. ``points``: how many probes there can be in
+        all. ``threads``: how many threads can have buffers at a time. ``ring``: bytes of a thread's buffer per record
+        class. Raises TargetError.
         """
         return ClientSession(self.process, points, threads, ring)
 
     def advising(self, points: int = 4096, threads: int = 1024, ring: int = 1 << 16) -> AdvisedSession:
-        """A session that has the process for itself, whose calls can have advice (docs/advice.md).
+        """A session that has the process for itself, and can put advice on calls (docs/advice.md).
 
-        Raises UsageError `advice-alone`, TargetError.
+        The parameters are those of session(). Raises UsageError `advice-alone`, TargetError.
         """
-        from gilk.session.advised_session import AdvisedSession  # here: few sessions have advice
+        from gilk.session.advised_session import AdvisedSession  # imported here, as few sessions have advice
 
         return AdvisedSession(self.process, points, threads, ring)
 
     def resume(self) -> None:
-        """Let a launched program run: it waits, before any of its code, until then."""
+        """Let a launched program run; it has waited, before any of its code, for this."""
         self.process.release()
 
     def wait(self) -> int | None:
-        """The exit status of a launched program, as a shell gives it, once it has ended."""
+        """The exit status of a launched program as a shell gives it, None while it runs. Does not wait."""
         end = self.process.wait(block=False)
         return end.code if end else None
 
     def close(self) -> bool:
-        """Undo everything; whether all code is what it was."""
+        """Take everything out and let the process go; returns whether all of its code is what it was."""
         return self.process.close()
 
 
 def attach(pid: int) -> Target:
-    """Raises TargetError `no-such-process`, `no-permission`, `already-traced`."""
+    """Attach to a running process. Raises TargetError `no-such-process`, `no-permission`, `already-traced`."""
     return Target(process.attach(pid))
 
 
 def launch(command: Sequence[str], environment: dict[str, str] | None = None, directory: str = "") -> Target:
-    """Start a program and stop it before its own code runs; ``resume()`` lets it go. Raises TargetError."""
+    """Start a program, and stop it before its own code runs; ``resume()`` lets it run. Raises TargetError."""
     return Target(start(list(command), environment, directory))
 
 
 def hold(pids: Sequence[int], command: Sequence[str]) -> list[Process]:
-    """Processes attached to, each once, and one launched; all are let go when one cannot be had."""
+    """Attach to each of the processes once, and launch the command, if there is one; returns the processes, the
+    launched one last.
+
+    If one cannot be had, all are let go. Raises TargetError.
+    """
     held: list[Process] = []
     try:
         held += [process.attach(pid) for pid in dict.fromkeys(pids)]

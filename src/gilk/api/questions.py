@@ -21,7 +21,8 @@ __all__ = [
 
 
 def session_of(question: Question, pid: int | None, command: Sequence[str], until: Callable[[], bool]) -> DtraceSession:
-    """The session of D that asks it: to be entered, and handed to ``answered``. ``until``: whether it is to stop."""
+    """The session of D that asks the question; enter it, and pass it to ``answered``. ``until``: returns whether to
+    stop."""
     options = (("quiet", None), ("dynvarsize", "16m"), ("bufresize", "auto"))
     asked = Asked((("n", question.program),), (), options, pid, tuple(command))
     return DtraceSession(asked, Aside(), formatted, until)
@@ -33,6 +34,8 @@ def answered(
     tell: Callable[[QuestionRecord], None] = lambda _record: None,
     began: Callable[[int], None] = lambda _pid: None,
 ) -> Answer:
-    """Ask until the program ends, or ``until`` says so. ``tell`` is told of each record at once, ``began`` of the
-    process when all probes are in. Raises GilkError."""
+    """Ask the question until the program ends, or the session's ``until`` returns True; returns the answer.
+
+    ``tell`` is called with each record as it comes, ``began`` with the pid when all probes are in. Raises GilkError.
+    """
     return Asking(question, tell, began).take(session)

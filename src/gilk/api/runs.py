@@ -33,14 +33,15 @@ count, stamp, args, regs, time = Builtin.COUNT, Builtin.STAMP, Builtin.ARGS, Bui
 
 
 def c(source: str | Path, function: str) -> CFunction:
-    """The instrument ``function`` of a C file."""
+    """The instrument that is ``function`` of the C file ``source``."""
     return CFunction(Path(source), function)
 
 
 def parse_request(text: str, longer_than: int = 0) -> AnyRequest:
-    """``POINTS[/CONDITION/]=INSTRUMENT``, or ``FUNCTIONS=@STRATEGY``.
+    """Read a request: ``POINTS[/CONDITION/]=INSTRUMENT``, or ``FUNCTIONS=@STRATEGY``.
 
-    ``longer_than``: ns; calls that take less leave nothing with the instruments `time` and `stack`. Raises UsageError.
+    ``longer_than``: ns; calls that take less leave no record with the instruments `time` and `stack`. Raises
+    UsageError.
     """
     return clause_request.parse(text, longer_than) or strategy.parse(text)
 
@@ -55,11 +56,12 @@ def prepare_run(
     follow: bool = False,
     waits: bool = False,
 ) -> Run:
-    """Attach and launch, with nothing put in yet. Raises GilkError; then everything is let go.
+    """Attach to processes, and launch the command, for a run; no probe is in yet.
 
-    ``machine``: where the kernel and the command are, if not here (runs/elsewhere.py). ``flight``: the newest
-    records of the kernel are kept, not the oldest. ``follow``: programs that the processes execute, and those that they
-    begin, have the instruments, too. ``waits``: points that mean nothing yet may be in libraries that are opened later.
+    ``machine``: the machine that has the kernel and runs the command, '' for this one (runs/elsewhere.py). ``flight``:
+    a full buffer of the kernel keeps its newest records, not its oldest. ``follow``: the programs that the processes
+    execute, and the processes that they start, get the instruments, too. ``waits``: points that match nothing yet may
+    be in libraries that are opened later. Raises GilkError; then all processes are let go.
     """
     if follow:
         _check_followed(requests, machine)
@@ -76,7 +78,7 @@ def prepare_run(
     clauses = [request for request in requests if isinstance(request, ClauseRequest)]
     sessions = _clause_sessions() if clauses else None
     if follow:
-        from gilk.runs.followed import FollowedRun  # here: few runs follow
+        from gilk.runs.followed import FollowedRun  # imported here, as few runs follow
 
         return FollowedRun(held, plain, file, tuple(command), clauses=clauses, clause_sessions=sessions)
     if len(plain) + len(clauses) == len(requests):
@@ -84,20 +86,21 @@ def prepare_run(
             held, plain, file, tuple(command), kernel, elsewhere, flight, clauses=clauses, clause_sessions=sessions,
             waits=waits,
         )  # fmt: skip
-    from gilk.runs.experiment import run as experiment_run  # here: few runs have strategies
+    from gilk.runs.experiment import run as experiment_run  # imported here: few runs have strategies
 
     chosen = [request for request in requests if not isinstance(request, ClauseRequest)]
     return experiment_run.of_requests(held, chosen, file, tuple(command), kernel, elsewhere, flight)
 
 
 def _clause_sessions() -> ClauseSessions:
-    from gilk.engines.clauses.session import session_of  # here: few runs have clauses
+    from gilk.engines.clauses.session import session_of  # imported here, as few runs have clauses
 
     return session_of
 
 
 def _check_together(requests: Sequence[AnyRequest], machine: str) -> None:
-    """Raises UsageError `no-clause-there`."""
+    """Check that requests that need clauses of D are not mixed with others that cannot be. Raises UsageError
+    `no-clause-there`."""
     if not any(isinstance(request, ClauseRequest) for request in requests):
         return
     hint = "ask for them in a run of its own"
@@ -110,7 +113,7 @@ def _check_together(requests: Sequence[AnyRequest], machine: str) -> None:
 
 
 def _check_followed(requests: Sequence[AnyRequest], machine: str) -> None:
-    """Raises UsageError `cannot-follow`."""
+    """Check that all requests can be carried out in a tree of processes. Raises UsageError `cannot-follow`."""
     hint = "leave out --follow, or ask for that in a run of its own"
     if machine or any(request.of_kernel for request in requests):
         raise UsageError("cannot-follow", "--follow is about processes of this machine, not about a kernel", hint)
@@ -119,7 +122,8 @@ def _check_followed(requests: Sequence[AnyRequest], machine: str) -> None:
 
 
 def report(result: Result, by: str = "") -> RunReport:
-    """A run's result in the form that is shown; ``by``: `program` or `process`, by which counts are told."""
+    """A run's result in the form that is shown. ``by``: how counts are grouped, `program`, `process`, or '' for not at
+    all."""
     notes = list(result.notes)
     if result.calls is not None:
         lacking = any(each.point.endswith(":post") for each in result.refused_points)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Samples that were kept: read from a file, and paired to calls."""
+"""Samples in files: reading them, and pairing entries with returns to calls."""
 
 from __future__ import annotations
 

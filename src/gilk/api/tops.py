@@ -27,10 +27,11 @@ def prepare_top(
     skip: Sequence[str] = (),
     lasting: int | None = None,
 ) -> Top:
-    """The question to one process, with nothing put in yet. Raises GilkError; then everything is let go.
+    """A process to be asked for its functions by time; no probe is in yet.
 
-    ``every`` and ``lasting`` in ns; None is for ever. ``tell`` is told of each period as it ends; ``Top.whole`` has
-    all of it, after ``finish``. ``scope`` and ``skip`` are globs (spec/functions.py).
+    ``every``: ns of a period. ``lasting``: ns of the whole, None until the program ends. ``tell`` is called with each
+    period as it ends; after ``finish``, ``Top.whole`` has the figures of all periods. ``scope`` and ``skip`` are globs
+    (spec/functions.py). Raises GilkError; then the process is let go.
     """
     chosen = TraceScope.parse(scope, skip)
     end = Exit("exit") if lasting is None else Elapsed(f"for:{lasting / _SECOND:g}s", lasting / _SECOND, True)

@@ -28,7 +28,7 @@ __all__ = [
     "timeline_parts_again", "trace_report",
 ]  # fmt: skip
 
-_INTERRUPTS = "irq"  # no function of the kernel's is called so
+_INTERRUPTS = "irq"  # the word for interrupts among globs; no function of the kernel has this name
 
 
 def prepare_trace(
@@ -46,15 +46,16 @@ def prepare_trace(
     depth: int = 0,
     follow: bool = False,
 ) -> Tracing:
-    """A trace of processes, with nothing put in yet. Raises GilkError; then everything is let go.
+    """Attach to processes, and launch the command, for a trace; no probe is in yet.
 
-    ``start`` and ``stop`` are events (spec/event.py), ``scope`` and ``skip`` globs (spec/functions.py).
-    ``everything``: follow also what is called so often that following it slows the program down.
-    ``kernel``: globs of functions of the kernel to be followed while one of the processes is in them, and, with
-    ``irq``, while an interrupt is, on a processor that one of them was last seen on; ``machine``:
-    whose, and where ``command`` runs, if not here: then the functions are followed whoever calls them. ``modules`` are
-    loaded there first. ``depth``: how many levels of calls within calls belong to the trace; 0 for all. ``follow``:
-    also the programs that the processes execute, and those that they begin.
+    ``start`` and ``stop`` are events (spec/event.py), ``scope`` and ``skip`` globs of functions (spec/functions.py).
+    ``everything``: follow also functions that are called so often that this slows the program down. ``kernel``: globs
+    of functions of the kernel, which are followed while one of the processes is in them; with ``irq`` among them, also
+    in an interrupt on a processor that one of the processes was last seen on. ``machine``: another machine, which has
+    the kernel and runs ``command``; its functions are followed whoever calls them. ``modules`` are loaded there first.
+    ``depth``: how many levels of calls within calls belong to the trace; 0 for all. ``follow``: follow also the
+    programs that the processes execute, and the processes that they start. Raises GilkError; then all processes are let
+    go.
     """
     first, last, chosen = event.parse(start), event.parse(stop), TraceScope.parse(scope, skip)
     if follow:
@@ -78,7 +79,7 @@ def prepare_trace(
 
 
 def _check_followed(events: Sequence[event.Event], is_of_kernel: bool) -> None:
-    """Raises UsageError `cannot-follow`."""
+    """Check that events and kernel suit a trace of a tree of processes. Raises UsageError `cannot-follow`."""
     if is_of_kernel:
         what = "--follow is about processes of this machine, not about a kernel"
         raise UsageError("cannot-follow", what, "leave out --follow, or ask for that in a trace of its own")
@@ -103,11 +104,14 @@ def trace_report(running: Tracing, result: Result) -> TraceReport:
 
 
 def timeline_parts(path: str | Path, progress: Progress = lambda _done, _of: None) -> TimelineParts:
-    """The time line of a file of samples, to be asked for part by part. Its index is kept; if there is none, it is
-    made, and ``progress`` is told how many samples of how many have been looked at. Raises StoreError."""
+    """The time line of a file of samples, which gives its parts one by one.
+
+    Its index is read from the cache, or made; then ``progress`` is called with how many samples have been read, and how
+    many there are. Raises StoreError.
+    """
     return timeline_index.opened(Path(path), progress)
 
 
 def timeline_parts_again(path: str | Path) -> TimelineParts:
-    """The same after `DamagedColumnError`."""
+    """The same, with a fresh index, after a `DamagedColumnError`. Raises StoreError."""
     return timeline_index.again(Path(path))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Weavings that are at work on this machine: listed, asked, switched and taken out from another process."""
+"""Weavings that are at work on this machine: other processes list them, ask them, switch their aspects and take them
+out."""
 
 from __future__ import annotations
 
@@ -13,13 +14,15 @@ from gilk.errors import GilkError, TargetError, UsageError
 
 __all__ = ["ask", "listed", "remove"]
 
-_OUT = 120.0  # seconds that taking out may take
+_OUT = 120.0  # seconds that a weaving may take to take everything out
 _TICK = 0.02
 
 
 def listed() -> list[dict[str, Any]]:
-    """By number; those last whose weaver has gone. One that does not answer in time is there without what it would have
-    said."""
+    """The weavings of this machine, by number; last come abandoned ones, whose weaver has gone.
+
+    A weaving that does not answer in time is listed without the answer; its row has the reason as ``silent``.
+    """
     found: list[dict[str, Any]] = []
     for one in weavings():
         row: dict[str, Any] = {"id": one.pid, "user": one.user}
@@ -35,7 +38,11 @@ def listed() -> list[dict[str, Any]]:
 
 
 def ask(number: int, words: dict[str, Any]) -> dict[str, Any]:
-    """Raises UsageError `no-such-weaving`, `no-such-aspect`, TargetError."""
+    """The answer of weaving ``number`` to the request ``words``; if its weaver has gone, the answer is made from what
+    is in the processes.
+
+    Raises UsageError `no-such-weaving`, `no-such-aspect`, TargetError.
+    """
     try:
         return control.ask(number, words)
     except UsageError as error:
@@ -43,7 +50,7 @@ def ask(number: int, words: dict[str, Any]) -> dict[str, Any]:
 
 
 def _abandoned(number: int, error: UsageError) -> AbandonedWeaving:
-    """The one of that number whose weaver has gone. Raises the error if there is none."""
+    """The abandoned weaving of that number. Raises ``error`` if there is none."""
     found = [one for one in abandoned() if one.number == number] if error.slug == "no-such-weaving" else []
     if not found:
         raise error
@@ -51,8 +58,11 @@ def _abandoned(number: int, error: UsageError) -> AbandonedWeaving:
 
 
 def remove(pid: int, when_idle: float | None = None) -> None:
-    """``when_idle``: only when no call with advice is under way, for which to wait so many seconds; then nothing has
-    changed. Raises UsageError `no-such-weaving`, `usage`, TargetError `busy`."""
+    """Have a weaving take everything out, and wait until it has.
+
+    ``when_idle``: take it out only when no call with advice is under way, and wait at most so many seconds for that; if
+    it takes longer, nothing has changed. Raises UsageError `no-such-weaving`, `usage`, TargetError `busy`.
+    """
     try:
         _ask_out(pid, when_idle)
     except UsageError as error:

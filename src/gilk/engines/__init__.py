@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Front ends of sessions: D programs, traces of calls, scans."""
+"""The engines: each runs sessions for one purpose: D programs, aspects, traces of calls, questions, scans."""

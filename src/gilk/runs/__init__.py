@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Runs: sessions of processes and of the kernel at once, what is kept of them, strategies and experiments."""
+"""Runs: sessions of processes and of the kernel at once, and what is kept of them; strategies and experiments."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ClauseInstrument(StrEnum):
-    """The things that a clause can do at a point."""
+    """The instruments that a clause can be."""
 
     COUNT = "count"
     STAMP = "stamp"
@@ -33,9 +33,9 @@ class ClauseInstrument(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClauseRequest:
-    """One ``-i POINTS[/CONDITION/]=INSTRUMENT``. ``condition`` is an expression of D, '' for none.
+    """A request ``-i POINTS[/CONDITION/]=INSTRUMENT``. ``condition`` is an expression of D, '' for none.
 
-    ``longer_than``: ns; above 0, calls that take less leave nothing.
+    ``longer_than``: ns; if above 0, calls that take less leave no record.
     """
 
     where: Spec | NamedPoint
@@ -45,22 +45,22 @@ class ClauseRequest:
 
     @property
     def of_kernel(self) -> bool:
-        """Never: such requests are about processes."""
+        """False: such requests are about processes."""
         return False
 
     @property
     def is_timed(self) -> bool:
-        """Whether the beginning of a call is noted until it ends."""
+        """Whether calls are timed, so that the beginning of a call is kept until its end."""
         return self.instrument is ClauseInstrument.TIME or self.longer_than > 0
 
     def label(self, point: str) -> str:
-        """The name of one of its points, in results."""
+        """The name of one of its points in results, with condition and threshold."""
         text = f"{point}/{self.condition}/" if self.condition else point
         return f"{text} longer than {duration.text(self.longer_than)}" if self.longer_than else text
 
 
 def parse(text: str, longer_than: int = 0) -> ClauseRequest | None:
-    """None for what needs no clause. ``longer_than``: ns, 0 for calls of any duration.
+    """Read a request; returns None if it needs no clause. ``longer_than``: ns, 0 for calls of any duration.
 
     Raises UsageError `bad-condition`, `bad-point`, `no-clause-there`.
     """
@@ -81,7 +81,11 @@ def parse(text: str, longer_than: int = 0) -> ClauseRequest | None:
 
 
 def _check_plain(where: str, name: str) -> None:
-    """Strategies, C functions and what is no instrument have neither conditions nor points by name."""
+    """Check that a strategy, a C function or an unknown instrument has neither a condition nor a point of D's
+    providers.
+
+    Raises UsageError `no-clause-there`.
+    """
     if where.startswith(("usdt:", "syscall:")) or where.endswith("/"):
         hint = f"conditions, usdt: and syscall: take {', '.join(ClauseInstrument)}; a C function can look for itself"
         raise UsageError("no-clause-there", f"{name!r} does not go with {where!r}", hint)
@@ -101,13 +105,14 @@ def _check(request: ClauseRequest) -> None:
 
 
 def builtin(instrument: ClauseInstrument) -> Builtin:
-    """The instrument of sessions whose records look the same; that of `stack`, which has none, is `count`."""
+    """The instrument of sessions whose records look the same; for `stack`, which makes no records, `count`."""
     return Builtin.COUNT if instrument is ClauseInstrument.STACK else Builtin(instrument)
 
 
-#: Makes a session of a process that carries such requests out, and puts nothing in yet. The last but one is told of
-#: each request that has no point there (None: it is raised); None is returned where none has. Points are looked up in
-#: the last, which may be the process, or have some of its images only.
+#: Makes a session that carries such requests out in a process, and puts nothing in yet. The fourth argument is called
+#: with the error of each request that has no point there, and None is returned if no request has any; if it is None,
+#: such an error is raised. Points are looked up in the last argument: the process, or a view of it with some of its
+#: images.
 ClauseSessions = Callable[
     ["Process", Sequence[ClauseRequest], "NamedFunctions", Callable[[UsageError], None] | None, "Process"],
     "PreparedSession | None",

@@ -12,8 +12,10 @@ from gilk.trace.coverage import BlockCount, FunctionCoverage
 
 
 def covered(asked: NamedFunctions, counts: Mapping[str, int]) -> tuple[list[FunctionCoverage], list[str]]:
-    """The functions by image and address, and the names of those that are left out: a count goes by the name of its
-    point, which functions of one name have in common."""
+    """The functions whose blocks were counted, by image and address; and the names of functions that are left out.
+
+    Counts go by the names of points, which functions of the same name share: such functions are left out.
+    """
     found, left = [], set()
     for loaded, function, shared in asked.instrumented():
         blocks = tuple(_blocks(loaded, function, counts))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The kernel of another machine, and a command that runs there: in a virtual machine of the lab, or over ssh."""
+"""Other machines: the kernel of one, and a command that runs there, in a virtual machine of the lab or over ssh."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from gilk.targets.kernel.link import RelayLink, start_relay
 from gilk.targets.kernel.own import DRIVER, HERE, is_loaded
 
 _DEBUGFS = "/sys/kernel/debug"
-_TELLING = 60.0  # seconds
-_INTERRUPTS = "irqaffinity=0"  # of devices: the relay goes on when another processor hangs
+_TELLING = 60.0  # seconds that a short command may take
+_INTERRUPTS = "irqaffinity=0"  # interrupts of devices: the relay goes on when another processor hangs
 
 
 class Elsewhere:
-    """``link`` reaches the machine. ``close()`` lets it go; a machine of the lab ends with that."""
+    """Another machine. ``link`` reaches it. ``close()`` lets it go; a virtual machine of the lab ends then."""
 
     def __init__(self, link: RelayLink, close: Callable[[], None]) -> None:
         self.link = link
@@ -33,7 +33,8 @@ class Elsewhere:
         self._command: RemoteProcess | None = None
 
     def load(self, modules: Iterable[Path]) -> None:
-        """Put modules, files of that machine too, into the kernel there, or let it go: TargetError `module-refused`."""
+        """Load kernel modules, given as files on that machine. Raises TargetError `module-refused`, after letting the
+        machine go."""
         for module in modules:
             status, _, said = self.link.run(["insmod", str(module.resolve())])
             if status:
@@ -42,7 +43,7 @@ class Elsewhere:
                 raise TargetError("module-refused", f"the kernel there refuses {module}: {why}", "its dmesg says more")
 
     def relay(self) -> int:
-        """The number there of gilk's own process, which carries records here; 0 where the machine does not tell.
+        """The pid of gilk's own process there, the relay, which sends records here; 0 if that is not known.
 
         Raises TargetError `command-timeout`, MachineGone.
         """
@@ -53,7 +54,7 @@ class Elsewhere:
         return int(said) if said.strip().isdigit() and len(said) < 12 else 0
 
     def start(self, command: Sequence[str]) -> None:
-        """Run a command there; its output is ours, it has no input. Raises TargetError `cannot-launch`."""
+        """Run a command there, without input and with its output on ours. Raises TargetError `cannot-launch`."""
         try:
             out, err = partial(write_all, 1), partial(write_all, 2)
             self._command = self.link.spawn(
@@ -64,26 +65,26 @@ class Elsewhere:
         self._command.end_input()
 
     def ended(self) -> int:
-        """The exit status of the command, as soon as it has ended. Raises MachineGone."""
+        """Wait for the end of the command; returns its exit status. Raises MachineGone."""
         while self.status is None:
             self.link.channel.until(lambda: self.status is not None, _TELLING)
         return self.status
 
     @property
     def status(self) -> int | None:
-        """The exit status of the command, as a shell gives it, once it has ended."""
+        """The exit status of the command, as a shell gives it; None before its end."""
         return self._command.status if self._command is not None else None
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write all of it to a descriptor that blocks."""
+    """Write all of ``data`` to a blocking descriptor."""
     while data:
         data = data[os.write(fd, data) :]
 
 
 def reach(where: str | Machine, cpus: int = 2) -> Elsewhere:
-    """``lab``, or one that is described: a fresh virtual machine, with the driver loaded; ``ssh:HOST``: a machine that
-    has it loaded already; ``here``: the one that this runs on.
+    """Connect to a machine: ``lab``, or a Machine: a fresh virtual machine, with the driver loaded; ``ssh:HOST``: a
+    machine on which the driver is loaded already; ``here``: this machine.
 
     Raises UsageError `bad-machine`, TargetError.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk run --follow``: instruments at points of all programs that are executed."""
+"""Runs with ``gilk run --follow``: instruments at points of all programs that the processes execute."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from gilk.values import dataclass
 
 @dataclass
 class FollowedRun(TreeRun):
-    """As a run. Programs without any of the points have no session; the report says so of each."""
+    """A run that follows. Programs without any of the points have no session; the report says so of each."""
 
-    _why_none: UsageError | None = None  # why the first of the programs has none of the points
+    _why_none: UsageError | None = None  # why the first program has none of the points
 
     def _insert(self) -> None:
         self._zero = time.monotonic_ns()
@@ -39,7 +39,7 @@ class FollowedRun(TreeRun):
         self._instrument(program, process, self._wanted(process))
 
     def _wanted(self, process: Process) -> list[Wanted]:
-        """The probes that there are in a program. Raises GilkError."""
+        """The wanted probes that a program has. Raises GilkError."""
         return expanded(process, self.requests, self._note_missing)
 
     def _instrument(self, program: FollowedProgram, process: Process, wanted: list[Wanted]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Samples of a run: in memory for its report, up to a number of them, and in a file if it has one."""
+"""Recorder of a run's samples: in memory for its report, up to a limit, and in a file if it has one."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from gilk.trace.about import About, Tally
 from gilk.trace.store import Writer
 from gilk.values import dataclass
 
-_ROWS = 20_000_000  # that are kept in memory
+_ROWS = 20_000_000  # how many samples are kept in memory
 
 
 @dataclass
 class Recorder:
-    """``schema`` is of all samples there will be, and set before the first; ``writer`` is the file's."""
+    """Keeps samples. ``schema``: of all samples that may come, set before the first; ``writer``: writes the file, if
+    there is one."""
 
     schema: pa.Schema = None
     writer: Writer | None = None
@@ -27,8 +28,8 @@ class Recorder:
     _left_out: int = 0
 
     def add(self, table: pa.Table) -> str:
-        """Write a table; returns the reason why it did not get into the file, or ''. A full disk ends the writing, not
-        the run."""
+        """Keep a table; returns '' or, if it could not be written to the file, the reason. A full disk ends the
+        writing, not the run."""
         if not table.num_rows:
             return ""
         table = padded(table, self.schema)
@@ -54,11 +55,12 @@ class Recorder:
 
     @property
     def reservation(self) -> str:
-        """The reservation about a report made from the samples in memory, if they are not all; else ''."""
+        """A remark if the report is made from only a part of the samples; else ''."""
         return f"latencies are of the first {_ROWS} records; -o FILE keeps all" if self._left_out else ""
 
     def close(self, tally: Tally, about: About | None = None) -> tuple[str, str]:
-        """The file's name, and why it is incomplete, if it is. ``about``: more is known by now."""
+        """Close the file; returns its name, and '' or why it is incomplete. ``about``: a newer description of the
+        run."""
         assert self.writer is not None
         if about is not None:
             self.writer.describe(about)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The kernel that is asked for, if one is. Only then the modules that reach kernels are imported: who asks for
-processes need not wait for them."""
+"""The kernel that a run needs, if any. The modules that reach kernels are imported only then, since runs of processes
+need not wait for them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 def kernel_at(machine: str | lab.Machine) -> tuple[KernelTarget, Elsewhere | None]:
-    """This machine's kernel for '', or another's. Raises UsageError, TargetError."""
+    """This machine's kernel, if ``machine`` is '', or another machine's, with the connection to it. Raises UsageError,
+    TargetError."""
     from gilk.targets.kernel.target import KernelTarget
 
     if not machine:
@@ -35,9 +36,9 @@ def kernel_at(machine: str | lab.Machine) -> tuple[KernelTarget, Elsewhere | Non
 def kernel_of(
     requests: Sequence[Request | Chosen | ClauseRequest], processes: bool, machine: str
 ) -> tuple[KernelTarget | None, Elsewhere | None]:
-    """The kernel that requests are about; None where they are about processes. ``processes``: some were chosen.
+    """The kernel that requests are about, and the connection to its machine; each is None if there is none.
 
-    Raises UsageError, TargetError.
+    ``processes``: whether processes were chosen, too. Raises UsageError, TargetError.
     """
     if machine and (processes or not all(request.of_kernel for request in requests)):
         raise UsageError("remote-kernel-only", f"on {machine}, points are kernel:FUNCTION:WHERE")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A run that is watched while it goes on: its counts, and the times of its calls, as they are now.
+"""Live runs: their counts, and the times of their calls, are shown while they go on.
 
-It keeps no records.
+They keep no records.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class LiveRun(Run):
     latencies: Latencies = field(default_factory=Latencies)
 
     def counts(self) -> dict[str, int]:
-        """Hits of every counting point that is in."""
+        """The hits of every counting point that is in, by its name."""
         return added([session.counts() for session in self.sessions])
 
     def tactics_by_point(self) -> dict[str, str]:
-        """By the names of points; those that were refused are not among them."""
+        """The tactic that put each point in, by the point's name; refused points are missing."""
         probes = [probe for session in self.sessions for probe in session.probes]
         return {probe.row.point: str(probe.tactic) for probe in probes if probe.tactic is not None}
 
@@ -34,7 +34,7 @@ class LiveRun(Run):
         return {each.point: each.reason for session in self.sessions for each in session.refused_points()}
 
     def _drain(self) -> float:
-        """Some of the records are always made samples of, however fast they come: somebody wants to see them now."""
+        """Drain as usual, but always convert some of the records, however fast they come: they are shown at once."""
         wait = super()._drain()
         for session in self.sessions:
             if session.waiting:

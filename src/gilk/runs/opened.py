@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The part of runs that deals with libraries which processes open while a run goes on: their points have instruments
-before their first instruction, or the run says which have none."""
+"""Libraries that processes open during a run: their points get instruments before their first instruction, or the run
+reports which have none."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from gilk.spec.point import Spec
 from gilk.targets.base import Loaded
 from gilk.targets.process import Process
 
-#: The errors that say that there is nothing of what was asked for.
+#: Errors that mean that the points do not exist.
 _NOT_THERE = frozenset({
     "no-such-image", "no-such-function", "no-such-block", "no-such-line", "no-line-table", "not-an-instruction",
     "no-such-probe",
 })  # fmt: skip
-_ROOM = 256  # counters of a session for what comes later, at the least
+_ROOM = 256  # the least number of counters of a session for later points
 
 
 def patterns(requests: Sequence[Request], clauses: Sequence[ClauseRequest]) -> list[str]:
-    """The images that points name. USDT probes may be in any; system calls are those of the images that there are."""
+    """The patterns of images that points name. USDT probes may be in any image; system calls are traced in the present
+    images only."""
     named = [request.spec.image for request in requests if not request.of_kernel]
     wheres = [clause.where for clause in clauses]
     named += [where.image if isinstance(where, Spec) else "*" for where in wheres
@@ -37,7 +38,8 @@ def patterns(requests: Sequence[Request], clauses: Sequence[ClauseRequest]) -> l
 def expanded(
     code: Process, requests: Iterable[Request], missing: Callable[[Request, UsageError], None] | None
 ) -> list[Wanted]:
-    """The probes that requests mean. ``missing`` is told of those that mean nothing there; None: that is raised."""
+    """The probes that requests mean. ``missing`` is called with each request that means nothing, and its error; if it
+    is None, the error is raised."""
     found: list[Wanted] = []
     for request in requests:
         try:
@@ -51,15 +53,16 @@ def expanded(
 
 
 def raise_unless_absent(error: UsageError) -> None:
-    """Nothing, if the error says that there is nothing of what was asked for; else it is raised."""
+    """Raise the error, unless it means that the points do not exist."""
     if error.slug not in _NOT_THERE:
         raise error
 
 
 class LaterProbes:
-    """Probes of a run in libraries that a process opens. ``make``: a session with room for so many counters.
-    ``put_clauses``: puts in what clauses carry out, of images; whether there is any. ``has_clauses``: there is
-    something of the kind.
+    """Puts a run's probes into libraries that a process opens (HasProbes).
+
+    ``make``: makes a session with room for so many counters. ``put_clauses``: puts the probes of clauses into some
+    images of a process; returns whether there were any. ``has_clauses``: whether the run has clauses.
     """
 
     def __init__(
@@ -68,14 +71,15 @@ class LaterProbes:
         has_clauses: bool,
     ) -> None:  # fmt: skip
         self._process, self._requests, self._make, self._put_clauses = process, requests, make, put_clauses
-        self.sessions: list[BaseSession] = []  # that have probes in images which may be closed, and opened again
+        self.sessions: list[BaseSession] = []  # those with probes in images that may be closed and opened again
         self._has_clauses = has_clauses
         self._latest: ClientSession | None = None
-        self._left = 0  # counters of that
-        self.met: set[Request] = set()  # requests that meant something
+        self._left = 0  # free counters of _latest
+        self.met: set[Request] = set()  # requests that have had points
 
     def put_in(self, images: Sequence[Loaded]) -> list[str] | None:
-        """As HasProbes says; refusals are in the report of the run."""
+        """Put probes into the libraries; see HasProbes.put_in. Refusals are in the run's report, so the list is
+        empty."""
         code, absent = among(self._process, images), set[Request]()
         wanted = expanded(code, self._requests, lambda request, _: absent.add(request))
         self.met.update(set(self._requests) - absent)
@@ -84,7 +88,8 @@ class LaterProbes:
         return [] if self._put_clauses(self._process, code) or wanted else None
 
     def has_points(self, loaded: Loaded) -> bool:
-        """As HasProbes says; of what clauses carry out nobody knows, before they are compiled."""
+        """Whether the library has points; see HasProbes.has_points. Points of clauses are unknown before these are
+        compiled, so they count as there."""
         return bool(expanded(among(self._process, [loaded]), self._requests, lambda *_: None)) or self._has_clauses
 
     def _with_room(self, count: int) -> ClientSession:
@@ -95,22 +100,22 @@ class LaterProbes:
         return self._latest
 
     def note(self, session: BaseSession) -> None:
-        """One more session has probes in images that may be closed, and opened again."""
+        """Note a session with probes in images that may be closed and opened again."""
         self.sessions.append(session)
 
     def regain(self, loaded: Loaded) -> list[str] | None:
-        """As HasProbes says."""
+        """Put probes into a library that is opened again; see HasProbes.regain."""
         back = sum(session.regain(loaded) for session in self.sessions if isinstance(session, LosesImages))
         return [] if back else None
 
     def lose(self, loaded: Loaded) -> None:
-        """As HasProbes says."""
+        """Note that a library was closed; see HasProbes.lose."""
         for session in self.sessions:
             if isinstance(session, LosesImages):
                 session.lose(loaded)
 
     def forget(self, loaded: Loaded) -> None:
-        """As HasProbes says."""
+        """Forget the probes of a closed library; see HasProbes.forget."""
         for session in self.sessions:
             if isinstance(session, LosesImages):
                 session.forget(loaded)
@@ -121,13 +126,14 @@ class LosesImages(Protocol):
     """A session whose probes come and go with their images."""
 
     def lose(self, loaded: Loaded) -> None:
-        """An image has been unmapped. Raises TargetError."""
+        """Note that an image was unmapped. Raises TargetError."""
         ...
 
     def regain(self, loaded: Loaded) -> int:
-        """It is mapped again: how many probes it has. Raises GilkError."""
+        """Put the probes of an unmapped image in again, after it was mapped again; returns how many it has. Raises
+        GilkError."""
         ...
 
     def forget(self, loaded: Loaded) -> None:
-        """Another file is mapped by that path: what the unmapped one had is over."""
+        """Forget the probes of an unmapped image whose path is another file now."""
         ...

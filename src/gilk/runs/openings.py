@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The processes of a run whose libraries are watched while they open and close them, and the points that are still to
-come with one."""
+"""The watches of a run for libraries that its processes open and close, and the points that are still missing."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from gilk.targets.process import Process
 from gilk.trace.clock import Clock
 from gilk.values import dataclass
 
-#: A request, or a sentence that says which.
+#: A request, or a sentence that describes one of a clause.
 AnyPoint = Request | str
 
 
@@ -29,18 +28,18 @@ class _Watched(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The sentences that the end of a watch adds to the report, and whether it lacks something for that."""
+    """The end of a watch. ``notes``: sentences for the report; ``partial``: whether the report lacks something."""
 
     notes: tuple[str, ...] = ()
     partial: bool = False
 
 
 class Openings:
-    """It is true while any process is watched."""
+    """The watches of a run. It is true while any process is watched."""
 
     def __init__(self) -> None:
-        self._watched: dict[int, _Watched] = {}  # by the process's identity
-        self._missing: dict[AnyPoint, UsageError] = {}  # requests without a point when it began
+        self._watched: dict[int, _Watched] = {}  # by id() of the process
+        self._missing: dict[AnyPoint, UsageError] = {}  # requests without a point so far
 
     def __bool__(self) -> bool:
         return bool(self._watched)
@@ -52,8 +51,10 @@ class Openings:
         self, libraries: OpenedLibraries, probes: LaterProbes, clock: Clock, known: Sequence[Loaded],
         launched: bool, is_first: bool,
     ) -> bool:  # fmt: skip
-        """As OpenedLibraries.begin says: False, and not watched, where there is nothing to wait for. Raises
-        TargetError; the watch is closed with the others then."""
+        """Watch a process; returns False if no library can come, and then does not watch it; see OpenedLibraries.begin.
+
+        Raises TargetError; then the watch stays among the others, to be closed with them.
+        """
         process = libraries.process
         self._watched[id(process)] = _Watched(libraries, probes)
         if libraries.begin(clock, known, launched, is_first):
@@ -62,46 +63,47 @@ class Openings:
         return False
 
     def note(self, process: Process, session: BaseSession) -> None:
-        """The session's probes go and come with libraries of the process, if that is watched."""
+        """Note a session whose probes come and go with the libraries of the process, if that is watched."""
         if process in self:
             self._watched[id(process)].probes.note(session)
 
     def rest(self, seconds: float) -> None:
-        """Wait for so long, or until something was opened."""
+        """Wait for ``seconds``, or until a process has opened a library."""
         rest((watched.libraries for watched in self._watched.values()), seconds)
 
     # Points that are still to come.
 
     def miss(self, what: AnyPoint, error: UsageError) -> None:
-        """There is no such point yet, as the error says."""
+        """Note that a request has no point yet; ``error`` says why."""
         self._missing[what] = error
 
     def miss_clause(self, error: UsageError) -> None:
-        """The same of a clause. Raises the error, if it says something else."""
+        """Note that a clause has no point yet. Raises the error, if it means something else."""
         raise_unless_absent(error)
         self.miss(error.message, error)
 
     def meet_clauses(self) -> None:
-        """Clauses have points now; nobody knows which."""
+        """Forget the missing points of clauses: some have come, but it is not known which."""
         self._missing = {request: why for request, why in self._missing.items() if isinstance(request, Request)}
 
     # The end.
 
     def stop(self, process: Process | None) -> Stopped:
-        """No thread of it is held any more. Raises GilkError."""
+        """End the watch of a process, so that no thread of it is held any more; returns what the report needs. Raises
+        GilkError."""
         watched = self._watched.pop(id(process), None)
         if watched is None:
             return Stopped()
         libraries, probes = watched
         end = libraries.close()
         for session in probes.sessions:
-            if session.goes_on:  # for the watch
+            if session.goes_on:  # because of the watch, which has ended now
                 session.restored, session.goes_on = end.restored, end.goes_on
         self._missing = {request: why for request, why in self._missing.items() if request not in probes.met}
         return Stopped((*end.notes, *libraries.remarks, *libraries.lacking), bool(libraries.lacking))
 
     def stop_all(self) -> Stopped:
-        """Nobody waits any more."""
+        """End all watches; returns what the report needs, with the requests that have no points."""
         notes, partial = list[str](), False
         for process in [watched.libraries.process for watched in self._watched.values()]:
             try:
@@ -114,7 +116,7 @@ class Openings:
         return Stopped(tuple(notes), partial or bool(self._missing))
 
     def abort(self) -> None:
-        """Close all that are watched; nothing is reported."""
+        """End all watches without a report."""
         for watched in self._watched.values():
             with contextlib.suppress(GilkError):
                 watched.libraries.close()

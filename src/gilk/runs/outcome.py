@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The outcome of a run, over all its sessions."""
+"""Outcomes of runs, summed up over all sessions."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ _LOST = ("drops", "lost", "nested", "corrupt")
 
 @dataclass
 class Result:
-    """``calls`` is None when nothing was timed; ``restored`` is over all processes, None when that cannot be known.
-    ``programs``: those of a tree that was followed, in the order in which they were executed. ``stacks``: those
-    that were counted, the ones met most first."""
+    """The outcome of a run. ``calls``: the timed calls, None if nothing was timed. ``restored``: whether all processes
+    are what they were, None if that cannot be known.
+
+    ``programs``: of a tree that was followed, in the order in which they were executed. ``stacks``: the counted stacks,
+    the most frequent first.
+    """
 
     counts: dict[str, int]
     calls: CallTable | None
@@ -39,12 +42,12 @@ class Result:
 
     @property
     def lost(self) -> dict[str, int]:
-        """Records that did not come, by why."""
+        """The numbers of records that are missing, by reason."""
         return {name: self.numbers[name] for name in _LOST}
 
 
 def added(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """Name by name."""
+    """The sums of the numbers, name by name."""
     total: Counter[str] = Counter()
     for part in parts:
         total.update(part)
@@ -52,13 +55,13 @@ def added(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
 
 
 def refused_by_point(result: Result) -> dict[str, str]:
-    """The reason for which each point was refused; the first one, where one name stands for several."""
+    """The reason why each point was refused, by the point's name; if several have the name, the first one's."""
     return {each.point: each.reason for each in reversed(result.refused_points)}
 
 
 @dataclass(frozen=True)
 class SessionOutcome:
-    """The part of one session in the outcome; ``who`` is its target, ``rows`` are its probes."""
+    """The outcome of one session. ``who``: its target; ``rows``: its probes."""
 
     who: str
     rows: tuple[ProbeRow, ...]
@@ -74,7 +77,7 @@ class SessionOutcome:
 
 
 def outcome_of(session: BaseSession) -> SessionOutcome:
-    """As it is by now."""
+    """The outcome of a session until now."""
     drain = session.drain
     figures: dict[str, float] = {
         "records": session.records,
@@ -105,11 +108,12 @@ def numbers(parts: Sequence[SessionOutcome], tactics: Mapping[str, int], refusal
 
 
 def restored_of(parts: Sequence[SessionOutcome], note: Callable[[str], object]) -> bool | None:
-    """Whether all code is what it was; None where nobody knows yet. ``note`` is told why it is not True."""
+    """Whether all code is what it was; None if that is not known yet. ``note`` is called with the reasons if it is not
+    True."""
     if not all(part.goes_on or part.restored is True for part in parts):
         note("the code of a process could not be compared with, or is not, what it was")
         return False
-    compared = {part.who for part in parts if not part.goes_on}  # by the last of the sessions that this run had there
+    compared = {part.who for part in parts if not part.goes_on}  # targets that this run's last session has compared
     shared = list(dict.fromkeys(part.who for part in parts if part.goes_on and part.who not in compared))
     for who in shared:
         note(f"{who} has probes of other sessions: its code is compared when the last ends")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A run told in periods: what has come since the last time."""
+"""Periods of a run: what has come since the last one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from gilk.trace.period import Period
 
 
 class Periods:
-    """``every``: seconds. Periods go from when the run looks to when it looks again, so that one may be longer."""
+    """Reports periods. ``every``: seconds. A period goes from one look to another, so that it may be longer.
+
+    ``tell`` is called with each period.
+    """
 
     def __init__(self, running: Run, every: float, tell: Callable[[Period], None]) -> None:
         self._running, self._every, self._tell = running, every, tell
@@ -19,7 +22,7 @@ class Periods:
         self._state = Progress()
 
     def look(self, state: Progress) -> None:
-        """To be called often, with the run's progress."""
+        """Report a period, if it is time; call this often, with the run's progress."""
         if state.seconds < self._next:
             return
         counts = self._running.counts()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk run``: sessions in one or several processes, from the first stop to the report."""
+"""Runs, as of ``gilk run``: sessions in one or several processes and in the kernel, from the first stop to the
+report."""
 
 from __future__ import annotations
 
@@ -44,65 +45,65 @@ if TYPE_CHECKING:
     from gilk.runs.elsewhere import Elsewhere
     from gilk.targets.kernel.target import KernelTarget
 
-_TICK = 0.05  # seconds between looks at the buffers, and at the processes
-_CALM = 0.2  # how full of 1 a buffer may be found, for there to be time to convert what was in it
-_WAITING = 1 << 29  # bytes that may wait to be converted; beyond, records are dropped rather than memory filled
+_TICK = 0.05  # seconds between looks at the buffers and at the processes
+_CALM = 0.2  # how full a buffer may be, from 0 to 1, for there to be time to convert its records
+_WAITING = 1 << 29  # bytes that may wait for conversion; beyond that, records are dropped rather than memory filled
 _PRESENT_EVERY = 0.05
 _WAIT = "-Z waits for libraries that are opened later"
-#: Bytes of each buffer: what a busy thread records in the time that gilk may have to wait for a processor.
+#: Bytes of each buffer: a busy thread's records for as long as gilk may wait for a processor.
 RING = 16 << 20
 _KERNEL_RING = 4 << 20  # bytes of each CPU's buffer of a record class
-_LATE, _LATE_PER_POINT = 60.0, 0.01  # seconds for a machine that may hang to take everything out
+_LATE, _LATE_PER_POINT = 60.0, 0.01  # seconds that a machine which may hang gets to take everything out
 
 
 @dataclass
 class Progress:
-    """How a run stands; handed to whoever shows it."""
+    """The progress of a run, for display."""
 
     seconds: float = 0.0
     hits: int = 0
     records: int = 0
     drops: int = 0
-    what: str = ""  # what it is doing, when that is not the same all the time
+    what: str = ""  # the present activity, if it changes in the course of the run
 
 
 @dataclass
 class Run:
-    """Sessions under way, one per process, and one in the kernel when there is one."""
+    """Sessions at work, one per process, and one in the kernel if it has points."""
 
     processes: list[Process]
     requests: list[Request]
     output: Path | None = None
     command: tuple[str, ...] = ()
     kernel: KernelTarget | None = None
-    elsewhere: Elsewhere | None = None  # where the kernel and the command are, if not here
-    flight: bool = False  # the newest records of the kernel are kept, not the oldest
+    elsewhere: Elsewhere | None = None  # the machine of the kernel and the command, if it is another one
+    flight: bool = False  # whether full buffers in the kernel keep the newest records, not the oldest
     clauses: Sequence[ClauseRequest] = ()  # the requests that `clause_sessions` carries out
     clause_sessions: ClauseSessions | None = None
     sessions: list[BaseSession] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     partial: bool = False
-    lost: MachineGone | None = None  # why the other machine cannot be asked any more
+    lost: MachineGone | None = None  # why the other machine does not answer any more
     _ended: set[int] = field(default_factory=set)
     _kept: Recorder = field(default_factory=Recorder)
     _unseen: list[Unseen] = field(default_factory=list)
-    waits: bool = False  # points that mean nothing yet may be in libraries that are opened later
+    waits: bool = False  # whether points that mean nothing yet may be in libraries that are opened later
     _openings: Openings = field(default_factory=Openings)
-    tells_of_unseen: bool = True  # programs that processes begin, and that have no instruments, are named
+    tells_of_unseen: bool = True  # whether to name programs that processes start and that have no instruments
     asked: NamedFunctions = field(default_factory=NamedFunctions)
-    _zero: int = 0  # time 0 of all samples, in ns of our CLOCK_MONOTONIC
+    _zero: int = 0  # time 0 of all samples, in ns of CLOCK_MONOTONIC of this machine
     _began: float = 0.0
     _looked: float = 0.0
 
     @property
     def _sees_all(self) -> str:
-        """The command that has instruments in programs that processes begin."""
+        """The command that instruments programs which processes start, too."""
         return "gilk run --follow"
 
     def begin(self, planning: AbstractContextManager[None] | None = None) -> None:
         """Put everything in, and let launched programs run. Raises GilkError; then nothing is left behind.
 
-        ``planning`` is entered for as long as there is nothing to be reported.
+        ``planning``: a context that is entered while there is nothing to be reported.
         """
         try:
             with planning or nullcontext():
@@ -119,7 +120,7 @@ class Run:
             self.elsewhere.start(self.command)
 
     def _insert(self) -> None:
-        """The kernel last: what is in it sees no more of our own work than it must."""
+        """Put all probes in, the kernel's last, so that they see little of gilk's own work."""
         requests = [request for request in self.requests if not request.of_kernel]
         for process in self.processes if requests or self.clauses else ():
             with self._unless_ended(process):
@@ -127,7 +128,7 @@ class Run:
         if self.kernel is not None:
             wanted = list(expand(self.kernel, [request for request in self.requests if request.of_kernel]))
             points = max(len(wanted), 1)
-            from gilk.session.kernel_session import KernelSession  # here: who runs in processes need not wait for it
+            from gilk.session.kernel_session import KernelSession  # imported here: most runs do not need it
 
             self._put(KernelSession(self.kernel, points, _KERNEL_RING, self.flight), wanted)
         kinds = [row.kind for session in self.sessions for row in session.rows]
@@ -136,7 +137,7 @@ class Run:
         self._kept.schema = schema_of(kinds)
 
     def _enter(self, process: Process, requests: Sequence[Request]) -> None:
-        """Put instruments into a process, from which no library goes meanwhile. Raises GilkError."""
+        """Put instruments into a process, while no library can be unmapped. Raises GilkError."""
         opened = self._watch_libraries(process, process.loaded(), process.unstarted, is_first=True)
         code = process if opened is None else among(process, opened.known)
         try:
@@ -165,8 +166,8 @@ class Run:
     def _watch_libraries(
         self, process: Process, known: Sequence[Loaded], launched: bool, is_first: bool = False
     ) -> OpenedLibraries | None:
-        """Have those instrumented that the process opens, if points may be in such; None if not. ``is_first``: before
-        all others."""
+        """Watch for libraries that the process opens, if points may be in some; else None. ``is_first``: before any
+        probe is in."""
         requests = [request for request in self.requests if not request.of_kernel]
         make, put_clauses = self._session_for_later, self._put_later_clauses
         probes = LaterProbes(process, requests, make, put_clauses, bool(self.clauses))
@@ -180,7 +181,7 @@ class Run:
         return session
 
     def _take_in_later(self, process: Process, session: BaseSession) -> None:
-        """A session of libraries that a process has opened."""
+        """Add a session for libraries that a process has opened."""
         self._openings.note(process, session)
         self._take_in(session)
 
@@ -198,7 +199,7 @@ class Run:
 
     @contextlib.contextmanager
     def _unless_ended(self, process: Process) -> Iterator[None]:
-        """One of several may end before its probes are in; the others are none the worse for it."""
+        """A context that ignores the end of a process, if it is one of several and not the last."""
         try:
             yield
         except TargetError as error:
@@ -214,7 +215,7 @@ class Run:
         return probes
 
     def _take_in(self, session: BaseSession) -> None:
-        """One time line for all, from where the first of them began."""
+        """Add a session, on the time line of the first one."""
         if self.sessions:
             session.align(self._zero, self.sessions[0].clock)
         self.sessions.append(session)
@@ -222,9 +223,12 @@ class Run:
     def _with_clauses(
         self, process: Process, missing: Callable[[UsageError], None] | None = None, code: Process | None = None
     ) -> PreparedSession | None:  # fmt: skip
-        """A session of the process with nothing in it yet. ``missing`` is told of requests without a point there,
-        and None returned where none has any; without it that is an error. ``code``: images of it that points are
-        looked up in, if not all. Raises GilkError."""
+        """A session for clauses, with nothing in it yet.
+
+        ``missing`` is called with the error of each request without a point, and None is returned if none has any; if
+        it is None, such an error is raised. ``code``: a view of the process with the images where points are looked up,
+        if not all. Raises GilkError.
+        """
         assert self.clause_sessions is not None
         return self.clause_sessions(process, self.clauses, self.asked, missing, code or process)
 
@@ -243,13 +247,12 @@ class Run:
 
     @property
     def clock(self) -> Clock:
-        """The clock by which samples are timed, once there is a session."""
+        """The clock of all samples, once there is a session."""
         return self.sessions[0].clock
 
     def wait(self, seconds: float | None, stop: Callable[[], bool], show: Callable[[Progress], None]) -> None:
-        """Drain until every process has gone, the time is over, or ``stop`` says so; or until the machine elsewhere is
-        silent: ``lost`` then says why.
-        """
+        """Drain until every process has ended, ``seconds`` are over, or ``stop`` returns True; or until the other
+        machine falls silent: ``lost`` then has the reason."""
         try:
             self._wait(seconds, stop, show)
         except MachineGone as error:
@@ -268,31 +271,31 @@ class Run:
                 show(self.progress())
 
     def _rest(self, seconds: float) -> None:
-        """Wait for so long, or until there is something to do."""
+        """Wait for ``seconds``, or until there is something to do."""
         self._openings.rest(seconds)
 
     def _lose(self, error: MachineGone) -> None:
-        """Go on with the records until now, which are all there will be."""
+        """Note that the machine is lost, and go on with the records that have come."""
         if self.lost is None:
             self.lost, self.partial = error, True
             self.notes.append(f"{error.message} ({error.slug}); the records until then are here")
 
     def _hurry(self) -> None:
-        """Where the command has not ended, its machine may hang: it is not to be waited for as if all were well."""
+        """Bound the wait for a machine whose command has not ended: it may hang."""
         if self.elsewhere is not None and self.command and self.elsewhere.status is None:
             points = sum(len(session.rows) for session in self.sessions)
             self.elsewhere.link.patience = _LATE + _LATE_PER_POINT * points
 
     def _over(self) -> bool:
-        """Every process that was to be watched has ended, and the command elsewhere too."""
+        """Whether every watched process has ended, or the command on the other machine."""
         if self.elsewhere is not None and self.command:
             return self.elsewhere.status is not None
         return bool(self.processes) and len(self._ended) == len(self.processes)
 
     def _drain(self) -> float:
-        """Take what there is, convert what there is time for; how long to wait until the next time.
+        """Take all records, and convert some if there is time; returns how many seconds to wait until the next time.
 
-        A buffer that fills up within a tick is emptied more often, as long as memory is left to put records aside.
+        A buffer that fills up within a tick is emptied more often, as long as there is memory for its records.
         """
         fullest = max((session.take() for session in self.sessions), default=0.0)
         waiting = sum(session.waiting for session in self.sessions)
@@ -303,7 +306,7 @@ class Run:
         return _TICK * _CALM / fullest / 4
 
     def _look(self) -> None:
-        """Notice processes that have ended or become another program, and programs that they have begun."""
+        """Notice processes that have ended or executed another program, and programs that they have started."""
         for unseen in self._unseen:
             unseen.look()
         present = time.monotonic() - self._looked > _PRESENT_EVERY
@@ -320,6 +323,7 @@ class Run:
                 self.notes.append(f"process {process.pid} executed another program; its probes went with the old one")
 
     def progress(self) -> Progress:
+        """The progress of the run until now."""
         records = sum(session.records for session in self.sessions)
         hits = sum(int(session.drain.counts().sum()) for session in self.sessions)
         drops = sum(session.drain.drops() for session in self.sessions)
@@ -332,7 +336,7 @@ class Run:
             self.notes.append(trouble)
 
     def finish(self) -> Result:
-        """Take everything out, and say what there was. Notes what went wrong instead of raising."""
+        """Take everything out; returns the result. Errors become notes."""
         duration = int((time.monotonic() - self._began) * 1e9)
         self.notes += [f"{remark}; {self._sees_all} sees such" for one in self._unseen if (remark := one.remark)]
         self._hurry()
@@ -340,7 +344,7 @@ class Run:
             try:
                 self._keep(session.close())
             except MachineGone as error:
-                from gilk.session.kernel_session import KernelSession  # here, as above
+                from gilk.session.kernel_session import KernelSession  # imported here, as above
 
                 self._lose(error)
                 if isinstance(session, KernelSession):
@@ -349,7 +353,7 @@ class Run:
                 self.partial = True
                 self.notes.append(f"{session.code.who}: {error}")
             self.notes += session.notes
-        self._note_stopped(self._openings.stop_all())  # till now nothing was opened without instruments
+        self._note_stopped(self._openings.stop_all())  # until now, nothing could be opened without instruments
         self._leave()
         if self._kept.reservation:
             self.notes.append(self._kept.reservation)
@@ -362,7 +366,7 @@ class Run:
         return [outcome_of(session) for session in self.sessions]
 
     def counts(self) -> dict[str, int]:
-        """Hits by the name of the point, until now."""
+        """The hits until now, by name of the point."""
         return added([session.counts() for session in self.sessions])
 
     def _result(self) -> Result:
@@ -407,7 +411,7 @@ class Run:
             result.notes.append(trouble)
 
     def _described(self) -> About | None:
-        """The file's description, if it is known only by now; else None."""
+        """The file's description at the end; None if it is what it was at the beginning."""
         return self._about()
 
     def _report(self) -> dict[str, Any]:
@@ -415,7 +419,7 @@ class Run:
         return {}
 
     def _traced(self) -> TraceDescription | None:
-        """The trace's description of itself; None, for this run is none."""
+        """The trace's description of itself; None for a run that is no trace."""
         return None
 
     def _leave(self) -> None:
@@ -425,7 +429,7 @@ class Run:
             self.elsewhere.close()
 
     def abort(self) -> None:
-        """Undo whatever begin() had done; nothing is reported. A launched program that has not begun never does."""
+        """Undo whatever begin() has done, without a report. A launched program that has not begun is killed."""
         for process in self.processes:
             process.kill_unstarted()
         self._openings.abort()
@@ -438,10 +442,10 @@ class Run:
             self._kept.writer.abandon()
 
     def _close_processes(self) -> None:
-        """Let go of them, but for the keeper of a launched one, which is still to say how its program ends."""
+        """Let go of the processes. Keepers of launched ones stay: they still have to tell how their programs end."""
         for process in self.processes:
             if process.launched:
                 process.files.close()
                 continue
-            with contextlib.suppress(GilkError):  # a session has told already
+            with contextlib.suppress(GilkError):  # a session has reported the error already
                 process.close()

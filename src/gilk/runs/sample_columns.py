@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The file of a run: its columns and its list of probes, known before the first of them is in."""
+"""The layout of a run's file: its columns and its list of probes, known before the first probe is in."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _BEYOND_STAMPS = {
     RecordKind.ARGS: {2},
     RecordKind.REGS: {3},
     RecordKind.OTHER: ALL_CLASSES,
-}  # record classes, native/abi/gilk_abi.h
+}  # the record classes that these kinds have besides stamps (native/abi/gilk_abi.h)
 _KINDS = {Builtin.TIME: ("time-entry", "time-head", "time-return")}
 
 
 def schema_of(kinds: Iterable[str]) -> pa.Schema:
-    """The columns that samples of probes of these kinds have."""
+    """The columns of samples of probes of these kinds."""
     return schema({0}.union(*(_BEYOND_STAMPS.get(RecordKind(kind), ()) for kind in set(kinds))))
 
 
 def kinds_of(requests: Iterable[Request], clauses: Iterable[ClauseRequest]) -> list[str]:
-    """The kinds of the probes that requests may make."""
+    """The kinds of probes that requests may make."""
     plain = [kind for request in requests for kind in _kinds(request.instrument)]
     return plain + [kind for one in clauses for kind in _kinds(builtin(one.instrument))]
 
@@ -45,7 +45,7 @@ def _kinds(instrument: Builtin | CFunction) -> Iterable[str]:
 
 
 def padded(table: pa.Table, columns: pa.Schema) -> pa.Table:
-    """The table with the columns of all instruments: also of those elsewhere, and of those whose time has not come."""
+    """The table with the columns of all instruments, also of those in other targets and of those not put in yet."""
     if table.schema == columns:
         return table
     return pa.concat_tables([columns.empty_table(), table], promote_options="default").select(columns.names)
@@ -55,7 +55,8 @@ def writer(
     path: Path, columns: pa.Schema, command: tuple[str, ...], pids: tuple[int, ...], start: int, clock: Clock,
     wanted: list[list[Wanted]],
 ) -> Writer:  # fmt: skip
-    """``wanted`` are the probes of each session, in the order in which they are put in. Raises StoreError."""
+    """The writer of the run's file. ``wanted``: the probes of each session, in the order in which they are put in.
+    Raises StoreError."""
     rows = tuple(_row(number, each) for of_one in wanted for number, each in enumerate(of_one))
     about = About(socket.gethostname(), command, pids, start, realtime_offset(), clock, rows)
     try:
@@ -65,7 +66,7 @@ def writer(
 
 
 def _row(number: int, wanted: Wanted) -> ProbeRow:
-    """The row that the session will make for a probe: probes are numbered as they are put in."""
+    """The row that the session will make for a probe; probes are numbered in the order in which they are put in."""
     counts = wanted.kind == RecordKind.COUNT
     point = wanted.point
     return ProbeRow(

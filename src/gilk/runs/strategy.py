@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Strategies: named ways to choose points in a function, and the instrument that usually goes there.
+"""Strategies: named ways to choose points in a function, each with its usual instrument.
 
-A strategy is asked once per function, and once for each part that the compiler
-put elsewhere (foo.cold). It sees blocks and control flow only, so that it is the
-same for a process and for a kernel. `FILE.py:FUNCTION` is one of a user's own:
-a Python function from a FunctionView to places.
+A strategy is asked once per function, and once for each part that the compiler put elsewhere (foo.cold). It sees only
+blocks and control flow, so that it works in processes and kernels alike. `FILE.py:FUNCTION` is a user's own strategy: a
+Python function from a FunctionView to places.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _NAME = re.compile(r"@(?P<name>[^:=]+\.py:\w+|[\w-]+)(?::(?P<instrument>.+))?\Z"
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """``places`` gives the points of one function; ``once``: a probe goes after it was hit."""
+    """A strategy. ``places`` returns the points in a function. ``once``: a probe is taken out after its first hit."""
 
     name: str
     places: Callable[[FunctionView], Iterable[Place]]
@@ -45,7 +44,7 @@ class Strategy:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """One ``-i FUNCTIONS=@STRATEGY``; of ``spec`` the image and the function matter."""
+    """A request ``-i FUNCTIONS=@STRATEGY``. ``spec``: names image and function; its points do not matter."""
 
     spec: Spec
     strategy: Strategy
@@ -57,19 +56,19 @@ class Chosen:
 
 
 def path(function: FunctionView) -> Iterator[Place]:
-    """Before every block: the way that control takes."""
+    """The points before every block: the path that control takes."""
     return (block.pre for block in function.blocks)
 
 
 def timed(function: FunctionView) -> Iterator[Place]:
-    """At the entry and before every return: with `time`, how long calls take."""
+    """The entry and every return: with the instrument `time`, how long calls take."""
     if not function.function.whole:
         yield function.entry
         yield from function.returns
 
 
 def calls(function: FunctionView) -> Iterator[Place]:
-    """Before every call, and every jump that leaves the function as a call would."""
+    """The points before every call, and before every jump that leaves the function as a call would."""
     analysis = function.process.analysis(function.loaded)
     for block in function.function.blocks:
         sites = [s.instruction.ip for s in analysis.steps(function.function, block) if is_call(s)]
@@ -80,7 +79,7 @@ def calls(function: FunctionView) -> Iterator[Place]:
 
 
 def edges(function: FunctionView) -> Iterator[Place]:
-    """Before every block, and before the jump at its end: from how often both were passed, edges are told."""
+    """The points before every block, and before the jump at its end: edges are computed from these counts."""
     for view in function.blocks:
         yield view.pre
         post = view.post
@@ -103,7 +102,7 @@ BUILT_IN = {
 
 
 def parse(text: str) -> Request | Chosen:
-    """``POINTS=INSTRUMENT``, or ``[IMAGE:]FUNCTION=@STRATEGY[:INSTRUMENT]``.
+    """Read ``POINTS=INSTRUMENT``, or ``[IMAGE:]FUNCTION=@STRATEGY[:INSTRUMENT]``.
 
     Raises UsageError `bad-instrument`, `bad-point`, `bad-strategy`, `no-such-strategy`.
     """
@@ -117,7 +116,8 @@ def parse(text: str) -> Request | Chosen:
 
 
 def choose(functions: str, name: str, instrument: str = "", directory: Path = Path()) -> Chosen:
-    """``instrument`` '' is the strategy's own; Python files are found from ``directory``. Raises as `parse` does."""
+    """The request for a strategy by its name. ``instrument``: '' for the strategy's own. ``directory``: where Python
+    files are looked for. Raises as `parse` does."""
     if (named := without_where(functions)) is not None:
         hint = f"write {named}=@{name}"
         raise UsageError("bad-strategy", f"{functions!r} has a WHERE; with @STRATEGY name functions only", hint)
@@ -131,7 +131,8 @@ def choose(functions: str, name: str, instrument: str = "", directory: Path = Pa
 
 
 def find(name: str, directory: Path = Path()) -> Strategy:
-    """One that is built in, or ``FILE.py:FUNCTION``. Raises UsageError `no-such-strategy`, `bad-strategy`."""
+    """The built-in strategy of that name, or the one of ``FILE.py:FUNCTION``. Raises UsageError `no-such-strategy`,
+    `bad-strategy`."""
     if name in BUILT_IN:
         return BUILT_IN[name]
     file, separator, function = name.rpartition(":")
@@ -160,14 +161,14 @@ def _of_file(file: Path, name: str) -> Strategy:
 
 
 def expand(code: Code, wanted: Request | Chosen) -> Iterator[Wanted]:
-    """All probes that it means in this process or kernel, whether points were named or a strategy chooses them.
+    """All probes that a request means in this process or kernel, whether it names points or a strategy.
 
-    Raises UsageError, TargetError as `request.expand`, and `bad-strategy` for one of a user's own that fails.
+    Raises UsageError, TargetError as `request.expand`, and `bad-strategy` if a user's strategy fails.
     """
     if isinstance(wanted, Request):
         yield from request.expand(code, [wanted])
         return
-    # Says no-such-image and no-such-process as for points.
+    # This raises no-such-image and no-such-process as for points.
     found = request.expand(code, [Request(wanted.spec, Builtin.COUNT)], inlined=False)
     seen: set[tuple[Path, int]] = set()
     for each in found:
@@ -179,14 +180,14 @@ def expand(code: Code, wanted: Request | Chosen) -> Iterator[Wanted]:
 
 
 def _view(code: Code, loaded: Loaded, function: Function) -> FunctionView:
-    # A view asks nothing of its process that a kernel could not tell as well.
+    # A view asks a process only for what a kernel can tell as well.
     return FunctionView(cast(Process, code), loaded, function)
 
 
 def _in_function(view: FunctionView, chosen: Chosen) -> Iterator[Wanted]:
     if chosen.instrument == Builtin.TIME:
         if not view.function.whole:
-            yield from view.entry.wanted(Builtin.TIME)  # which adds the returns
+            yield from view.entry.wanted(Builtin.TIME)  # `wanted` adds the returns
         return
     for place in _places(view, chosen.strategy):
         if place.function.start == view.function.start or chosen.strategy.name == "time":

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The part of runs that follow: programs that processes of theirs execute, or those that such processes have begun,
-come to be made ready before their first instruction, and go when nobody runs them any more."""
+"""Runs that follow a tree of processes: each program that one of them executes is made ready before its first
+instruction, and is let go when no process runs it any more."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from gilk.trace.clock import Clock, calibrate
 from gilk.trace.programs import ProgramOutcome
 from gilk.values import dataclass
 
-#: The errors of a process that has ended: it has done nothing that could have been seen.
+#: The errors of a process that has ended, which are not reported, as it has done nothing that could have been seen.
 _GONE = frozenset({"no-such-process", "cannot-launch", "keeper-gone"})
-_GLANCE = 0.005  # seconds between looks at whether a library has been opened
+_GLANCE = 0.005  # seconds between looks for opened libraries
 
 
 @dataclass
 class FollowedProgram:
-    """A program of a tree; it has no ``sessions`` where it has no instruments, or has them no more. ``past``: the
-    outcomes of those that it had."""
+    """A program of a tree. ``sessions`` is empty if it has no instruments, or has none any more. ``past``: the outcomes
+    of closed sessions."""
 
     pid: int
     path: str
@@ -50,10 +50,10 @@ class FollowedProgram:
 
 @dataclass
 class TreeRun(Run):
-    """A run that follows; ``make_ready`` is what it is to do with each program."""
+    """A run that follows a tree. Subclasses define in ``_make_ready`` what it does with each program."""
 
-    _trees: dict[int, TreeClient] = field(default_factory=dict)  # by the process that each begins with
-    _programs: dict[tuple[int, int], FollowedProgram] = field(default_factory=dict)  # by tree, and number there
+    _trees: dict[int, TreeClient] = field(default_factory=dict)  # by pid of the process that the tree begins with
+    _programs: dict[tuple[int, int], FollowedProgram] = field(default_factory=dict)  # by tree, and number in it
     _clock: Clock | None = None
 
     @property
@@ -63,7 +63,7 @@ class TreeRun(Run):
         return self._clock
 
     def _follow_all(self) -> None:
-        """From now on; the programs of the processes themselves are the first. Raises TargetError."""
+        """Begin to follow all processes, whose present programs come first. Raises TargetError."""
         self.tells_of_unseen = False
         for process in self.processes:
             self._trees[process.pid] = TreeClient(process)
@@ -71,7 +71,7 @@ class TreeRun(Run):
 
     @abstractmethod
     def _make_ready(self, program: FollowedProgram, process: Process) -> None:
-        """Have a program that waits before its first instruction instrumented, as far as there is something to be.
+        """Instrument a program that waits before its first instruction, if there is anything to instrument in it.
 
         Raises GilkError.
         """
@@ -79,7 +79,7 @@ class TreeRun(Run):
     # Programs that begin and end.
 
     def _rest(self, seconds: float) -> None:
-        """Until there is news, too: a program waits meanwhile."""
+        """Wait for ``seconds``, or until a tree has news, because a new program is stopped until it is ready."""
         lines = {fd: tree for tree in self._trees.values() if (fd := tree.fileno()) >= 0}
         there, _ = wire.ready(list(lines), seconds=min(seconds, _GLANCE) if self._openings else seconds)
         super()._rest(0.0)
@@ -111,13 +111,14 @@ class TreeRun(Run):
         except (GilkError, OSError) as error:
             self._refuse(program, error)
         if process is not None:
-            with contextlib.suppress(GilkError):  # it has ended
+            with contextlib.suppress(GilkError):  # the process has ended
                 process.release()
             if not program.sessions and process not in self._openings:
                 self._let_go(program)
 
     def _refuse(self, program: FollowedProgram, error: GilkError | OSError) -> None:
-        """One that has ended meanwhile, before its first instruction, has done nothing that could have been seen."""
+        """Note why a program has no instruments. A process that has ended before its first instruction is not
+        reported."""
         self._forget(program)
         slug = error.slug if isinstance(error, GilkError) else "cannot-follow"
         if slug not in _GONE:
@@ -125,7 +126,7 @@ class TreeRun(Run):
             program.message = error.message if isinstance(error, GilkError) else str(error)
 
     def _forget(self, program: FollowedProgram) -> None:
-        """Close its sessions, which may have failed, and keep what came of them."""
+        """Close the program's sessions, which may fail, and keep their outcomes."""
         with contextlib.suppress(GilkError):
             self._note_stopped(self._openings.stop(program.process))
         sessions, program.sessions = program.sessions, []
@@ -141,7 +142,8 @@ class TreeRun(Run):
             program.past.append(outcome_of(session))
 
     def _over_with(self, program: FollowedProgram | None) -> None:
-        """Nobody runs it any more: there will be many of them, which are not to have memory to the end."""
+        """Let go of a program that no process runs any more, now and not at the end: there may be many, and each takes
+        memory."""
         if program is None or program.process in self.processes:
             return
         for session in program.sessions:
@@ -159,7 +161,7 @@ class TreeRun(Run):
             program.process = None
 
     def _look(self) -> None:
-        """Nothing: ends, and programs that are executed, are news."""
+        """Do nothing: the trees tell of processes that end and of programs that are executed."""
 
     def _over(self) -> bool:
         return all(tree.fileno() < 0 for tree in self._trees.values())
@@ -189,7 +191,7 @@ class TreeRun(Run):
         return replace(about, probes=(*rows, *about.probes), pids=pids)
 
     def finish(self) -> Result:
-        """Follow nobody any more, then take everything out."""
+        """Stop following, then take everything out."""
         for tree in self._trees.values():
             tree.close()
         return super().finish()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A session that has a process for itself, whose calls can have advice."""
+"""The session that has a process for itself, and can put advice on calls and accesses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from gilk.trace.drain import Chunk
 
 
 class AdvisedSession(Session):
-    """Use as a context manager; at its end all advice, and all probes, are gone from the target."""
+    """A session with advice. Use it as a context manager; at its end all advice, and all probes, are gone from the
+    target."""
 
     _workspace_type = AdvisedWorkspace
     _workspace: AdvisedWorkspace
@@ -40,23 +41,24 @@ class AdvisedSession(Session):
             raise UsageError("advice-alone", f"another session has {process.who}", "end that first")
         super().__init__(process, points, threads, ring, private=private)
         self._made: dict[Advice, CompiledAdvice] = {}
-        #: Instructions, and functions, that were to have advice, if that could be, and have none, each with the reason.
+        #: The instructions without the advice that they were to have, where that was optional, each with the reason;
+        #: calls_left_out has the functions.
         self.left_out: list[str] = []
         self.calls_left_out: list[str] = []
-        self._advised: dict[int, int] = {}  # by number of a probe, the address of the function whose calls have advice
+        self._advised: dict[int, int] = {}  # the number of a probe: the address of the function whose calls have advice
 
     def advise(self, points: Points, advice: Advice) -> tuple[Probe, ...]:
-        """Have calls of one or more functions advised, from one moment on; ``points`` are their entries.
+        """Put advice on the calls of one or more functions, in one change; ``points`` are their entries.
 
-        All of that goes in, or nothing: the probes at entries and returns. Raises UsageError, CompileError,
-        TargetError; then nothing has changed.
+        All probes, at entries and returns, go in, or none does. Raises UsageError, CompileError, TargetError; then
+        nothing has changed.
         """
         return self.advise_all([AdvisedCalls(points, advice)])
 
     def advise_all(
         self, advised: Iterable[AdvisedCalls], accesses: Iterable[AdvisedAccess] = ()
     ) -> tuple[Probe, ...]:
-        """As advise() does, for several pieces of advice, also on accesses of variables, from one moment on."""
+        """The same as advise(), for several pieces of advice in one change, and for advice on accesses of variables."""
         advising.check_process(self.process)
         self.calls_left_out = []
         found = [each for calls in advised for each in self._found(calls)]
@@ -102,11 +104,13 @@ class AdvisedSession(Session):
             yield AdvisedPlace(calls, place, points, compiled)
 
     def stored(self, address: int, size: int) -> bytes:
-        """Constants of the session's C, by where the process has them; b"" where there are none."""
+        """``size`` bytes of the constants of the session's C, which the process has at ``address``; b"" if it has none
+        there."""
         return self._workspace.stored(address, size)
 
     def records_taken(self, final: bool = False) -> list[Chunk]:
-        """The records since the last call, that C of the session's has written. ``final``: nothing writes any more."""
+        """The records that the session's C has written since the last call. ``final``: nothing writes records any
+        more."""
         if not final:
             self._look_after()
         return self._stream.taken(final)
@@ -127,8 +131,11 @@ class AdvisedSession(Session):
     def _put_in(
         self, wants: list[tuple[Entry, Want]], numbers: range, spared: Collection[int], together: Mapping[int, range]
     ) -> tuple[Probe, ...]:
-        """Dormant at first: what is refused shows before anything has changed. ``spared`` may be refused, and so may
-        those of ``together``, of which all go with one."""
+        """Put probes in, dormant at first, so that refusals show before the target has changed.
+
+        Probes with numbers in ``spared`` may be refused. If one that is a key of ``together`` is refused, all numbers
+        of its range go. Any other refusal raises UsageError `advice-refused`.
+        """
         self._add(self._handlers())
         made = self._ledger.add(wants, active=False)
         try:
@@ -143,7 +150,7 @@ class AdvisedSession(Session):
             kept = [n for n in numbers if n not in gone]
             changed = self._ledger.activate(kept)
         except BaseException:
-            with contextlib.suppress(GilkError):  # the error that is the reason is the one to be told
+            with contextlib.suppress(GilkError):  # the first error, which is the reason, is the one to report
                 self._ledger.remove(numbers)
             raise
         self._know(changed.outcome.total)
@@ -158,11 +165,12 @@ class AdvisedSession(Session):
 
     @property
     def private(self) -> memoryview:
-        """The memory that the session's C knows as ``gilk_private``; the program may have written anything there."""
+        """The memory that the session's C knows as ``gilk_private``; the program may have overwritten any of it."""
         return memoryview(self._workspace.data)[self._private_at :]
 
     def share(self, memory: CommonMemory) -> int:
-        """The session's C knows this memory as ``gilk_shared``; its address in the process. Raises TargetError."""
+        """Map memory into the process, where the session's C knows it as ``gilk_shared``; returns its address there.
+        Raises TargetError."""
         address = memory.map_into(self.process)
         self._workspace.give(SHARED, address)
         return address
@@ -182,7 +190,7 @@ class AdvisedSession(Session):
 
 
 def _together(found: Iterable[AdvisedPlace], numbers: range) -> dict[int, range]:
-    """By each number of a function's point that may go without advice, the numbers of all its points."""
+    """Map the number of each point whose function may go without advice to the numbers of all its function's points."""
     at = 0
     together: dict[int, range] = {}
     for one in found:

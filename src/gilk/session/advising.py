@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Advice on calls of functions in a process: what of a function has to be spliced for it, and what is refused."""
+"""Advice on calls of functions in a process: which points of a function it needs, and which functions are refused."""
 
 from __future__ import annotations
 
@@ -34,8 +34,11 @@ _NAMED = 5  # refused points in a message
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """``function`` of the C text ``text``, about calls of a function with that signature. ``source``: where the text
-    comes from, beside which its includes are looked for; ``declarations``: C in front of the signature."""
+    """Advice on calls of functions that have ``signature``: the function ``function`` of the C text ``text``.
+
+    ``source``: the file of the text; includes are looked for beside it. ``declarations``: C that goes in front of the
+    signature.
+    """
 
     text: str
     function: str
@@ -45,7 +48,7 @@ class Advice:
     declarations: str = ""
 
     def compiled(self) -> CompiledAdvice:
-        """Raises UsageError `advice-abi`, `bad-signature`, CompileError `does-not-compile`."""
+        """The advice, compiled. Raises UsageError `advice-abi`, `bad-signature`, CompileError `does-not-compile`."""
         return compile_advice(self.source, self.text, self.function, self.signature, self.when, self.declarations)
 
 
@@ -69,8 +72,11 @@ def advice(
 
 @dataclass(frozen=True)
 class AdvisedCalls:
-    """Functions, by their entries, whose calls have advice. ``number`` and ``function``: how C tells one from others
-    that have the same advice; "": by its symbol. ``partial``: those that are refused go without."""
+    """Advice for the calls of some functions, which ``points`` gives by their entries.
+
+    ``number`` and ``function``: how C tells a function from others with the same advice; if ``function`` is "", it is
+    the symbol's name. ``partial``: a function that is refused goes without advice, and the others get it.
+    """
 
     points: Points
     advice: Advice
@@ -81,9 +87,12 @@ class AdvisedCalls:
 
 @dataclass(frozen=True, slots=True)
 class AdvisedAccess:
-    """An instruction with advice on what it reads, and on what it writes: on one of them at least. ``replaces``: some
-    of it stands in place of that. ``number``: of the function that it is in, among those that the C knows. ``bounds``:
-    as Accessed has them. ``partial``: it may go without."""
+    """Advice on what an instruction reads, on what it writes, or on both.
+
+    ``replaces``: some of the advice stands in place of the access. ``number``: the number by which the C knows the
+    function that has the instruction. ``bounds``: see Accessed. ``partial``: the instruction may go without advice if
+    it is refused.
+    """
 
     place: Place
     instruction: AccessingInstruction
@@ -103,14 +112,14 @@ class AdvisedAccess:
 
 
 def check_process(process: Target) -> None:
-    """Raises UsageError `stack-switching`."""
+    """Check that the program has no stacks that it switches by itself. Raises UsageError `stack-switching`."""
     if switches_stacks(process):
         raise UsageError("stack-switching", f"the program of {process.who} goes from stack to stack by itself")
 
 
 @dataclass(frozen=True, slots=True)
 class AdvisedPoint:
-    """``kind``: what the advice has there."""
+    """A point at which advice needs a splice. ``kind``: the instrument that the advice has there."""
 
     wanted: Wanted
     kind: type[Advised]
@@ -118,7 +127,7 @@ class AdvisedPoint:
 
 @dataclass(frozen=True)
 class AdvisedPlace:
-    """The entry of a function, and all points that the advice on its calls has."""
+    """A function whose calls get advice: its entry, and all points that the advice needs."""
 
     calls: AdvisedCalls
     place: Place
@@ -132,7 +141,8 @@ class AdvisedPlace:
 
 
 def wanted(process: Target, place: Place, chosen: Advice, proceeds: bool) -> Iterator[AdvisedPoint]:
-    """The points at which advice needs a splice: the entry, and where it ``proceeds``, those that tell when it returns.
+    """The points at which advice needs a splice: the entry, and if it ``proceeds``, the points where the function's
+    call may return.
 
     Raises UsageError `advice-at-entry`, `clone`, `tail-call`.
     """
@@ -146,8 +156,11 @@ def wanted(process: Target, place: Place, chosen: Advice, proceeds: bool) -> Ite
 
 
 def _points(process: Target, member: Member, first: bool) -> Iterator[tuple[Function, Point, type[Advised]]]:
-    """The points of one of the functions in which calls of the ``first`` may return: its entry, if others jump there,
-    and where it jumps on or returns."""
+    """The points of a function in which calls of the advised function may return: its jumps to other functions, and its
+    returns.
+
+    Unless ``first``, which is the advised function itself, its entry as well: other functions jump there.
+    """
     analysis, name = process.analysis(member.loaded), member.loaded.name
     if not first:
         yield member.function, points.entry(name, member.function), ReachedEntry
@@ -178,7 +191,7 @@ def _check_entry(process: Target, loaded: Loaded, function: Function, point: Poi
 
 
 def refuse(refused: Iterable[tuple[str, Refusal]]) -> None:
-    """Raises UsageError `advice-refused` if there are any points, each with the reason."""
+    """Raises UsageError `advice-refused`, which names the points and their reasons, if there are any."""
     named = [f"{point}: {why}" for point, why in refused]
     if named:
         more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Early starts of slow work that a command will wait for, before all that it takes has been imported."""
+"""The start of slow work that a command will wait for, before all that the command needs is imported."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from gilk.errors import GilkError
 
 
 def expect(process: bool, runs: bool) -> None:
-    """Begin. ``process``: there is one to be traced. ``runs``: a D program will, and has to know the time.
+    """Begin slow work in the background; errors show when its results are used.
 
-    Errors are told when the results are used.
+    ``process``: a process will be traced. ``runs``: a D program will run, which has to know the time.
     """
     if process:
-        from gilk.targets import spawning  # here: who has no process need not wait for it
+        from gilk.targets import spawning  # imported here: commands without a process need not wait for it
 
         spawning.begin()
     if runs:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A process of which only some images are looked at."""
+"""A view of a process that has only some of its images."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ class _Among:
 
 
 def among(process: Process, images: Sequence[Loaded]) -> Process:
-    """The same process, but that it has no other images. Points are looked up in it; it has no session of its own."""
+    """A view of the process with no other images than ``images``, to look points up in. It cannot have sessions."""
     return cast(Process, _Among(process, images))

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Probe:
-    """One instrument at one point. ``tactic`` is None when it was refused, for the reason in ``refusal``."""
+    """One instrument at one point. ``tactic`` is the name of its tactic, None if the probe was refused; ``refusal`` has
+    the reason."""
 
     number: int
     row: ProbeRow
@@ -44,20 +45,21 @@ class Probe:
 
 @dataclass
 class Totals:
-    """Points asked for, seconds that changing the code took, and seconds of those that the threads stood still."""
+    """Totals of a session: points asked for, seconds that changing the code took, and for how many of these the threads
+    were stopped."""
 
     asked: int = 0
     activation: float = 0.0
     still: float = 0.0
 
 
-_NAMED = 10  # points in a note
+_NAMED = 10  # the most points that a note names
 
 
 class BaseSession(ABC):
-    """Use as a context manager; at its end all probes are gone from the target. probing.py has how they come in.
+    """A set of probes in a target. Use it as a context manager; at its end all probes are gone from the target.
 
-    ``capacity`` bounds how many probes there can be in all.
+    ``capacity``: how many probes there can be in all. The subclasses in probing.py define how probes get in.
     """
 
     def __init__(self, drain: RecordSource, clock: Clock, threads: Threads, capacity: int) -> None:
@@ -66,15 +68,15 @@ class BaseSession(ABC):
         self._stream = RecordStream(drain, clock, threads)
         self._capacity = capacity
         self._probes: dict[int, Probe] = {}
-        self._refused: dict[int, Refusal] = {}  # by number, also of probes that were taken out since
-        self._unplanned: set[int] = set()  # numbers of probes that were refused from the first
+        self._refused: dict[int, Refusal] = {}  # by number; has also refused probes that were removed since
+        self._unplanned: set[int] = set()  # numbers of probes that were refused before planning
         self._there: set[int] = set()  # numbers of probes that were in the target at some time
         self._everything: list[ProbeRow] = []
         self._tables: list[pa.Table] = []
         self.totals = Totals()
         self.restored: bool | None = None
-        self.goes_on = False  # at the end: others have probes in the target still
-        self.notes: list[str] = []  # once it is closed: what the user is to know besides
+        self.goes_on = False  # at the end: whether others have probes in the target still
+        self.notes: list[str] = []  # once the session is closed: further remarks for the user
         self.closed = False
 
     def __repr__(self) -> str:
@@ -90,11 +92,11 @@ class BaseSession(ABC):
     @property
     @abstractmethod
     def code(self) -> Code:
-        """The target of the session, as code."""
+        """The target of the session: a process or a kernel."""
 
     @abstractmethod
     def _restore(self) -> bool | None:
-        """Take everything out of the target; whether all is as it was, None when that cannot be known."""
+        """Take everything out of the target; returns whether all code is as it was, None if that cannot be known."""
 
     @abstractmethod
     def _look_after(self) -> None:
@@ -104,7 +106,8 @@ class BaseSession(ABC):
 
     @contextlib.contextmanager
     def _numbered(self, wanted: Sequence[Wanted | WantedSite]) -> Iterator[range]:
-        """Numbers and rows for what is wanted, taken back if it cannot be put in. UsageError `too-many-points`."""
+        """A context with numbers and rows for the wanted probes; if it raises, they are taken back. Raises UsageError
+        `too-many-points`."""
         numbers = self._number(wanted)
         try:
             yield numbers
@@ -129,31 +132,32 @@ class BaseSession(ABC):
         )
 
     def _now(self) -> int:
-        """CLOCK_MONOTONIC, in ns, of the machine that the session is on."""
+        """CLOCK_MONOTONIC, in ns, of the machine that has the target."""
         return time.monotonic_ns()
 
     @cached_property
     def _ahead(self) -> int:
-        """By how many ns CLOCK_MONOTONIC there is ahead of ours."""
+        """How many ns CLOCK_MONOTONIC of the target's machine is ahead of that of this machine."""
         return 0
 
     @property
     def began(self) -> int:
-        """Time 0 of the samples, in ns of our own CLOCK_MONOTONIC."""
+        """Time 0 of the samples, in ns of this machine's CLOCK_MONOTONIC."""
         return self.start - self._ahead
 
     def align(self, zero: int, clock: Clock) -> None:
-        """Put the samples on a time line that those of other sessions are on; before the first probe goes in.
+        """Put the samples on the time line of other sessions; call it before the first probe goes in.
 
-        ``zero`` is its time 0, in ns of our CLOCK_MONOTONIC. ``clock`` is what they turn this machine's ticks into time
-        by: two of them, measured apart, drift away from each other by some microseconds in a second.
+        ``zero`` is time 0 of that line, in ns of this machine's CLOCK_MONOTONIC. ``clock`` is the clock by which the
+        other sessions turn ticks of this machine into time: two clocks that were measured apart drift from each other
+        by some microseconds in a second.
         """
         if not self._ahead:
             self.clock = clock
         self._stream.align(zero + self._ahead, self.clock)
 
     def _know(self, seconds: float) -> None:
-        """There are more probes, put in by a change that began ``seconds`` ago."""
+        """Tell the stream of the new probes, which a change put in that began ``seconds`` ago."""
         self._tables.append(self._stream.know(self._everything, self._now() - int(1e9 * seconds)))
 
     def _note(self, took: Timed, asked: int) -> None:
@@ -162,7 +166,8 @@ class BaseSession(ABC):
         self.totals.still += took.seconds
 
     def _outcomes(self, plans: Iterable[FunctionPlan], numbers: Sequence[int]) -> tuple[Probe, ...]:
-        """The probes with ``numbers``, and others that were planned again along with them."""
+        """Note the outcomes that plans tell; returns the probes with ``numbers``. Probes that were planned again along
+        with them are noted, too."""
         plans = list(plans)
         tactics = {key: t for plan in plans for key, t in plan.tactics.items()}
         refusals = {key: r for plan in plans for key, r in plan.refusals.items()}
@@ -171,7 +176,8 @@ class BaseSession(ABC):
     def _known_outcomes(
         self, tactics: Mapping[int, str], refusals: Mapping[int, Refusal], numbers: Sequence[int]
     ) -> tuple[Probe, ...]:
-        """By number, of those with ``numbers`` and of others that there are."""
+        """Note outcomes: ``tactics`` and ``refusals`` by number. Returns the probes with ``numbers``, in their
+        order."""
         for number in {*numbers, *(tactics.keys() | refusals.keys()) & self._probes.keys()}:
             probe = Probe(number, self._everything[number], tactics.get(number), refusals.get(number))
             self._probes[number] = probe
@@ -186,83 +192,87 @@ class BaseSession(ABC):
             self._refused[probe.number] = probe.refusal
 
     def _refuse_unplanned(self, wanted: Sequence[Wanted], numbers: range) -> tuple[Probe, ...]:
-        """Note the refusals of those that were not planned; all probes with ``numbers``."""
+        """Note the refusals of the wanted probes that were not planned; returns all probes with ``numbers``."""
         refused = {number: one.refusal for number, one in zip(numbers, wanted, strict=True) if one.refusal is not None}
         self._unplanned.update(refused)
         self._known_outcomes({}, refused, list(refused))
         return tuple(self._probes[number] for number in numbers)
 
     def _numbers(self, probes: Iterable[Probe]) -> list[int]:
-        """The numbers of those that there are, and were planned."""
+        """The numbers of those probes that the session still has, and that were planned."""
         there = self._probes.keys() - self._unplanned
         return [probe.number for probe in probes if probe.number in there]
 
     def _drop(self, numbers: Iterable[int]) -> None:
-        """Forget probes."""
+        """Forget the probes with these numbers."""
         for number in numbers:
             self._probes.pop(number, None)
 
     def tactics(self) -> dict[str, int]:
-        """How many of the probes there are were put in by each tactic."""
+        """The number of probes that each tactic put in."""
         return dict(Counter(p.tactic for p in self._probes.values() if p.tactic is not None))
 
     def refusals(self) -> dict[str, int]:
+        """The number of probes that were refused, by reason."""
         return dict(Counter(str(p.refusal) for p in self._probes.values() if p.refusal is not None))
 
     def refused_points(self) -> list[RefusedPoint]:
-        """The points that could not be had, in the order in which they were asked for, each reason once."""
+        """The points that were refused, in the order in which they were asked for, each with its reasons once."""
         return distinct_refusals((self._everything[n].point, why) for n, why in sorted(self._refused.items()))
 
     @property
     def probes(self) -> tuple[Probe, ...]:
+        """The probes that the session has, refused ones included."""
         return tuple(self._probes.values())
 
     @property
     def rows(self) -> tuple[ProbeRow, ...]:
-        """Every probe there is or has been."""
+        """The rows of all probes that the session has or has had."""
         return tuple(self._everything)
 
     # Results of probes.
 
     def poll(self) -> pa.Table:
-        """Samples that have arrived since the last call; see trace.samples for the columns."""
+        """The samples that have arrived since the last call; trace.samples describes the columns."""
         self._look_after()
         return self._gathered(self._stream.poll())
 
     def take(self) -> float:
-        """Empty the buffers, for ``convert`` to make samples of later; how full, of 1, the fullest was."""
+        """Empty the buffers, and keep the records for ``convert``; returns how full the fullest buffer was, from 0 to
+        1."""
         self._look_after()
         return self._stream.take()
 
     def convert(self) -> pa.Table:
-        """Samples of one ``take``, the oldest that waits."""
+        """The samples of the oldest ``take`` that was not converted yet."""
         return self._gathered(self._stream.convert())
 
     @property
     def waiting(self) -> int:
-        """Bytes that were taken and not converted."""
+        """The bytes of records that were taken and not converted yet."""
         return self._stream.waiting
 
     def _gathered(self, latest: pa.Table) -> pa.Table:
-        """With what was set aside when probes were added; older tables may lack columns."""
-        import pyarrow as pa  # here: a session without samples need not wait for it
+        """The latest samples, after those that were set aside when probes were added. Older tables may lack columns."""
+        import pyarrow as pa  # imported here: a session without samples need not wait for it
 
         tables, self._tables = [*self._tables, latest], []
         return pa.concat_tables(tables, promote_options="default").select(self.schema.names)
 
     @property
     def start(self) -> int:
-        """Time 0 of the samples, in ns of CLOCK_MONOTONIC."""
+        """Time 0 of the samples, in ns of CLOCK_MONOTONIC of the target's machine."""
         return self._stream.start
 
     @property
     def schema(self) -> pa.Schema:
+        """The columns of the samples."""
         return self._stream.schema
 
     def counts(self) -> dict[str, int]:
-        """Hits of every counting probe that was in the target, by the name of its point.
+        """The hits of every counting probe that has been in the target, by the name of its point.
 
-        A point that was refused is not among them: that nothing was counted there says nothing.
+        A point that was refused has no count, for nothing counted there.
         """
         counters = self._drain.counts().tolist()
         never = self._refused.keys() - self._there
@@ -271,19 +281,19 @@ class BaseSession(ABC):
         return counts_by_point([row for row in there if row.point not in unknown] if unknown else there, counters)
 
     def stacks(self) -> list[CountedStack]:
-        """The stacks that were counted, with names. Costs much while the session lasts."""
+        """The stacks that were counted, with the names of their frames. A call is costly while the session lasts."""
         return []
 
     def _uncounted(self) -> list[str]:
-        """The points whose counters say what cannot be."""
+        """The points whose counters have impossible values."""
         unknown = self._drain.unknown
         if unknown is None:
             return []
         return [row.point for row in self._everything if row.counter >= 0 and unknown[row.counter]]
 
     def doubts(self) -> list[str]:
-        """The figures of this session that are not known, because the program has written into gilk's memory; for the
-        end."""
+        """The figures of this session that cannot be trusted, because the program has written into gilk's memory; call
+        it at the end."""
         found = [*self._drain.doubts]
         if points := self._uncounted():
             more = f" and {len(points) - _NAMED} more" if len(points) > _NAMED else ""
@@ -294,22 +304,24 @@ class BaseSession(ABC):
 
     @property
     def drain(self) -> RecordSource:
-        """The buffers: drops, lost and nested hits, corrupt rings."""
+        """The source of the records, which also knows of drops, lost and nested hits, and corrupt rings."""
         return self._drain
 
     @property
     def records(self) -> int:
+        """How many records have become samples so far."""
         return self._stream.records
 
     def close(self) -> pa.Table:
-        """Take everything out of the target; the samples that were left. ``restored`` says whether all is as it was."""
+        """Take everything out of the target; returns the remaining samples. ``restored`` then says whether all code is
+        as it was."""
         if self.closed:
             return self._stream.schema.empty_table()
         self.end()
         return self._gathered(self._stream.finish())
 
     def end(self) -> None:
-        """The same without samples."""
+        """The same as close(), but does not read the remaining samples."""
         if not self.closed:
             self.closed = True
             self.restored = self._restore()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Functions with their probes, which of them have to be planned together, and how a change of them is taken back."""
+"""The entries of a ledger: functions with their probes; which entries have to be planned together, and how a change of
+entries is undone."""
 
 from __future__ import annotations
 
@@ -16,15 +17,16 @@ from gilk.splice.planner import PatchContext, forget
 from gilk.values import dataclass
 
 B = TypeVar("B")
-#: Some units of some batches, by the number of the batch.
+#: Some units of some batches: the batch's number, and the numbers of its units.
 Units = dict[int, set[int]]
 
 
 @dataclass
 class Entry:
-    """A function of one image, by its start, and its probes by key, of which those in ``off`` are dormant.
+    """A function of one image, which begins at ``start``, with its probes by key; the keys in ``off`` are of dormant
+    ones.
 
-    ``batch`` 0: there is no plan. Else the plan is that of ``unit`` in the batch.
+    ``plan`` is unit ``unit`` of the batch with number ``batch``; 0 means that there is no plan.
     """
 
     ground: PatchContext
@@ -37,37 +39,39 @@ class Entry:
 
     @cached_property
     def function(self) -> Function:
-        """Looked into when it is asked for."""
+        """The function, which is analysed at the first call."""
         span = self.ground.analysis.image.span_at(self.start)
         assert span is not None
         return self.ground.analysis.function(span)
 
     @property
     def active(self) -> set[int]:
-        """The keys of the probes that are to be in force."""
+        """The keys of the probes that are to be active."""
         return self.wants.keys() - self.off
 
     @property
     def to_plan(self) -> list[Want]:
-        """The probes that its plan is to have."""
+        """The probes to plan: the active ones, or all if all are dormant."""
         return [want for key, want in self.wants.items() if key not in self.off] or list(self.wants.values())
 
     def has_planned(self, keys: set[int]) -> bool:
-        """Whether its plan has these probes and no others; what it had to refuse may not be wanted any more."""
+        """Whether the plan has just these probes. Probes that it refused count, unless they are not wanted any more."""
         plan = self.plan
         return plan is not None and keys == plan.tactics.keys() | (plan.refusals.keys() & self.wants.keys())
 
 
 @dataclass
 class HeldBatch(Generic[B]):
-    """A batch that the holder of the target has, and those of its units that are dormant or active: ``held``."""
+    """A batch that the holder of the target has. ``held``: its units that are dormant or active; ``active``: those that
+    are active."""
 
     batch: B
     held: set[int]
     active: set[int] = field(default_factory=set)
 
     def wake(self, units: set[int]) -> None:
-        """They are active, or about to be. Sets are replaced: what there was costs nothing, be it ten thousands."""
+        """Note that units are active, or about to be. The set is replaced, not copied, if none was active: there may be
+        tens of thousands."""
         self.active = self.active | units if self.active else units
 
     def sleep(self, units: set[int]) -> None:
@@ -75,9 +79,9 @@ class HeldBatch(Generic[B]):
 
 
 class Undo(Generic[B]):
-    """One change of entries and batches, as a context: when it raises, all is as it was before.
+    """One change of entries and batches, as a context: if it raises, entries and batches are as they were before.
 
-    Plans made anew are not in force then, and those that they were to replace are.
+    New plans are not in force then, and the plans that they were to replace are.
     """
 
     def __init__(self, batches: dict[int, HeldBatch[B]], past: deque[B]) -> None:
@@ -88,7 +92,7 @@ class Undo(Generic[B]):
         self.activating: Units = {}
 
     def note(self, entries: Iterable[Entry]) -> None:
-        """Keep the state of some entries, before anything of them changes."""
+        """Save the state of some entries; call it before they change."""
         for e in entries:
             if id(e) not in self._before:
                 self._before[id(e)] = e, dict(e.wants), e.off, e.plan, e.batch, e.unit
@@ -119,8 +123,10 @@ class Undo(Generic[B]):
 
 
 def with_dependents(entries: Iterable[Entry], every: Iterable[Entry]) -> list[Entry]:
-    """The entries that have to be planned again when some are: of ``every`` also those whose puns share bytes with code
-    that is about to change, be it sites that there are, or a function that may get some.
+    """The entries that have to be planned again when ``entries`` are.
+
+    They are these, and those of ``every`` whose puns share bytes with code that is about to change: with sites of their
+    plans, or with functions that may get sites.
     """
     chosen = {id(e): e for e in entries}
     if not chosen:
@@ -143,7 +149,7 @@ def with_dependents(entries: Iterable[Entry], every: Iterable[Entry]) -> list[En
 
 
 def _recall(ground: PatchContext, plan_: FunctionPlan) -> None:
-    """A plan that was forgotten is in force after all."""
+    """Put a plan that was forgotten back in force."""
     for site in plan_.sites:
         start = site.address - ground.bias
         ground.registry.claim(start, start + len(site.new))
@@ -153,7 +159,7 @@ def _recall(ground: PatchContext, plan_: FunctionPlan) -> None:
 
 
 def _functions_at(entry: Entry) -> Iterator[tuple[int, int]]:
-    """The functions of which the puns of an entry's plan share bytes, by ground and start."""
+    """The functions whose bytes the puns of the entry's plan share, as pairs of the ground's id and the start."""
     assert entry.plan is not None
     bias, image = entry.ground.bias, entry.ground.analysis.image
     for low, high in entry.plan.pinned:

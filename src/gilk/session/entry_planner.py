@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Plans of functions with all of their probes, image by image: out of a cache where they are in it, or made anew."""
+"""Planning of functions with all of their probes, image by image: a plan comes out of the cache or is made anew."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ B = TypeVar("B")
 
 
 class EntryPlanner(Generic[B]):
-    """Plans entries, and hands the plans to the holder of the target; nothing is active by that."""
+    """Plans entries, and hands the plans to the holder of the target; this makes nothing active."""
 
     def __init__(self, workspace: Stager[B], planning: Planning, cache: Cache[B] | None) -> None:
         self._workspace, self.planning, self._cache = workspace, planning, cache
 
     def plan(self, entries: list[Entry]) -> Iterator[StagedBatch[B]]:
-        """A batch for each image, or two where some of its plans were kept. Raises as the Stager does."""
+        """Plan entries; yields one batch for each image, or two if the cache had some of its plans. Raises as the
+        Stager does."""
         grounds = {id(e.ground): e.ground for e in entries}
         for ground in grounds.values():
             here = [e for e in entries if e.ground is ground]
             kept = self._cache.take(ground, here) if self._cache is not None else None
             if kept is not None:
                 yield kept
-                here = [e for e in here if e.plan is None]  # those that were kept have one by now
+                here = [e for e in here if e.plan is None]  # entries whose plans came from the cache have one by now
             if here:
                 yield self._fresh(ground, here)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The places where functions are inlined, and whether their calls can be counted there."""
+"""The places where functions are inlined, and whether their calls can be counted there; functions under other names are
+found as well."""
 
 from __future__ import annotations
 
@@ -26,19 +27,19 @@ if TYPE_CHECKING:
     from gilk.image.dwarf.inlined import Copies, InlinedCopy
     from gilk.image.dwarf.line_program import LineRow
 
-_MOST_PLACES = 1000  # that are listed
-_MOST_INSTANCES = 4096  # of one function
-_NEAR = 64  # bytes of code, in which the next statement begins
-_PARTS = (".part.", ".cold")  # in the names of what is not called as the function is
-_MOST_FUNCTIONS = 20  # that are looked up at the end of a run
+_MOST_PLACES = 1000  # how many places of one function are listed
+_MOST_INSTANCES = 4096  # how many instances of one function are looked at
+_NEAR = 64  # bytes of code after an entry in which the function's second statement begins
+_PARTS = (".part.", ".cold")  # in names of code that belongs to a function, but is not called as it is
+_MOST_FUNCTIONS = 20  # how many functions are looked up at the end of a run
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A place where calls of a function begin that has no entry of its own there, or has it under another name.
+    """A place where calls of a function begin without its own entry: an inlined copy, or an entry under another name.
 
-    ``function``: the one whose code it is a part of. ``refusal``: why there can be no instrument, None where there can.
-    ``inlined``: there is no call, with arguments and a return.
+    ``function``: the function that contains the place. ``refusal``: why there can be no instrument, None if there can.
+    ``inlined``: there is no call instruction, so no arguments and no return.
     """
 
     function: Function
@@ -48,7 +49,10 @@ class Instance:
 
 
 def instances(code: Code, loaded: Loaded, spans: Sequence[FunctionSpan], name: str) -> Iterator[Instance]:
-    """The instances of ``name`` in an image, as far as debug information tells, besides ``spans``: its functions."""
+    """The instances of function ``name`` in an image that its debug information tells of.
+
+    ``spans``: the functions of the image that have this name, which are not among the instances.
+    """
     found, known = _copies(loaded.path, name), {span.start for span in spans}
     if not (found.found or set(found.whole) - known):
         return
@@ -65,7 +69,7 @@ def instances(code: Code, loaded: Loaded, spans: Sequence[FunctionSpan], name: s
     for copy in copies:
         second = _second(loaded.path, copy.entry, copy.view) if copy.inner else None
         if seconds and second is not None and second not in seconds:
-            continue  # the rest of a call that has begun elsewhere
+            continue  # this copy is the rest of a call that began elsewhere
         home = image.span_at(copy.address) if copy.address is not None else None
         if home is not None:
             around = analysis.function(home)
@@ -82,7 +86,8 @@ def instances(code: Code, loaded: Loaded, spans: Sequence[FunctionSpan], name: s
 
 
 def _under_other_names(image: Image, starts: Iterable[int]) -> Iterator[FunctionSpan]:
-    """Functions that begin there and are called as the source's function is, as f.constprop.0; parts of it are not."""
+    """The functions that begin at ``starts`` and have the source's name with a suffix, as f.constprop.0; parts like
+    f.cold are left out."""
     for start in sorted(starts):
         span = image.span_at(start)
         if span is not None and span.start == start and not any(part in span.name for part in _PARTS):
@@ -90,8 +95,7 @@ def _under_other_names(image: Image, starts: Iterable[int]) -> Iterator[Function
 
 
 def _second(path: Path, entry: int | None, view: int | None) -> tuple[int, int] | None:
-    """The line and the column of the statement with which code goes on after its beginning; None where that is not
-    known."""
+    """The line and column of the statement that follows the one at ``entry``; None if that is not known."""
     if entry is None or view is None:
         return None
     behind = _rows(path, [(entry, entry + _NEAR)])[view + 1 : view + 2]
@@ -99,8 +103,10 @@ def _second(path: Path, entry: int | None, view: int | None) -> tuple[int, int] 
 
 
 def _is_repeated(path: Path, copy: InlinedCopy, entry: int, entries: Container[int | None]) -> bool:
-    """Whether the statement that a copy begins with begins at another place of it, too, or may do so. ``entries``:
-    where copies of the function begin, by themselves."""
+    """Whether the first statement of a copy begins also at another place of the same copy, or may do so.
+
+    ``entries``: where other copies of the function begin.
+    """
     rows = _rows(path, dict.fromkeys((*copy.ranges, (entry, entry + 1))))
     first = _beginning_row(rows, copy, entry)
     if first is None:
@@ -116,7 +122,8 @@ def _rows(path: Path, code: Iterable[tuple[int, int]]) -> list[LineRow]:
 
 
 def _beginning_row(rows: Iterable[LineRow], copy: InlinedCopy, entry: int) -> LineRow | None:
-    """The row of a copy's beginning, or the first there that is of the function's own lines, as far as is known."""
+    """The row of the line table at a copy's beginning; if the view is unknown, the first row there that may be a line
+    of the function."""
     there = [row for row in rows if row.address == entry]
     if copy.view is not None:
         return there[copy.view] if copy.view < len(there) else None
@@ -124,13 +131,13 @@ def _beginning_row(rows: Iterable[LineRow], copy: InlinedCopy, entry: int) -> Li
 
 
 def _copies(path: Path, name: str) -> Copies:
-    """None are found where there is no debug information."""
+    """The inlined copies of a function; none if there is no debug information."""
     return _read_copies(path, lines.state(path), name)
 
 
 @lru_cache(maxsize=256)
 def _read_copies(path: Path, _state: tuple[int, ...], name: str) -> Copies:
-    from gilk.image.dwarf import sections  # here: hardly anybody asks
+    from gilk.image.dwarf import sections  # imported here: it is rarely needed
     from gilk.image.dwarf.entries import Entries
     from gilk.image.dwarf.inlined import Copies, copies
 
@@ -142,7 +149,7 @@ def _read_copies(path: Path, _state: tuple[int, ...], name: str) -> Copies:
 
 
 def inlined(code: Code, loaded: Loaded, name: str) -> Inlined | None:
-    """Where ``name`` is inlined in an image; None where it is not, or where nothing is known of that."""
+    """The places where function ``name`` is inlined in an image; None if there are none, or if nothing is known."""
     found = _copies(loaded.path, name)
     try:
         image = code.image(loaded.path)
@@ -164,20 +171,23 @@ def has_debug_information(loaded: Loaded) -> bool:
 
 
 def _place(image: Image, within: str, address: int | None) -> str:
-    """As a point is written, where that is known."""
+    """A place in the notation of points, as function:+offset; if its address is unknown, the name of the containing
+    function."""
     span = image.span_at(address) if address is not None else None
     return within or "?" if span is None or address is None else f"{span.name}:+{address - span.start:#x}"
 
 
 class NamedFunctions:
-    """The functions that a run names, as far as there are such, for what is to be said of them at its end."""
+    """The functions that a run names, with the images where they are found; at the end of the run, remarks are made
+    about them."""
 
     def __init__(self) -> None:
         self._functions: dict[tuple[Path, str], tuple[Code, Loaded]] = {}
         self._instrumented: dict[str, dict[str, set[tuple[Loaded, Function]]]] = {}
 
     def note(self, code: Code, names: Iterable[str], parts: Iterable[tuple[Loaded, Function]]) -> None:
-        """``parts``: what carries a probe now, of which ``names`` were asked for."""
+        """Note what a request has found. ``parts``: functions that carry a probe now. ``names``: the functions that
+        were asked for."""
         exact = {name for name in names if is_exact(name)}
         for loaded, function in parts:
             self._instrumented.setdefault(loaded.name, {}).setdefault(function.name, set()).add((loaded, function))
@@ -186,29 +196,30 @@ class NamedFunctions:
                     self._functions.setdefault((loaded.path, name), (code, loaded))
 
     def stripped(self) -> list[str]:
-        """A sentence about images of which most functions that carry a probe have no names, if there are such."""
+        """A remark about images in which most functions with a probe have no names; empty if there are no such
+        images."""
         return remark(self._instrumented)
 
     def instrumented(self) -> Iterator[tuple[Loaded, Function, bool]]:
-        """The functions that carry a probe, and whether another of the image has the same name."""
+        """The functions that carry a probe; the bool says whether another function of the image has the same name."""
         for named in self._instrumented.values():
             for functions in named.values():
                 shared = len({(loaded.path, function.start) for loaded, function in functions}) > 1
                 yield from ((loaded, function, shared) for loaded, function in functions)
 
     def inlined(self) -> list[Inlined]:
-        """The functions of note() that are inlined somewhere as well."""
+        """The functions given to note() that are also inlined somewhere."""
         looked = (inlined(code, loaded, name) for (_, name), (code, loaded) in self._functions.items())
         return [found for found in looked if found is not None]
 
 
 def _of_source(function: Function, typed: Iterable[str]) -> list[str]:
-    """The names among those typed by which the function goes in its source."""
+    """The names that the user typed and that are the function's name in the source."""
     return [name for name in typed if goes_by(function.name, name)]
 
 
 def hint(code: Code, images: Iterable[Loaded], name: str) -> str:
-    """Why a function that is not there may not be; '' for a pattern."""
+    """A hint why a function was not found; '' for a pattern, or if nothing is known."""
     if not is_exact(name):
         return ""
     unknown = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A set of probes in a kernel, and what they bring back: the same as in a process, through the driver."""
+"""The session of a kernel: a set of probes as in a process, which the driver puts in."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from gilk.trace.threads import FarThreads
 
 _MOST_POINTS = 1 << 20
 _LOOKS = 16
-_CALIBRATION = 0.05  # seconds between the first looks at its clocks and the last
+_CALIBRATION = 0.05  # seconds from the first reads of the kernel's clocks to the last
 
 
 class KernelSession(ProbingSession):
-    """Use as a context manager; at its end the kernel's code is what it was.
+    """A set of probes in a kernel. Use it as a context manager; at its end the kernel's code is what it was.
 
-    ``points`` bounds how many probes there can be in all, ``ring`` is the bytes of a CPU's buffer per record class, a
-    power of two. With ``flight`` the newest records are kept where a buffer is full, and they stay there until the
-    session is closed or they are asked for (``newest``). With ``interrupts`` a filter lets pass what is recorded in
-    any interrupt on a processor that a wanted process was last seen on.
+    ``points``: how many probes there can be in all. ``ring``: bytes of a CPU's buffer per record class, a power of two.
+    ``flight``: a full buffer keeps its newest records, and records stay in the kernel until close() or newest().
+    ``interrupts``: a filter by process also passes records made in any interrupt on a CPU that a wanted process was
+    last seen on.
     """
 
     def __init__(
@@ -75,17 +75,22 @@ class KernelSession(ProbingSession):
         return self._insert(wanted, True)
 
     def load(self, module: ModuleFile, parameters: Sequence[str] = ()) -> SessionModule:
-        """A module with code that instruments call, whose records come with the session's; it is unloaded at its end.
-        ``parameters``: NAME=VALUE of its own. Raises TargetError `driver-load-failed`."""
+        """Load a module whose code instruments call; its records come with the session's, and it is unloaded when the
+        session ends.
+
+        ``parameters``: NAME=VALUE each, of the module. Raises TargetError `driver-load-failed`.
+        """
         return self._workspace.load(module, parameters)
 
     def share(self, size: int) -> tuple[int, int]:
-        """Memory that processes can have as well: a descriptor of ours, and its address in the kernel, where it stays
-        until the session's last unit is out. Raises TargetError."""
+        """Memory that the kernel and processes share; returns our descriptor of it, and its address in the kernel.
+
+        It stays until the last unit of the session is out. Raises TargetError.
+        """
         return self._driver.share(size)
 
     def taken(self, final: bool = False) -> list[Chunk]:
-        """The records since the last call, as they are."""
+        """The records since the last call, unconverted. ``final``: nothing writes records any more."""
         return self._stream.taken(final)
 
     def _insert(self, wanted: Sequence[Wanted | WantedSite], active: bool) -> tuple[Probe, ...]:
@@ -115,7 +120,7 @@ class KernelSession(ProbingSession):
         self._outcomes(self._settled(result), range(0))
 
     def newest(self) -> pa.Table:
-        """Take all samples out of the buffers. Except in a flight recorder's session, poll() does the same."""
+        """The samples of all records in the buffers. In a session that is no flight recorder, poll() does the same."""
         held, self._source.held = self._source.held, False
         try:
             return self.poll()
@@ -123,11 +128,11 @@ class KernelSession(ProbingSession):
             self._source.held = held
 
     def filter(self, pids: Collection[int] | None) -> None:
-        """Have records of these processes only, from now on; None: of all again. A record in an interrupt is one of the
-        interrupted task, but for the session's ``interrupts``.
+        """Record only what these processes do from now on; None: record everything again.
 
-        Counts stay those of everyone, and so do runs of C instruments, whose records alone are left out. A process is
-        in the set by its number: take one out that has ended, for its number may be given to another.
+        A record in an interrupt belongs to the interrupted task, unless the session has ``interrupts``. Counters still
+        count for all processes, and C instruments still run for all; only their records are left out. Processes are
+        known by number: call this again when one has ended, for its number may be given to another.
         """
         self._only = None if pids is None else frozenset(pids)
         if self._interrupts is not None:
@@ -135,7 +140,7 @@ class KernelSession(ProbingSession):
         self._workspace.filter(self._recording, self._only)
 
     def record(self, on: bool) -> None:
-        """Whether records are made at all."""
+        """Turn the making of records on or off."""
         self._recording = on
         self._workspace.filter(on, self._only)
 
@@ -165,12 +170,14 @@ class KernelSession(ProbingSession):
         return made
 
     def _settled(self, result: ChangeResult) -> list[FunctionPlan]:
-        """The plans, less what the driver did not apply. The rest of such a function is planned again without it:
-        patches lead to one another, and one that is reached in part would count in part.
+        """The plans without the probes that the driver did not apply, which become refusals.
+
+        The remaining probes of such a function are planned again: patches lead to one another, and a patch that is
+        reached only in part would count only in part.
         """
         plans, refused = list(result.plans), dict[int, Refusal]()
         while denied := self._workspace.take_denied():
-            # the first counts: a splice whose pad was refused is refused as well, for want of that
+            # the first denial counts: a splice whose pad was refused is refused as well, for lack of the pad
             fresh = {key: denial.refusal for denial in reversed(denied) for key in denial.keys}
             refused.update(fresh)
             plans += self._ledger.remove(fresh).plans
@@ -181,16 +188,17 @@ class KernelSession(ProbingSession):
 
     @cached_property
     def _ahead(self) -> int:
-        """As the closest of several looks at both says. A clock that reads what ours does between two looks is ours."""
+        """How far the kernel's clock is ahead of ours, in ns, by the closest of several reads of both. If the kernel's
+        clock lies between two reads of ours, it is our clock, and the result is 0."""
         looks = [(time.monotonic_ns(), self._now(), time.monotonic_ns()) for _ in range(_LOOKS)]
         before, there, after = min(looks, key=lambda look: look[2] - look[0])
         return 0 if before <= there <= after else there - (before + after) // 2
 
     def _look_after(self) -> None:
-        """Nothing: modules that go away take their units with them by themselves."""
+        """Do nothing: a module that is unloaded takes its units with it."""
 
     def take_out(self) -> bool | None:
-        """Take all probes out, and remain the driver's client; whether the code is what it was."""
+        """Take all probes out, but remain the driver's client; returns whether the code is what it was."""
         self.restored = self._restore()
         return self.restored
 
@@ -198,9 +206,10 @@ class KernelSession(ProbingSession):
         return self._workspace.undo()
 
     def close(self) -> pa.Table:
-        """The same; from then on nothing is asked of the driver, and another session may begin.
+        """Take all probes out, and let go of the driver, so that another session may begin; returns the remaining
+        samples.
 
-        Raises MachineGone, for which ``salvage`` is.
+        Raises MachineGone; use ``salvage`` then.
         """
         if self.closed:
             return super().close()
@@ -214,15 +223,16 @@ class KernelSession(ProbingSession):
         return last
 
     def salvage(self) -> pa.Table:
-        """The samples that had come from a machine that cannot be asked any more."""
+        """The samples that had already come from a machine that does not answer any more."""
         self._source.closed = True
         return self._gathered(self._stream.finish())
 
 
 def clock_of(driver: Driver) -> Clock:
-    """CLOCK_MONOTONIC of the machine whose kernel it is, at the rate of the counter that its kernel has measured.
+    """CLOCK_MONOTONIC of the kernel's machine, at the rate of the time stamp counter that its kernel has measured.
 
-    Where the counter is emulated, that can be far from the truth: measured once, at boot, while something else ran.
+    If the counter is emulated, that rate can be wrong: the kernel measures it once, at boot, while something else may
+    run.
     """
     looks = [_look(driver) for _ in range(_LOOKS)]
     time.sleep(_CALIBRATION)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which function carries which probes, and which of its probes are in force.
+"""The ledger: which function carries which probes, and which of the probes are active.
 
-All probes of a function are planned together: they share patches, links and bounces. To add or take away one, the
-function's old plan is undone and a new one done, in one stop of the target.
+All probes of a function are planned together: they share patches, links and bounces. To add or remove one, the ledger
+undoes the function's old plan and does a new one, in one stop of the target.
 
-A plan goes to the holder of the target as a *unit* of a batch. A unit is dormant, which costs the target nothing, or
-active, and goes from one state to the other without being planned again. A function of which some probes are active and
-some dormant has a plan of the active ones; where all are dormant, of all. Units of a template that was placed
-(PlacedUnits) have no entry before something else is wanted of their function.
+A plan goes to the holder of the target as a *unit* of a batch. A unit is either active or dormant, which costs the
+target nothing; it changes between the two without being planned again. The plan of a function with active and dormant
+probes has the active ones; if all are dormant, it has them all. Units of a placed template (PlacedUnits) get an entry
+only when something else is wanted of their function.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _REMEMBERED = 16
 
 
 class Ledger(Generic[B]):
-    """One per session. Keys of wants are unique in it. A change that fails leaves everything as it was."""
+    """The functions of one session with their probes. Keys of wants are unique in it. A change that fails leaves
+    everything as it was."""
 
     def __init__(
         self, workspace: Stager[B], keeper: BatchChanger, planning: Planning = plan, cache: Cache[B] | None = None
@@ -45,26 +46,27 @@ class Ledger(Generic[B]):
         self._entries: dict[tuple[int, int], Entry] = {}
         self._batches: dict[int, HeldBatch[B]] = {}
         self._placed: dict[int, PlacedUnits[B]] = {}
-        self._taken: Units = {}  # units of what was placed that have an entry by now
+        self._taken: Units = {}  # units of placed templates that have an entry by now
         self._past: deque[B] = deque(maxlen=_REMEMBERED)
         self._expected: tuple[Units, list[tuple[Entry, set[int]]]] | None = None
         self._left_out: set[int] = set()
-        #: Before a change, and after one by which something goes.
+        #: Called before a change, and again after a change that takes something out.
         self.on_change: Callable[[], None] = lambda: None
 
     @property
     def batches(self) -> list[B]:
-        """The batches whose code may run: all present ones, and the last, which a forked child may still have."""
+        """The batches whose code may run: all present ones, and the latest removed ones, which a forked child may still
+        have."""
         return [*self._past, *(each.batch for each in self._batches.values())]
 
     @property
     def in_force(self) -> list[tuple[B, frozenset[int]]]:
-        """The batches with those of their units that are active, or about to be."""
+        """Each batch with those of its units that are active, or about to be."""
         return [(each.batch, frozenset(each.active)) for each in self._batches.values()]
 
     @property
     def held(self) -> list[tuple[B, frozenset[int]]]:
-        """The batches with those of their units that are dormant or active."""
+        """Each batch with those of its units that are dormant or active."""
         return [(each.batch, frozenset(each.held)) for each in self._batches.values()]
 
     # Functions.
@@ -73,17 +75,18 @@ class Ledger(Generic[B]):
         return self.entry_at(ground, function.start)
 
     def entry_at(self, ground: PatchContext, start: int) -> Entry:
-        """The entry of the function that begins there, with what a placed template carries."""
+        """The entry of the function that begins at ``start``; it has the probes that a placed template carries
+        there."""
         key = id(ground), start
         known = self._entries.get(key)
-        if known is None or not known.wants:  # it may be left from before the template was placed
+        if known is None or not known.wants:  # an entry without wants may be older than the template
             self._take_over(ground, start)
         if key not in self._entries:
             self._entries[key] = Entry(ground, start)
         return self._entries[key]
 
     def _take_over(self, ground: PatchContext, start: int) -> None:
-        """Make entries of the units that what is planned for the function has to go with."""
+        """Make entries of the placed units that have to be planned together with this function."""
         todo = [start]
         while todo:
             at = todo.pop()
@@ -100,13 +103,15 @@ class Ledger(Generic[B]):
     # Changes.
 
     def hold(self, placed: PlacedUnits[B]) -> None:
-        """Have the units of a placed template, all of them dormant."""
+        """Take over the units of a placed template, all of them dormant."""
         self._placed[placed.number] = placed
         self._batches[placed.number] = HeldBatch(placed.batch, set(np.flatnonzero(placed.ready).tolist()))
 
     def give_up(self, placed: PlacedUnits[B]) -> NDArray[np.bool_]:
-        """Have none of the units of a placed template any more. All of its probes are dormant. The units, a mask, that
-        no entry had taken over."""
+        """Give up all units of a placed template; all of its probes have to be dormant.
+
+        Returns a mask of its units: those that no entry had taken over.
+        """
         keys = placed.first + np.arange(len(placed.unit_of_key))
         _, entries = self._find(keys)
         if entries:
@@ -121,16 +126,16 @@ class Ledger(Generic[B]):
         return rest
 
     def lose(self, number: int) -> None:
-        """The image of a placed template has gone: nothing else will be planned for its functions."""
+        """Note that the image of a placed template was unmapped: no more is planned for its functions."""
         self._placed.pop(number, None)
 
     def add(
         self, wants: Iterable[tuple[Entry, Want]], active: bool = True, along: Keys = (),
         rank: Callable[[int], int] | None = None,
     ) -> ChangeResult:  # fmt: skip
-        """Carry more, active or dormant, and activate the probes ``along`` in the same change.
+        """Add probes, active or dormant, and activate the probes with keys ``along`` in the same change.
 
-        ``rank``, of a key: the probes of a function that gets some are put in its order, at one point the first is met
+        ``rank``, of a key: sorts all probes of the functions that get some; of several at one point, the lowest is met
         first.
         """
         fresh = list(wants)
@@ -148,12 +153,12 @@ class Ledger(Generic[B]):
             return self._change([*changed.values(), *settled], {}, units, undo)
 
     def renew(self) -> ChangeResult:
-        """Plan everything again: what plans are made of has changed."""
+        """Plan everything again, because something that all plans depend on has changed."""
         with self._undone_if_it_fails() as undo:
             return self._change([entry for entry in self._entries.values() if entry.wants], {}, {}, undo)
 
     def remove(self, keys: Iterable[int]) -> ChangeResult:
-        """Take probes away that were added, dormant ones as well."""
+        """Remove probes, whether they are active or dormant."""
         gone = set(keys)
         changed = [e for e in self._entries.values() if not gone.isdisjoint(e.wants)]
         with self._undone_if_it_fails() as undo:
@@ -165,20 +170,20 @@ class Ledger(Generic[B]):
             return self._change(changed, {}, {}, undo)
 
     def activate(self, keys: Keys) -> ChangeResult:
-        """Have these probes in force; those that are stay so."""
+        """Make these probes active; those that are active stay so."""
         with self._undone_if_it_fails() as undo:
             units, again = self._turn(keys, True, undo)
             return self._change(list(again.values()), {}, units, undo)
 
     def deactivate(self, keys: Keys) -> ChangeResult:
-        """Have these probes dormant."""
+        """Make these probes dormant."""
         with self._undone_if_it_fails() as undo:
             units, again = self._turn(keys, False, undo)
             return self._change(list(again.values()), units, {}, undo)
 
     def _turn(self, keys: Keys, on: bool, undo: Undo[B]) -> tuple[Units, dict[int, Entry]]:
-        """Note that probes are to be in force, or not: the units that have to change, and what is to be planned again,
-        by id."""
+        """Note that probes are to be active, or dormant; returns the units that have to change, and the entries to plan
+        again, by id."""
         units, entries = self._find(keys)
         undo.note(entry for entry, _ in entries)
         again: dict[int, Entry] = {}
@@ -198,7 +203,8 @@ class Ledger(Generic[B]):
         return _some(found), again
 
     def _find(self, keys: Keys) -> tuple[Units, list[tuple[Entry, set[int]]]]:
-        """The units of templates that carry these probes, and the entries that do, each with those."""
+        """The units of placed templates that carry these probes; and the other entries that carry some, each with the
+        keys of these."""
         wanted = np.asarray(keys if isinstance(keys, np.ndarray) else list(keys), np.int64)
         units: Units = {}
         rest = np.ones(len(wanted), np.bool_)
@@ -215,7 +221,8 @@ class Ledger(Generic[B]):
         return units, entries
 
     def _let_sleep(self, grounds: Iterable[PatchContext]) -> Iterator[Entry]:
-        """From now on splices of these come and go: puns that count on their company have to be planned again."""
+        """Note that splices of these grounds come and go from now on; yields the entries to plan again: their puns
+        depend on bytes of other splices."""
         for ground in grounds:
             if ground.policy == PROCESS:
                 ground.policy = BESIDE
@@ -224,7 +231,7 @@ class Ledger(Generic[B]):
     # Probes that will be activated.
 
     def units(self, keys: Keys) -> Units:
-        """The units that carry these probes, whether active or not."""
+        """The units that carry these probes, both active and dormant."""
         units, entries = self._find(keys)
         for entry, _ in entries:
             if entry.batch:
@@ -232,9 +239,9 @@ class Ledger(Generic[B]):
         return _some(units)
 
     def expect(self, keys: Keys) -> Units:
-        """Note that ``begin`` will activate these probes: the units that it will take.
+        """Note that ``begin`` will activate these probes; returns the units that it will activate.
 
-        Probes of which the plan has others besides, that are to be dormant, are left out.
+        A probe is left out if its function's plan has other probes that are to stay dormant; see ``left_out``.
         """
         self.on_change()
         units, entries = self._find(keys)
@@ -248,28 +255,29 @@ class Ledger(Generic[B]):
 
     @property
     def left_out(self) -> set[int]:
-        """The keys of those that were expected last, and are none that ``begin`` will activate: for others of the same
-        function, which go on, it has to be planned again."""
+        """The keys given to the last expect() that ``begin`` will not activate, since their functions have to be
+        planned again: other probes of these functions are active."""
         return self._left_out
 
     def keys_in(self, path: Path, bias: int) -> set[int]:
-        """The keys of all probes of functions of an image, where functions are not those of a placed template alone."""
+        """The keys of all probes of functions of an image, except functions that only a placed template carries."""
         there = (e for e in self._entries.values() if (e.ground.analysis.image.path, e.ground.bias) == (path, bias))
         return {key for entry in there for key in entry.wants}
 
     def beside(self, keys: Iterable[int]) -> set[int]:
-        """The keys of all probes of the functions that have some of these, where functions are not those of a placed
-        template alone."""
+        """The keys of all probes of the functions that have some of these, except functions that only a placed template
+        carries."""
         wanted = set(keys)
         return {key for e in self._entries.values() if not wanted.isdisjoint(e.wants) for key in e.wants}
 
     @property
     def expects(self) -> bool:
-        """Whether something is expected, and no other change of that has come in between."""
+        """Whether something is expected, and no other change of its units has come in between."""
         return self._expected is not None
 
     def begin(self, change: Callable[[], T]) -> T:
-        """Activate what is expected, by ``change``, which raises when nothing has changed."""
+        """Activate the expected probes by calling ``change``, which raises if nothing has changed; returns its
+        result."""
         assert self._expected is not None
         units, entries = self._expected
         with self._undone_if_it_fails() as undo:
@@ -278,13 +286,13 @@ class Ledger(Generic[B]):
                 entry.off -= some
             return self._apply({}, units, undo, change)
 
-    # How it is done.
+    # Carrying out changes.
 
     def _undone_if_it_fails(self) -> Undo[B]:
         return Undo(self._batches, self._past)
 
     def _change(self, entries: list[Entry], remove: Units, add: Units, undo: Undo[B]) -> ChangeResult:
-        """Plan entries again, and exchange units besides."""
+        """Plan entries again, and exchange the units ``remove`` for ``add`` in the same change."""
         entries = with_dependents(entries, self._entries.values())
         undo.note(entries)
         gone: Units = {}
@@ -329,23 +337,23 @@ class Ledger(Generic[B]):
         return outcome
 
     def _release(self, gone: Units) -> None:
-        """Tell the holder of units that go while they are dormant."""
+        """Have the holder give up those of the units that are dormant."""
         dormant = {n: units - self._batches[n].active for n, units in gone.items()}
         if some := _some(dormant):
             self._keeper.give_up(some)
 
     def _drop(self, gone: Units) -> None:
-        """Forget units that nothing carries any more."""
+        """Forget units that no entry carries any more."""
         self._overtake(gone)
         for number, units in gone.items():
             self._batches[number].held -= units
             if not self._batches[number].held:
                 self._keeper.forget(number)
                 self._past.append(self._batches.pop(number).batch)
-                self._placed.pop(number, None)  # entries have all of its units by now
+                self._placed.pop(number, None)  # by now, entries have all units of this template
 
     def _overtake(self, changed: Units) -> None:
-        """A change of units that are expected is not expected any more."""
+        """Expect nothing any more if some of the expected units change."""
         if self._expected is not None:
             units, _ = self._expected
             if any(not some.isdisjoint(units.get(number, ())) for number, some in changed.items()):
@@ -353,5 +361,5 @@ class Ledger(Generic[B]):
 
 
 def _some(units: Units) -> Units:
-    """Without batches of which there is none."""
+    """The same, without batches that have no units."""
     return {number: some for number, some in units.items() if some}

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Libraries that a program opens during a session: they are dealt with before their first instruction runs.
+"""Libraries that a program opens during a session, which are dealt with before their first instruction runs.
 
-The dynamic linker calls a function of its own, for debuggers, once it has
-mapped a library and before it runs the library's constructors (``r_brk`` of
-``struct r_debug``, <link.h>). A gate there holds the thread while the library
-is made ready.
+The dynamic linker calls a function of its own, meant for debuggers, after it has mapped a library and before it runs
+the library's constructors (``r_brk`` of ``struct r_debug``, <link.h>). A gate in that function holds the thread while
+the library is made ready.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from gilk.trace.clock import Clock
 from gilk.trace.gates import Gates
 
 _NOTIFY = "_dl_debug_state"
-_HOLD = 60.0  # seconds; the gate is opened as soon as all is ready, and by the keeper should we die
-_EVERY = 0.05  # seconds between looks where there is no gate, at the least
-_REST = 20  # times as long as a look has taken, before the next
+_HOLD = 60.0  # seconds; the gate opens as soon as all is ready, and the keeper opens it if this process dies
+_EVERY = 0.05  # the least seconds between two looks where there is no gate
+_REST = 20  # how many times longer than a look the pause after it is
 
 Prepare = Callable[[Sequence[Loaded]], None]
 
 
 class HoldsThreads(Protocol):
-    """Puts gates into a process."""
+    """A session that can put gates into a process."""
 
     clock: Clock
     gates: Gates
@@ -42,20 +41,23 @@ class HoldsThreads(Protocol):
     def code(self) -> Code: ...
 
     def put_gate(self, loaded: Loaded, span: FunctionSpan, where: str, gate: int) -> None:
-        """Have ``gates`` know when control is at the ``entry``, or the ``return``, of a function. Raises TargetError
-        `cannot-watch`."""
+        """Put a gate at the ``entry``, or at all of the ``return`` points, of a function; ``gates`` knows when a thread
+        reaches it. Raises TargetError `cannot-watch`."""
         ...
 
     def lose(self, loaded: Loaded) -> None:
-        """An image has been unmapped: what comes to lie there is another, or the same once more, to be made ready."""
+        """Forget an unmapped image: an image that is mapped there later is another one, or has to be made ready
+        again."""
         ...
 
 
 class Libraries:
-    """The libraries of one process. ``known`` were made ready, None for those that there are once threads are held;
-    ``prepare`` is called with new ones. ``held``: ns
-    for which threads were held. ``watched``: whether they can be; ``arrivals`` has the libraries that come where they
-    cannot, and nothing is made ready. ``hindrance``: why, empty where none can come either.
+    """The libraries of one process, which calls ``prepare`` with new ones while a gate holds the thread that opens
+    them.
+
+    ``known``: the libraries that are ready already; None: those that are there once the gate is in. ``held``: for how
+    many ns threads were held. ``watched``: whether the gate is in. If not, nothing is made ready, ``arrivals`` has the
+    libraries that come, and ``hindrance`` has the reason; it is empty if no library can come.
     """
 
     def __init__(self, holder: HoldsThreads, gate: int, prepare: Prepare, known: Collection[Loaded] | None) -> None:
@@ -71,7 +73,7 @@ class Libraries:
         self._catch_up()
 
     def _watch(self) -> bool:
-        """Put the gate in. False where that cannot be done."""
+        """Put the gate in; returns whether that worked."""
         code = self._holder.code
         present = code.loaded()
         for loaded in present:
@@ -89,8 +91,8 @@ class Libraries:
         return False
 
     def look(self, seconds: float = 0.0) -> bool:
-        """Deal with libraries that have come; whether a thread had been waiting for that. ``seconds``: for how long to
-        wait for one."""
+        """Deal with libraries that have come; returns whether a thread was held for that. ``seconds``: how long to wait
+        for one."""
         if not self.watched:
             self.arrivals.look()
             time.sleep(seconds)
@@ -108,13 +110,16 @@ class Libraries:
         return True
 
     def look_last(self) -> None:
-        """Where there is no gate: once more, at the end."""
+        """At the end, look once more for new libraries if there is no gate."""
         if not self.watched:
             self.arrivals.look(at_last=True)
 
     def _catch_up(self) -> None:
-        """The thread waits meanwhile. Patches that go with an image are none that it is in, since it is in the linker's
-        function."""
+        """Note what was mapped and unmapped, and prepare new libraries.
+
+        The thread at the gate waits meanwhile. It is in a function of the linker, hence in no patch of an unmapped
+        image.
+        """
         present = set(self._holder.code.loaded())
         if not present:
             return  # the process has ended
@@ -128,7 +133,7 @@ class Libraries:
 
 
 class Arrivals:
-    """The libraries that come while nobody is held: some of their instructions have run when they are noticed.
+    """The libraries that come while no thread is held, so that some of their code has run when they are noticed.
 
     ``unseen``: those noticed so far, in order.
     """
@@ -139,7 +144,8 @@ class Arrivals:
         self.unseen: dict[Loaded, None] = {}
 
     def look(self, at_last: bool = False) -> None:
-        """To be called often. ``at_last``: there will be no other look."""
+        """Look for new libraries, unless it is too early; call it often. ``at_last``: look in any case, for the last
+        time."""
         began = time.monotonic()
         if began < self._due and not at_last:
             return
@@ -151,7 +157,8 @@ class Arrivals:
 
 
 def places(code: Code, loaded: Loaded, function: Function, where: str) -> Iterator[tuple[Function, Point]]:
-    """The points of a function at which a gate at its ``entry``, or its ``return``, lies."""
+    """The points that a gate at the ``entry``, or at the ``return``, of a function needs, each with its function or
+    part."""
     image, analysis = code.image(loaded.path), code.analysis(loaded)
     if where == "return":
         return points.returns(image, analysis, function)

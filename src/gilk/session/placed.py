@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The timing of all functions of an image, placed in a process from a template, as a ledger holds it."""
+"""Placed timing: a template with the timing of all functions of an image, placed in a process, in the form that a
+ledger takes."""
 
 from __future__ import annotations
 
@@ -28,8 +29,11 @@ _KINDS = {ENTRY: RecordKind.ENTRY, HEAD: RecordKind.HEAD, RETURN: RecordKind.RET
 
 @dataclass(frozen=True)
 class ReadyTiming:
-    """The units of a template that are ready in a process. The keys of its probes are from ``first`` on, whether or not
-    their units are ready, and their iids are one more. ``number``: of the batch that they are."""
+    """The units of a template that are ready in a process.
+
+    The keys of its probes begin at ``first``, whether or not their units are ready; an iid is its key plus one.
+    ``number``: the number of its batch.
+    """
 
     loaded: Loaded
     template: PlanTemplate
@@ -39,13 +43,13 @@ class ReadyTiming:
 
     @cached_property
     def cramped(self) -> set[int]:
-        """Link-time starts of functions that are not ready since they lack room; see PlanTemplate.cramped()."""
+        """Link-time starts of the functions that are not ready for lack of room; see PlanTemplate.cramped()."""
         template = self.template
         return set(template.unit_start[template.unit_owner[template.cramped()]].tolist())
 
     @property
     def rows(self) -> list[ProbeRow]:
-        """The meaning of the iids, in their order."""
+        """The rows of the template's probes, in the order of their iids."""
         template, image, names = self.template, self.loaded.name, self.template.unit_names
         owner = template.unit_owner[template.row_unit]
         columns = (column.tolist() for column in (template.row_unit, owner, template.row_kind, template.row_block))
@@ -60,8 +64,11 @@ class ReadyTiming:
 
 @dataclass(frozen=True)
 class PlacedTiming(ReadyTiming):
-    """The same as the ledger holds it. ``new``: the bytes of all sites of the template. ``iids``: by how much iids are
-    behind keys; ``part``: the client that has them, None where it is the session itself."""
+    """The same, in the form that the ledger takes.
+
+    ``new``: the bytes of all sites of the template. ``iids``: an iid is its key plus this. ``part``: the client whose
+    memory gets the records, None if it is the session's own.
+    """
 
     batch: Batch
     new: Byte
@@ -75,7 +82,7 @@ class PlacedTiming(ReadyTiming):
 
     @cached_property
     def had(self) -> NDArray[np.bool_]:
-        """For each key, less ``first``, whether its unit is ready and its probe was not refused."""
+        """Whether the unit of each key, counted from ``first``, is ready, and its probe was not refused."""
         had: NDArray[np.bool_] = self.ready[self.template.row_unit] & (self.template.row_outcome < len(NAMES))
         return had
 
@@ -111,11 +118,11 @@ def place_timing(
     workspace: Workspace, loaded: Loaded, template: PlanTemplate, first: int, starts: set[int], iids: int = 1,
     part: ClientPart | None = None,
 ) -> PlacedTiming | None:  # fmt: skip
-    """Stage the functions of an image that begin at one of ``starts``, but for cramped ones; None when there is no room
-    for them.
+    """Stage the functions of an image that begin at one of ``starts``, except cramped ones; returns None if there is no
+    room.
 
-    ``first``: the key of the first probe; ``iids`` and ``part`` as in PlacedTiming, and the template is for that part.
-    Raises TargetError as the keeper does.
+    ``first``: the key of the first probe. ``iids`` and ``part`` are those of PlacedTiming; the template has to be made
+    for that part. Raises TargetError as the keeper does.
     """
     chosen = template.entered() & ~template.cramped()
     chosen &= np.isin(template.unit_start[template.unit_owner], list(starts))

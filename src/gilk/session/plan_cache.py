@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Plans of whole images that are made once: templates, kept in the cache by all that they follow from.
+"""Plans of whole images that are made once: templates, kept in the cache by a digest of all that they follow from.
 
-To plan a thousand functions takes seconds, to put the plans of the last time where they belong takes milliseconds.
-There are two kinds: the timing of all functions of an image, and one C function at the entries of very many. Where a
-probe is alone in its function nothing but the function called and its number change from one time to the next.
+To plan a thousand functions takes seconds; to place a template takes milliseconds. There are two kinds: the timing of
+all functions of an image, and one C function at the entries of very many. If a probe is alone in its function, only the
+address of the called function and its number change from one time to the next.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from gilk.targets.workspace import Workspace
 from gilk.toolchain.runtime import runtime
 
 TIMING: Final = "timing"
-_PLANNERS = ("image", "arch", "analysis", "splice", "targets/templates.py")  # whose code decides what a plan is
-_MANY = 500  # functions of one image, for which a template of their entries is worth it
-_NEW = 10  # percent of the functions that may be new to the cache
+_PLANNERS = ("image", "arch", "analysis", "splice", "targets/templates.py")  # the code that decides what a plan is
+_MANY = 500  # functions of one image from which on a template of their entries pays
+_NEW = 10  # percent of the functions that the cache may lack
 
 _Called = CallWithIid | CallWithValues
-#: Where there can be no template, functions are planned one by one.
+#: Errors upon which there is no template, and functions are planned one by one.
 _TOO_MUCH = (OutOfSpace, OverflowError, MemoryError)
 
 
@@ -47,15 +47,14 @@ _TOO_MUCH = (OutOfSpace, OverflowError, MemoryError)
 
 
 def key(kind: str, image: Image, shape: Shape) -> str:
-    """The name of a template in the cache. ``kind``: which points it is for, and their instrument.
-
-    Raises CompileError.
-    """
+    """The name of a template in the cache. ``kind``: names the points that it is for, and their instrument. Raises
+    CompileError."""
     return f"{kind}-{image.content.hex()}-{shape}-{_runtime()}-{sources(*_PLANNERS)}"
 
 
 def load(kind: str, image: Image, shape: Shape) -> PlanTemplate | None:
-    """The template that the cache has; None when there is none, or not what it should be. Raises CompileError."""
+    """The template that the cache has; None if there is none, or if it is malformed or does not fit the image. Raises
+    CompileError."""
     arrays = load_arrays(key(kind, image, shape))
     if arrays is None:
         return None
@@ -67,9 +66,9 @@ def load(kind: str, image: Image, shape: Shape) -> PlanTemplate | None:
 
 
 def make_timing(analysis: Analysis, shape: Shape, told: Progress = lambda done, of: None) -> PlanTemplate:
-    """Plan the timing of all functions, and keep it.
+    """Plan the timing of all functions of an image, and keep the template in the cache.
 
-    Raises CompileError, OutOfSpace, OverflowError for what is too large to be kept.
+    Raises CompileError, and OutOfSpace, OverflowError if the image is too large for a template.
     """
     part = shape.own
     template = build_template(
@@ -80,7 +79,7 @@ def make_timing(analysis: Analysis, shape: Shape, told: Progress = lambda done, 
 
 
 def _fits(template: PlanTemplate, image: Image) -> bool:
-    """Whether the bytes that would be replaced are the image's, all of them code."""
+    """Whether the bytes that the template expects to replace are in executable segments of the image."""
     at, _ = site_bytes(template)
     good = np.zeros(len(at), np.bool_)
     for segment in image.segments:
@@ -101,13 +100,13 @@ def _runtime() -> str:
 
 
 class PlanCache:
-    """Has plans for those of the functions that carry one and the same C function at their entry, and nothing else."""
+    """A cache of plans for functions whose only probe calls one C function, the same for all, at the entry."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
 
     def take(self, ground: PatchContext, entries: Iterable[Entry]) -> StagedBatch[Batch] | None:
-        """Stage what there is for some of the entries; None when there is nothing.
+        """Stage cached plans for some of the entries; returns None if there are none.
 
         Raises CompileError, and TargetError as the keeper does.
         """
@@ -133,7 +132,8 @@ class PlanCache:
         return StagedBatch(placed.number, placed.batch, [(of[unit], unit, plan) for unit, plan in made.items()])
 
     def _template(self, ground: PatchContext, called: _Called, starts: Iterable[int]) -> PlanTemplate | None:
-        """From the cache; made anew, for more functions, when too many of these are not in there."""
+        """The template from the cache; if too many of ``starts`` are missing in it, a new one for these and its own.
+        None if there can be none."""
         image, shape, kind = (
             ground.analysis.image,
             self._workspace.shape,
@@ -157,10 +157,10 @@ class PlanCache:
 
 
 def _alike(entries: Iterable[Entry]) -> tuple[_Called | None, dict[int, tuple[Entry, int]]]:
-    """(the C function, entries) of most entries: those with one probe, where they begin, which calls that C function.
+    """The largest group of entries that are alike: their only probe is at the entry and calls the same C function.
 
-    The entries are by their start, each with the number that its instrument is called with. The function is None when
-    there are none.
+    Returns that C function, None if there is no such entry; and by start, the entries, each with the number that its
+    instrument passes.
     """
     found: dict[tuple[type[_Called], int, int], dict[int, tuple[Entry, int]]] = defaultdict(dict)
     for entry in entries:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Templates of the timing of images: from the cache, or made, several images at a time in processes of their own.
+"""Templates of the timing of images: from the cache, or made, several images at a time, in processes of their own.
 
-Such a process is ``python -m gilk.session.plan_workers FD``. It works beside what is being watched, and lets that go
-first.
+Such a process is ``python -m gilk.session.plan_workers FD``. It runs beside the program that is watched, at a lower
+priority.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from gilk.targets.image import analyse
 from gilk.targets.templates import Shape
 
 _NICE = 5
-#: Errors for which a whole image cannot be planned at once; it can still be planned function by function.
+#: Errors upon which a whole image cannot be planned at once; it can still be planned function by function.
 _TOO_MUCH = (OutOfSpace, OverflowError, MemoryError, GilkError)
 
 
 def timing_templates(
     process: Target, images: Iterable[Loaded], shape: Shape, told: Progress = lambda done, of: None
 ) -> dict[Path, PlanTemplate]:
-    """The timing of all functions of each image, by its path; without those for which there can be none.
+    """The timing templates of images, by path; an image that cannot have one is missing.
 
-    ``told``, from any thread, of functions planned and how many there are to plan, when something is not in the cache.
-    Raises CompileError.
+    If the cache lacks some, ``told`` is called, from any thread, with how many functions are planned and how many there
+    are in all. Raises CompileError.
     """
     found: dict[Path, PlanTemplate] = {}
     missing: dict[str, Loaded] = {}  # two files may be the same image
@@ -61,7 +61,7 @@ def timing_templates(
 
 
 def _make(process: Target, missing: dict[str, Loaded], shape: Shape, told: Progress) -> dict[str, PlanTemplate]:
-    """The largest first, so that no processor waits at the end."""
+    """Make the missing templates, by key. The largest images come first, so that no processor idles at the end."""
     sizes = {key: len(process.image(loaded.path).spans) for key, loaded in missing.items()}
     order = sorted(missing, key=lambda key: -sizes[key])
     tell = _Sum(sizes, told)
@@ -82,7 +82,7 @@ def _processors() -> int:
 
 
 class _Sum:
-    """Progress with several images, as one."""
+    """Sums the progress with several images up to one."""
 
     def __init__(self, sizes: dict[str, int], told: Progress) -> None:
         self._done = dict.fromkeys(sizes, 0)
@@ -102,7 +102,7 @@ class _Sum:
 
 
 def _make_apart(path: Path, key: str, shape: Shape, told: Progress) -> PlanTemplate | None:
-    """In a process of its own; None when there can be no template."""
+    """Make a template in a process of its own; None if there can be none."""
     with _worker() as channel:
         try:
             wire.send(channel, (path, key, shape))
@@ -117,7 +117,7 @@ def _make_apart(path: Path, key: str, shape: Shape, told: Progress) -> PlanTempl
 
 @contextlib.contextmanager
 def _worker() -> Iterator[socket.socket]:
-    """A worker, gone when this ends."""
+    """A context with the channel to a worker process, which is killed at the end."""
     mine, theirs = socket.socketpair()
     arguments = [sys.executable, "-P", "-m", "gilk.session.plan_workers", str(theirs.fileno())]
     package = str(Path(__file__).resolve().parents[2])
@@ -136,7 +136,8 @@ def _worker() -> Iterator[socket.socket]:
 
 
 def serve(channel: socket.socket) -> None:
-    """One request: the image's path, its template's key, and the shape. Raises Closed when nobody waits any more."""
+    """Answer one request: the image's path, its template's key, and the shape. Raises wire.ChannelClosed if the client
+    has gone."""
     (path, key, shape), _ = wire.receive(channel)
     try:
         image = load(path)
@@ -151,7 +152,7 @@ def serve(channel: socket.socket) -> None:
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's: who asked sees to it that this ends
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at the terminal: the client ends this process
     os.nice(_NICE)
     channel = socket.socket(fileno=int(sys.argv[1]))
     channel.set_inheritable(False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From what a user asks for to probes: a place in an image and an instrument by name."""
+"""Requests of a user, and the probes that they mean: each a place in an image and an instrument."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from gilk.targets import lines
 from gilk.targets.base import Code, Loaded
 from gilk.values import dataclass
 
-_LOOKED_AT = 4  # images in which a function that is not there may be inlined
+_LOOKED_AT = 4  # how many images to search for inlined copies of a function that is not there
 _NEED_NO_CALL = frozenset({"count", "stamp", "regs"})
-KERNEL = "kernel"  # the image that all of the running kernel's code makes up
+KERNEL = "kernel"  # the name of the image that stands for all code of the running kernel
 
 
 class Builtin(StrEnum):
-    """The instruments that need no compiler."""
+    """The instruments that need no C compiler."""
 
     COUNT = "count"
     STAMP = "stamp"
@@ -40,8 +40,11 @@ class Builtin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CFunction:
-    """``function`` of the C file ``source``; ``flags`` are for the compiler. ``made_of``: all that its code depends on
-    besides, if that is known: then it is kept for the next time. ``text``: what the file would have; there is none."""
+    """The function ``function`` of the C file ``source``, as an instrument; ``flags`` are for the compiler.
+
+    ``made_of``: a digest of all that the code depends on besides; if given, the compiled code is cached. ``text``: the
+    C text, if there is no file.
+    """
 
     source: Path
     function: str
@@ -59,8 +62,11 @@ class FiresSite:
 
 @dataclass(frozen=True, slots=True)
 class CallsAt:
-    """The instrument that calls ``function``, code of a module in the kernel, with the registers and this number.
-    ``replaces``: at an entry, the code may return to the caller in place of the function."""
+    """The instrument that calls ``function``, the address of code of a module in the kernel, with the registers and
+    ``number``.
+
+    ``replaces``: at an entry, the code may return to the caller in place of the function.
+    """
 
     function: int
     number: int
@@ -69,21 +75,24 @@ class CallsAt:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One ``-i POINTS=INSTRUMENT``."""
+    """One request of a user: ``-i POINTS=INSTRUMENT``."""
 
     spec: Spec
     instrument: Builtin | CFunction
 
     @property
     def of_kernel(self) -> bool:
-        """``kernel:FUNCTION:WHERE``"""
+        """Whether the points are in the kernel: ``kernel:FUNCTION:WHERE``."""
         return self.spec.image == KERNEL
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One probe to be: ``kind`` is a trace.probes.Kind. ``refusal``: it cannot be, for that reason, and is not planned.
-    ``inlined``: there is no call at the point, with arguments and a return."""
+    """A probe that is wanted. ``kind`` is a trace.probes.Kind. ``refusal``: why the probe cannot be; it is not planned
+    then.
+
+    ``inlined``: there is no call at the point, so no arguments and no return.
+    """
 
     loaded: Loaded
     function: Function
@@ -96,7 +105,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class WantedSite:
-    """The same of a kernel alone: ``instrument`` fires a site of D programs, or calls a module."""
+    """A probe that is wanted in a kernel: ``instrument`` fires a site of D programs, or calls code of a module."""
 
     loaded: Loaded
     function: Function
@@ -106,7 +115,7 @@ class WantedSite:
 
 
 def parse(text: str) -> Request:
-    """``[IMAGE:]FUNCTION:WHERE=INSTRUMENT``. Raises UsageError `bad-instrument`, `bad-point`."""
+    """Read a request ``[IMAGE:]FUNCTION:WHERE=INSTRUMENT``. Raises UsageError `bad-instrument`, `bad-point`."""
     where, separator, name = text.rpartition("=")
     if not separator:
         raise UsageError("bad-instrument", f"{text!r} is not POINTS=INSTRUMENT", "for example main:entry=count")
@@ -114,7 +123,7 @@ def parse(text: str) -> Request:
 
 
 def instrument(name: str) -> Builtin | CFunction:
-    """Raises UsageError `bad-instrument`."""
+    """The instrument of that name, or of FILE.c:FUNCTION. Raises UsageError `bad-instrument`."""
     if name in list(Builtin):
         return Builtin(name)
     source, separator, function = name.rpartition(":")
@@ -126,8 +135,11 @@ def instrument(name: str) -> Builtin | CFunction:
 
 
 def expand(process: Code, requests: Iterable[Request], inlined: bool = True) -> Iterator[Wanted]:
-    """All probes that the requests mean in this process. ``inlined``: also where functions are inlined, as far as that
-    is asked for (``of_instances``). Raises UsageError, and as `having`."""
+    """All probes that the requests mean in this process.
+
+    ``inlined``: include the places where functions are inlined, for the requests that mean these, too
+    (``of_instances``). Raises UsageError, and as `having`.
+    """
     for request in requests:
         if request.spec.line:
             for loaded, function, point in of_line(process, request.spec):
@@ -143,18 +155,19 @@ def expand(process: Code, requests: Iterable[Request], inlined: bool = True) -> 
 
 
 def of_instances(request: Request) -> bool:
-    """Whether a function's name means all its instances: its own entry, and the places where it is inlined."""
+    """Whether the request's function name means all instances: its own entry, and the places where it is inlined."""
     exact = lookup.is_exact(request.spec.function) and not request.of_kernel
     return exact and request.spec.where == "entry" and request.instrument in _NEED_NO_CALL
 
 
 def without_instances(requests: Iterable[Request]) -> Iterator[str]:
-    """The functions that requests name by themselves: of these nothing is instrumented where they are inlined."""
+    """The names of the functions in requests that mean only the functions themselves, not their inlined copies."""
     return (request.spec.function for request in requests if not of_instances(request))
 
 
 def _with_instances(process: Code, spec: Spec) -> list[tuple[Loaded, list[FunctionSpan]]]:
-    """As having(), and images in which the function is inlined only, if it is nowhere else."""
+    """The images and functions that having() returns; if no image has the function, the images in which it is only
+    inlined, without functions."""
     try:
         return having(process, spec)
     except UsageError as error:
@@ -168,14 +181,14 @@ def _with_instances(process: Code, spec: Spec) -> list[tuple[Loaded, list[Functi
 
 
 def _elsewhere(process: Code, loaded: Loaded, spans: list[FunctionSpan], request: Request) -> Iterator[Wanted]:
-    """The probes of the instances besides the functions themselves."""
+    """The probes at the function's instances, without those at its own entries."""
     kind = str(request.instrument)
     for each in inlining.instances(process, loaded, spans, request.spec.function):
         yield Wanted(loaded, each.function, each.point, request.instrument, kind, each.refusal, each.inlined)
 
 
 def of_line(process: Code, spec: Spec) -> Iterator[tuple[Loaded, Function, Point]]:
-    """Where code of a line of the source begins, in the images meant that have such.
+    """The places where the code of a source line begins, in the images meant that have that line.
 
     Raises UsageError `no-such-image`, and as lines.at_line; TargetError `no-such-process`.
     """
@@ -199,9 +212,10 @@ def _meant(process: Code, spec: Spec) -> list[Loaded]:
 
 
 def having(process: Code, spec: Spec) -> list[tuple[Loaded, list[FunctionSpan]]]:
-    """The images meant, each with its functions: those that have such, as ``libz*:deflate`` is not about libzip.
+    """The images that the point means and that have such functions, each with these functions.
 
-    Raises UsageError `no-such-image`, `no-such-function`, TargetError `no-such-process`.
+    An image that matches without having such a function is left out: ``libz*:deflate`` is not about libzip. Raises
+    UsageError `no-such-image`, `no-such-function`, TargetError `no-such-process`.
     """
     matching = _meant(process, spec)
     found: list[tuple[Loaded, list[FunctionSpan]]] = []
@@ -220,7 +234,7 @@ def having(process: Code, spec: Spec) -> list[tuple[Loaded, list[FunctionSpan]]]
 
 
 def with_hint(error: UsageError, hint: str) -> UsageError:
-    """The same with one more hint, which comes first."""
+    """The same error with one more hint, which comes first."""
     error.hint = "; ".join(filter(None, (hint, error.hint)))
     return error
 
@@ -242,7 +256,8 @@ def _in_image(process: Code, loaded: Loaded, spans: Iterable[FunctionSpan], requ
 
 
 def _of_calls(request: Request) -> bool:
-    """Calls are asked for: a part of a function is not called, and its returns are the function's."""
+    """Whether the request is about calls of all functions that match a pattern. Parts of functions are left out then: a
+    part is not called, and its returns belong to its function."""
     wildcard = any(letter in request.spec.function for letter in "*?[")
     return wildcard and (request.spec.where == "return" or request.instrument == Builtin.TIME)
 

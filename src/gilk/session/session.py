@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A set of probes in one process, and what they bring back."""
+"""The session that has a process for itself: a set of probes, and their results."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from gilk.trace.drain import Drain
 from gilk.trace.layout import PAGE, Geometry
 
 _MOST_POINTS = 1 << 20
-#: Batches, and the units of each that are in force.
+#: Each batch with its units that are in force.
 InForce = list[tuple[Batch, frozenset[int]]]
 
 
 class Session(ProbingSession):
-    """Use as a context manager; at its end all probes are gone from the target.
+    """A set of probes in one process. Use it as a context manager; at its end all probes are gone from the target.
 
-    ``points`` bounds how many counting probes there can be in all, ``threads``
-    how many threads have buffers at one time, ``ring`` the bytes of a thread's
-    buffer per record class. ``clock``: what samples are timed by, if that is known already.
+    ``points``: how many counting probes there can be in all. ``threads``: how many threads can have buffers at a time.
+    ``ring``: bytes of a thread's buffer per record class. ``clock``: the clock for the times of samples; if None, it is
+    measured.
     """
 
     _workspace_type: type[Workspace] = Workspace
@@ -51,7 +51,7 @@ class Session(ProbingSession):
         clock: Clock | None = None,
         private: int = 0,
     ) -> None:
-        """``private``: bytes of memory that C of the session's has besides, as ``gilk_private``."""
+        """``private``: bytes of additional memory for the session's C, which knows it as ``gilk_private``."""
         geometry = Geometry.plan(min(points, _MOST_POINTS), set(ALL_CLASSES), threads, ring)
         rings = tuple((ring.offset, ring.size) for ring in geometry.rings)
         self.process = process
@@ -100,7 +100,8 @@ class Session(ProbingSession):
         return self._ledger.add(wants)
 
     def _handlers(self) -> list[tuple[Entry, Want]]:
-        """The wants of new signal handlers; from the first on, the runtime is told what patches stand for."""
+        """The wants of handlers that are new. From the first on, the session shows the runtime which original code its
+        patches stand for."""
         wants = self._signals.wants(self._ledger.entry) if self._signals.changed() else []
         if wants and self._signals.faults() and not self._keeps_everything:
             self._keeps_everything = True
@@ -159,9 +160,9 @@ class Session(ProbingSession):
         return self._compiled[chosen]
 
     def _look_after(self) -> None:
-        """Handlers of signals that the program has installed since."""
+        """Put instruments at signal handlers that the program has installed since the last call."""
         if self._probes and not self.closed:
-            with contextlib.suppress(TargetError):  # the process may have ended: what it left is read all the same
+            with contextlib.suppress(TargetError):  # if the process has ended, its records are read all the same
                 wants = self._handlers()
                 if wants:
                     self._add(wants)
@@ -180,5 +181,5 @@ class Session(ProbingSession):
 
 
 def _identity(batches: list[Batch], in_force: InForce) -> tuple[list[int], list[tuple[int, frozenset[int]]]]:
-    """Equal for the same batches and units."""
+    """A value that is equal for the same batches and units."""
     return [id(batch) for batch in batches], [(id(batch), units) for batch, units in in_force]

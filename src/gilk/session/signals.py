@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Signal handlers that look at where they interrupted the program are shown original addresses.
+"""Signal handlers: a handler that looks at the interrupted address is shown an original address, not one in a patch.
 
-A handler installed with SA_SIGINFO gets an instrument at its entry, and the
-restorer it returns to gets one as well (native/runtime/signal.c). Handlers
-installed later are found by looking at /proc/PID/status at every poll. The Go
-runtime's are known before: an address that it does not expect in a function of
-its own, as that of a bounce's jump, is the program's end (runtime/symtab.go,
-pcvalue). Where faults are caught, every register is kept at every point.
+A handler installed with SA_SIGINFO gets an instrument at its entry, and the restorer that it returns to gets one as
+well (native/runtime/signal.c). Handlers installed later are found by looking at /proc/PID/status at every poll. Those
+of the Go runtime are known before it installs them: it ends the program upon an address that it does not expect in a
+function of its own, such as that of a bounce's jump (runtime/symtab.go, pcvalue). If the program catches faults,
+patches save every register at every point.
 """
 
 from __future__ import annotations
@@ -26,15 +25,16 @@ from gilk.targets.workspace import Workspace
 
 EntryOf = Callable[[PatchContext, Function], Entry]
 _FAULTS = sum(1 << number - 1 for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL))
-#: What the Go runtime hands to sigaction(2) when it begins (runtime/os_linux.go, setsig); a linker adds .abi0 to some.
+#: The functions that the Go runtime passes to sigaction(2) at its start (runtime/os_linux.go, setsig); a linker adds
+#: .abi0 to some.
 _GO_HANDLERS = ("runtime.sigtramp", "runtime.cgoSigtramp")
 _GO_RESTORERS = ("runtime.sigreturn__sigaction", "runtime.sigreturn")
 _SWITCHES = frozenset(("swapcontext", "setcontext"))
-_FIRST_KEY = 1 << 40  # beyond those of probes
+_FIRST_KEY = 1 << 40  # higher than any key of a probe
 
 
 class Signals:
-    """One per session."""
+    """The instruments at the signal handlers of one process, for its session."""
 
     def __init__(self, process: Target, workspace: Workspace) -> None:
         self._process = process
@@ -46,7 +46,8 @@ class Signals:
         self._key = _FIRST_KEY
 
     def changed(self) -> bool:
-        """Handlers may have been installed since the last call, or it is known at the first that some will be."""
+        """Whether handlers may have been installed since the last call; at the first call, also whether some are known
+        to come."""
         caught, first = self._process.caught(), self._ahead is None
         if self._ahead is None:
             self._ahead = _of_go(self._process) if self._process.unstarted else []
@@ -54,11 +55,12 @@ class Signals:
         return changed or (first and bool(self._ahead))
 
     def faults(self) -> bool:
-        """Handlers of faults may see, at any instruction, registers that the code itself will not read again."""
+        """Whether the program handles faults: such a handler may see, at any instruction, registers that the code
+        itself will not read again."""
         return bool(self._caught & _FAULTS)
 
     def wants(self, entry_of: EntryOf) -> list[tuple[Entry, Want]]:
-        """Instruments for handlers that have none yet."""
+        """The instruments for handlers that have none yet."""
         found = []
         installed = self._process.keeper.handlers(_numbers(self._caught)) if self._caught else []
         for handler, restorer in [*(self._ahead or []), *installed]:
@@ -72,7 +74,8 @@ class Signals:
         return found
 
     def unbalanced(self, result: ChangeResult) -> list[int]:
-        """Keys to be removed at once: a handler must not be entered this way if it cannot be left this way."""
+        """The keys of instruments to remove at once: if a handler's return cannot be instrumented, its entry must not
+        be."""
         leaving = {want.key for wants in self._left.values() for _, want in wants}
         return list(range(_FIRST_KEY, self._key + 1)) if result.refusals.keys() & leaving else []
 
@@ -80,7 +83,7 @@ class Signals:
         return any(self._process.image(one.path).is_go for one in self._loaded_at(address))
 
     def _loaded_at(self, address: int) -> list[Loaded]:
-        """The image that is mapped there; none in anonymous memory."""
+        """The images that are mapped at the address: one, or none in anonymous memory."""
         return [one for one in self._process.loaded() if one.start <= address < one.end]
 
     def _want(self, address: int, name: str, entry_of: EntryOf) -> Iterator[tuple[Entry, Want]]:
@@ -99,12 +102,13 @@ class Signals:
 
 
 def _main(process: Target) -> Loaded | None:
-    """The program's own image, where it is mapped."""
+    """The program's own image; None if it is not mapped."""
     return next((one for one in process.loaded() if one.main), None)
 
 
 def _of_go(process: Target) -> list[tuple[int, int]]:
-    """(handler, restorer) of those that a Go program is about to install, by its symbols; none of another program."""
+    """The pairs (handler, restorer) that a Go program is about to install, from its symbols; none for other
+    programs."""
     main = _main(process)
     image = process.image(main.path) if main is not None else None
     if main is None or image is None or not image.is_go:
@@ -118,7 +122,8 @@ def _of_go(process: Target) -> list[tuple[int, int]]:
 
 
 def switches_stacks(process: Target) -> bool:
-    """Whether the program calls what leaves one stack for another: a handler of its own may wait, then."""
+    """Whether the program calls functions that switch stacks; then one of its handlers may be suspended while other
+    code runs."""
     main = _main(process)
     return main is not None and process.mentions(main.path, _SWITCHES)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Staging for a ledger: protocols of those that it asks, values of their answers; a plan is made and handed over, as
-often as it takes.
+"""Staging for a ledger: the protocols of its partners and the values that they answer, and how a plan is made and
+staged again until that works.
 
-A process goes on while plans for it are made, and may map memory just where a jump was to lead. The next plan then
-avoids the memory that was taken, and has the rest reserved.
+A process goes on while plans for it are made, and may map memory where a jump was to lead. The next plan then avoids
+the memory that was taken, and has the rest reserved.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ Planning = Callable[[PatchContext, Iterable[tuple[Function, list[Want]]]], Plan]
 
 
 class Stager(Protocol[_Kept]):
-    """The holder of the target, for making plans ready. Plans go by a number, and are kept as long as they may run.
+    """The holder of the target, in its role of making plans ready. A plan has a number, and is kept as long as its code
+    may run.
 
-    Raises MemoryTaken when the target is not any more as the plan expects.
+    Raises MemoryTaken when the target's memory is not as the plan expects any more.
     """
 
     def stage(self, plan: Plan) -> tuple[int, _Kept]: ...
 
 
 class Timed(Protocol):
-    """How long a change took, in seconds, and how long of that the target stood still."""
+    """The seconds that a change took in ``total``, and how many of these the target was stopped."""
 
     @property
     def total(self) -> float: ...
@@ -48,34 +49,34 @@ class Timed(Protocol):
 
 @dataclass(frozen=True)
 class Untouched:
-    """A change that was none of the target."""
+    """The outcome of a change for which the target did not have to be touched."""
 
     total: float = 0.0
     seconds: float = 0.0
 
 
 class BatchChanger(Protocol):
-    """The holder of the target, who exchanges units of some batches for those of others."""
+    """The holder of the target, in its role of exchanging units of some batches for units of others."""
 
     def change(self, remove: Units, add: Units) -> Timed: ...
 
     def forget(self, number: int) -> None: ...
 
     def give_up(self, units: Units) -> None:
-        """These units, which are dormant, will not be activated any more."""
+        """Note that these units, which are dormant, will not be activated any more."""
         ...
 
 
 class Cache(Protocol[_Kept]):
-    """Plans that were made before, for some of what is wanted."""
+    """Plans that were made before, for some of the wanted functions."""
 
     def take(self, ground: PatchContext, entries: Iterable[Entry]) -> StagedBatch[_Kept] | None:
-        """A batch for some of the entries, staged, its sites claimed; None when there is none."""
+        """A staged batch for some of the entries, with its sites claimed; None if there is none."""
         ...
 
 
 class PlacedUnits(Protocol[_Kept]):
-    """A template of plans, placed in the target as a batch, with its units dormant."""
+    """A template of plans that is placed in the target as a batch, with its units dormant."""
 
     @property
     def number(self) -> int: ...
@@ -83,31 +84,33 @@ class PlacedUnits(Protocol[_Kept]):
     def batch(self) -> _Kept: ...
     @property
     def ready(self) -> NDArray[np.bool_]:
-        """For each unit of the template, whether the batch has it."""
+        """Whether the batch has each unit of the template."""
         ...
 
     @property
     def first(self) -> int:
-        """The key of its first probe."""
+        """The key of the template's first probe."""
         ...
 
     @property
     def unit_of_key(self) -> NDArray[np.int64]:
-        """For each key, less ``first``, its unit, or -1 where that is not ready."""
+        """The unit of each key, counted from ``first``; -1 if that unit is not ready."""
         ...
 
     def touching(self, ground: PatchContext, start: int) -> list[int]:
-        """The units of the function that begins at ``start``, and those with a pun that shares bytes of it."""
+        """The units of the function that begins at ``start``, and those with a pun that shares bytes of the
+        function."""
         ...
 
     def entry(self, ground: PatchContext, unit: int) -> Entry:
-        """The unit as an entry, whose probes are active."""
+        """An entry made of the unit, with its probes active."""
         ...
 
 
 @dataclass(frozen=True)
 class StagedBatch(Generic[_Kept]):
-    """A batch that is ready under its number: the entries that it is for, each with its unit and its plan."""
+    """A batch that the holder has under ``number``. ``rows``: the entries that it is for, each with its unit and its
+    plan."""
 
     number: int
     batch: _Kept
@@ -116,21 +119,22 @@ class StagedBatch(Generic[_Kept]):
 
 @dataclass(frozen=True)
 class ChangeResult:
-    """The plans made by a change, and how long the target stood still."""
+    """The plans that a change made, and how long it took."""
 
     plans: tuple[FunctionPlan, ...]
     outcome: Timed
 
     @property
     def refusals(self) -> dict[int, Refusal]:
-        """By key, why the plans have no place for a probe."""
+        """The reasons why plans refused probes, by key."""
         return {key: reason for plan in self.plans for key, reason in plan.refusals.items()}
 
 
 def staged(
     ground: PatchContext, wanted: list[tuple[Function, list[Want]]], stager: Stager[S], planning: Planning = plan
 ) -> tuple[Plan, int, S]:
-    """The plan, and its number and what was made of it. Raises MemoryTaken when a process takes memory every time."""
+    """The plan, its number, and the batch made of it. Raises MemoryTaken if the process takes memory in its way each
+    time."""
     tries = 0
     while True:
         mark = ground.mark()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The way back: from rings in shared memory to tables, kept or written as they come."""
+"""The stream of a session's records: from rings in shared memory to tables of samples."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _STAMPS = ("stamp", "time-entry", "time-head", "time-return")
 #: The record classes that a probe of each kind may write (native/abi/gilk_abi.h).
 _WRITES = {"count": (), "stack": (), **dict.fromkeys(_STAMPS, (0,)), "args": (2,), "regs": (3,)}
 _RETIRE_EVERY = 0.5  # seconds
-_TICKS = 1 << 33  # more than the time stamp counter makes in a second
+_TICKS = 1 << 33  # more ticks than the time stamp counter makes in a second
 
 
 class RecordStream:
-    """Drains one process's buffers. ``start``, of its first probe, is in ns of CLOCK_MONOTONIC and time 0 of samples.
+    """Drains the buffers of one process or kernel. ``start``, in ns of CLOCK_MONOTONIC, is time 0 of the samples.
 
-    Taking records out of the rings costs some ns each, making a table of them some hundred. So the two are apart: under
-    a burst, one takes, and converts when there is time. ``waiting`` is how many bytes were taken and not converted.
+    Taking a record out of a ring costs a few ns, making a table row of it some hundred. So these are two steps: in a
+    burst, the caller takes, and converts later. ``waiting``: how many bytes were taken and not converted yet.
     """
 
     def __init__(self, drain: RecordSource, clock: Clock, threads: Threads) -> None:
@@ -45,11 +45,11 @@ class RecordStream:
         self._retired = 0.0
         self._raw: deque[list[Chunk]] = deque()
         self.waiting = 0
-        self.latest: list[Chunk] = []  # of the last take
+        self.latest: list[Chunk] = []  # the chunks of the last take
         self.start = 0
         self.records = 0
-        self.impossible = 0  # records that bear times before the first or after the last of the session
-        self.bounds: Callable[[], tuple[int, int]] | None = None  # in ticks; None where the clock is another machine's
+        self.impossible = 0  # records with times before the session's first or after its last moment
+        self.bounds: Callable[[], tuple[int, int]] | None = None  # in ticks; None if records have another clock
         self.unknown = 0
 
     @property
@@ -63,27 +63,29 @@ class RecordStream:
         return self._made
 
     def _samples_of(self, probes: list[ProbeRow]) -> Samples:
-        from gilk.trace.samples import Samples  # here: who has none need not wait for the library of tables
+        from gilk.trace.samples import Samples  # imported here: sessions without samples need not wait for it
 
         return Samples(probes, self._clock, self.start, self._classes, self._name)
 
     def name_by(self, threads: Callable[[Threads], Threads]) -> None:
-        """Have threads named otherwise from now on; ``threads`` is given those that name them now."""
+        """Use other names of threads from now on; ``threads`` gets the present source of names, and returns the new
+        one."""
         self._threads = threads(self._threads)
 
     def meet(self, pid: int, tid: int) -> None:
-        """Note a thread's name: one that ends at once has none to be read any more when its records are."""
+        """Note a thread's name early: the name of a thread that ends soon could not be read when its records arrive."""
         self._name(pid, tid)
 
     def align(self, start: int, clock: Clock) -> None:
-        """Set time 0, as `start`, and what ticks are turned into ns by; before the first probe is known."""
+        """Set time 0, in ns of CLOCK_MONOTONIC, and the clock that turns ticks into ns; call it before the first probe
+        is known."""
         self.start = start
         self._clock = clock
 
     def know(self, probes: list[ProbeRow], start: int) -> pa.Table:
-        """More probes from now on; what was held back of the records of those before comes back.
+        """Take note of new probes; returns the samples of earlier probes that were held back.
 
-        ``start`` counts only the first time.
+        ``start`` counts only at the first call.
         """
         rest = self._counted(_one([*self._converted(), self._samples.flush()]))
         self.unknown += self._samples.unknown
@@ -94,12 +96,12 @@ class RecordStream:
         return rest
 
     def poll(self) -> pa.Table:
-        """The records that have arrived since, in order of time."""
+        """The samples that have arrived since the last call, in order of time."""
         self.take()
         return self._counted(_one([*self._converted(), self._samples.add([])]))
 
     def take(self) -> float:
-        """Empty the rings; how full, of 1, the fullest was."""
+        """Empty the rings, and keep the records; returns how full the fullest ring was, from 0 to 1."""
         for identity in self._drain.identities():
             if (identity.pid, identity.tid) not in self._names:
                 self._name(identity.pid, identity.tid)
@@ -115,8 +117,8 @@ class RecordStream:
         return fullest
 
     def taken(self, final: bool = False) -> list[Chunk]:
-        """The records themselves, for who makes something else than samples of them. ``final``: nothing writes any
-        more."""
+        """The chunks of records since the last call, for callers that do not want samples. ``final``: nothing writes
+        any more."""
         self.take()
         chunks = self.latest + (self._drain.poll(final=True) if final else [])
         self._raw.clear()
@@ -124,11 +126,11 @@ class RecordStream:
         return chunks
 
     def convert(self) -> pa.Table:
-        """The records of the oldest take; when nothing waits, those that were held back until now."""
+        """The samples of the oldest take; if nothing waits, those that were held back until now."""
         return self._counted(self._samples.add(self._oldest() if self._raw else []))
 
     def finish(self) -> pa.Table:
-        """All that is left, when nothing writes any more."""
+        """All remaining samples; call it when nothing writes records any more."""
         self._set_aside(self._drain.poll(final=True))
         return self._counted(_one([*self._converted(), self._samples.flush()]))
 
@@ -140,7 +142,7 @@ class RecordStream:
             self.waiting += sum(chunk.records.nbytes for chunk in chunks)
 
     def _possible(self, chunk: Chunk, first: int, last: int) -> Chunk:
-        """Without the records that are not of this time: whoever wrote them, it was not an instrument."""
+        """The chunk without records whose times lie outside the session: no instrument wrote these."""
         ticks = chunk.records["tsc"]
         if not len(ticks) or first <= int(ticks.min()) <= int(ticks.max()) <= last:
             return chunk
@@ -162,7 +164,7 @@ class RecordStream:
         return tables
 
     def _counted(self, table: pa.Table) -> pa.Table:
-        """Rows that say that records are missing are none themselves."""
+        """Count a table's records, and return the table. Rows that stand for missing records do not count."""
         self.records += table.num_rows - self._samples.gaps
         self._samples.gaps = 0
         return table
@@ -171,14 +173,14 @@ class RecordStream:
         return self._threads.live([(identity.pid, identity.tid) for identity in self._drain.identities()])
 
     def _name(self, pid: int, tid: int) -> str:
-        """A thread's name as it was when last seen alive."""
+        """The name of a thread when it was last seen alive."""
         self._names[pid, tid] = self._threads.name(pid, tid) or self._names.get((pid, tid), "")
         return self._names[pid, tid]
 
 
 class Bounds:
-    """From when to when records can have been made, in ticks, with a second of grace: processors' counters may differ
-    by some."""
+    """The first and last time at which records can have been made, in ticks, each with a second of grace: the counters
+    of processors may differ."""
 
     def __init__(self) -> None:
         self._tsc, self._ns = sample()
@@ -190,6 +192,6 @@ class Bounds:
 
 
 def _one(tables: list[pa.Table]) -> pa.Table:
-    import pyarrow as pa  # here, as above
+    import pyarrow as pa  # imported here, as above
 
     return pa.concat_tables(tables)

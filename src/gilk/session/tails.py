@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The functions in which calls of one function may return: itself, and whatever those may end in a jump to.
+"""The functions in which calls of one function may return: the function itself, and all that it or they jump to at the
+end.
 
-A jump to another function leads to where that begins; one through the global offset table, to where the loader has
-bound it. Jumps that may lead anywhere have no place here.
+A jump to another function leads to that function's beginning; one through the global offset table leads to where the
+loader has bound the slot. A function with jumps that may lead anywhere is refused.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from gilk.image.model import Image
 from gilk.targets.base import Loaded, Target
 from gilk.values import dataclass
 
-MOST = 64  # functions of a closure
+MOST = 64  # how many functions a closure can have
 _DIRECT = (End.TAIL, End.BRANCH)
 _LONGEST_STUB = 16
 _INSTEAD = "advice that does not wait for the function can be had: before, or in place with pass()"
@@ -26,8 +27,11 @@ _INSTEAD = "advice that does not wait for the function can be had: before, or in
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """``block`` of ``part`` ends in a jump to an entry; ``to`` is the link-time address, ``slot`` that of the word
-    which has the run-time address, if it goes that way."""
+    """A jump at the end of ``block`` of ``part`` to the entry of a function. ``to``: the link-time address of that
+    entry.
+
+    ``slot``: if the jump goes through memory, the link-time address of the word with the run-time address, else 0.
+    """
 
     part: Function
     block: Block
@@ -41,7 +45,7 @@ class Jump:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A function of a closure. ``jumps``: those by which control may go on in a member, this one included."""
+    """A function of a closure. ``jumps``: its jumps to members of the closure, itself included."""
 
     loaded: Loaded
     function: Function
@@ -49,7 +53,7 @@ class Member:
 
 
 def closure(process: Target, loaded: Loaded, function: Function) -> tuple[Member, ...]:
-    """The functions in which a call of this one may return, itself first. Raises UsageError `tail-call`."""
+    """The functions in which a call of ``function`` may return, itself first. Raises UsageError `tail-call`."""
     images = process.loaded()
     found: dict[tuple[int, int], Member] = {}
     todo = [(loaded, function)]
@@ -65,7 +69,8 @@ def closure(process: Target, loaded: Loaded, function: Function) -> tuple[Member
 
 
 def _jumps(process: Target, loaded: Loaded, function: Function) -> Iterator[Jump]:
-    """The jumps to entries, in all parts, but for those to functions that do not come back."""
+    """The jumps of all parts of a function to entries, without those to functions that do not return. Raises UsageError
+    `tail-call`."""
     analysis = process.analysis(loaded)
     extents = analysis.extents(function)
     for part in extents:
@@ -96,7 +101,7 @@ def _jumps_of(image: Image, extents: tuple[Function, ...], part: Function, block
 
 
 def _through_table(image: Image, part: Function, block: Block) -> Jump:
-    """A jump through a slot of the global offset table."""
+    """The jump of a block through a slot of the global offset table. Raises UsageError `tail-call` if it is none."""
     at = block.terminator - part.start
     jump = decode(part.code[at : block.end - part.start], block.terminator)[0]
     if jump.is_ip_rel_memory_operand and jump.ip_rel_memory_address in image.got:
@@ -119,7 +124,7 @@ def _elsewhere(image: Image, part: Function, block: Block) -> Jump:
 
 
 def _slot(image: Image, stub: int) -> int:
-    """The slot that a stub of the PLT jumps through."""
+    """The slot that a stub of the PLT jumps through. Raises UsageError `tail-call`."""
     jumps = [each for each in decode(image.read(stub, _LONGEST_STUB), stub) if each.flow_control == JUMP_INDIRECT]
     if not jumps or not jumps[0].is_ip_rel_memory_operand:
         raise _refused(f"there is no telling where the stub at {stub:#x} of {image.name} leads")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Weavings that have stayed in their processes when the weaver was killed (`gilk weave --persist`).
+"""Abandoned weavings: the weaver was killed, and the weaving has stayed in its processes (`gilk weave --persist`).
 
-They are found in the processes themselves, which have written whatever they like there: numbers are bounded, texts are
-only shown, and no more is done to a process than `gilk restore` does.
+They are found in the processes, which may have written anything there. So numbers are bounded, texts are only shown,
+and no more is done to a process than `gilk restore` does.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ class _Place:
 
 @dataclass(frozen=True)
 class AbandonedWeaving:
-    """``number``: that of the process which has woven it."""
+    """A weaving whose weaver has gone. ``number``: the pid of the weaver. ``places``: the processes that still have
+    it."""
 
     number: int
     places: tuple[_Place, ...]
     state: StayingState
 
     def listed(self) -> dict[str, Any]:
-        """As a weaver lists itself (asking.py)."""
+        """The weaving in the form in which a weaver lists itself (asking.py)."""
         began = self.state.told.get("began")
         return {
             "file": str(self.state.told.get("file", "")),
@@ -54,7 +55,7 @@ class AbandonedWeaving:
         }
 
     def answer(self, words: dict[str, Any]) -> dict[str, Any]:
-        """As a weaver answers (asking.py). Raises UsageError `no-such-aspect`, TargetError."""
+        """Answer a request as a weaver does (asking.py). Raises UsageError `no-such-aspect`, TargetError."""
         if words.get("ask") == "turn":
             return self._turned(words.get("aspect"), bool(words.get("on")))
         functions = self.state.told.get("functions")
@@ -78,7 +79,7 @@ class AbandonedWeaving:
         place = self.places[0]
         memory = ProcessMemory(place.pid)
         for number, each in enumerate(names):
-            if name is None or each == name:  # a byte, so that what advice switches meanwhile is mostly another one
+            if name is None or each == name:  # one byte, so that few switches that advice sets meanwhile are lost
                 at = place.address + number // 8
                 (before,) = memory.read(at, 1)
                 bit = 1 << number % 8
@@ -86,7 +87,7 @@ class AbandonedWeaving:
         return {}
 
     def remove(self) -> None:
-        """Out of all its processes. Raises TargetError."""
+        """Take the weaving out of all its processes. Raises TargetError."""
         for one in self.places:
             try:
                 restore(one.pid)
@@ -96,7 +97,7 @@ class AbandonedWeaving:
 
 
 def abandoned() -> list[AbandonedWeaving]:
-    """By number; as far as we may look into processes."""
+    """The abandoned weavings by number, in those processes that the user may look into."""
     found: dict[int, list[tuple[_Place, StayingState]]] = {}
     kept: dict[str, bool] = {}
     for seen in processes():
@@ -109,7 +110,8 @@ def abandoned() -> list[AbandonedWeaving]:
 
 
 def _of_process(pid: int, kept: dict[str, bool]) -> Iterator[tuple[int, int, StayingState]]:
-    """The number of each that is in it, and where its common state lies. ``kept``: what is known of sessions."""
+    """The weavings that a process has: number, address of the common state, and the state. ``kept``: a cache: whether a
+    session still has its keeper."""
     with suppress(TargetError, OSError):
         maps = read_maps(pid)
         sessions = {session_of(one) for one in maps if one.path.startswith(CODE_NAME)}
@@ -119,12 +121,12 @@ def _of_process(pid: int, kept: dict[str, bool]) -> Iterator[tuple[int, int, Sta
                 kept[name] = is_kept(name)
             if number.isdecimal() and not kept[name]:
                 memory = ProcessMemory(pid)
-                if any(memory.read(_data(maps, name), 8)):  # else it has been restored
+                if any(memory.read(_data(maps, name), 8)):  # else the process has been restored
                     yield from ((int(number), at, state) for at, state in _states(memory, maps))
 
 
 def _data(maps: tuple[Mapping, ...], session: str) -> int:
-    """Where the session's own memory begins. Raises OSError."""
+    """The address of the session's own memory. Raises OSError if there is none."""
     name = f"{DATA_NAME}{session}"
     for one in maps:
         if one.path.split()[0] == name if one.path else False:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Shadows of accesses: instructions of a process that may read or write variables which elements of aspects name."""
+"""Access shadows: instructions of a process that may read or write variables which elements of aspects name."""
 
 from __future__ import annotations
 
@@ -45,8 +45,11 @@ MEANS = {
 
 @dataclass(frozen=True, slots=True)
 class AccessShadow:
-    """An instruction, and what matches where it reads or writes; ``number``: of its function in the C of both.
-    ``by_address``: it may reach any memory."""
+    """An instruction, and what matches when it reads and when it writes.
+
+    ``number``: the number by which the C of both knows the instruction's function. ``by_address``: the instruction may
+    access any memory, so that its address has to be compared.
+    """
 
     where: LoadedAccess
     instruction: AccessingInstruction
@@ -58,7 +61,7 @@ class AccessShadow:
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """An alternative of an element that is about accesses of the variable."""
+    """An alternative of an element that matches accesses of a variable."""
 
     aspect: NumberedAspect
     element: int
@@ -71,18 +74,24 @@ class _Named:
 
 
 class AccessShadows:
-    """``calls``: the shadows of the same file's calls, which know the functions that control flows have around.
-    ``parts``: by path of a member, where that is in its variable."""
+    """Finds the instructions of a process that access named variables.
+
+    ``calls``: the shadows of the calls of the same file, which know the functions of control flows. ``parts``: by path
+    of a member, its place in its variable.
+    """
 
     def __init__(
         self, process: Code, file: CheckedFile, calls: Shadows, parts: dict[str, VariablePart]
     ) -> None:
         self._process, self._file, self._calls, self._parts = process, file, calls, parts
-        self.left_out: list[str] = []  # accesses that aspects miss which permit that, in words
+        self.left_out: list[str] = []  # messages about accesses that are left out, since their aspects are `partial`
 
     def found(self, aspects: Sequence[NumberedAspect]) -> tuple[AccessShadow, ...]:
-        """In order of address. Raises UsageError `no-such-variable`, `ambiguous-variable`, `escapes`, `atomic-access`,
-        `split-access`, `strange-access`, `cannot-weave`."""
+        """The shadows in order of address.
+
+        Raises UsageError `no-such-variable`, `ambiguous-variable`, `escapes`, `atomic-access`, `split-access`,
+        `strange-access`, `cannot-weave`.
+        """
         by_place: dict[tuple[int, int], tuple[FoundVariable, VariablePart, list[_Named]]] = {}
         for one in self._all(aspects):
             variable, part = self._variable(one.point)
@@ -157,11 +166,11 @@ class AccessShadows:
         )  # fmt: skip
 
     def _refuse(self, error: UsageError, named: Sequence[_Named]) -> None:
-        """Raise it, or note what is left out."""
+        """Raise the error, or note what is left out if all aspects are `partial`."""
         self.left_out.append(left_out(error, (one.aspect for one in named)))
 
     def _is_in(self, one: _Named, where: LoadedAccess) -> bool:
-        """Whether the instruction is of the code that ``in(...)`` says."""
+        """Whether the instruction is in the code that the alternative names by ``in(...)``."""
         within = one.alternative.within
         address = where.access.instruction.ip + where.loaded.bias
         return not within or any(low <= address < high for low, high in self._calls.ranges_of(within))
@@ -237,7 +246,8 @@ def place_at(loaded: Loaded, function: Function, address: int) -> str:
 
 
 def left_out(error: UsageError, aspects: Iterable[NumberedAspect]) -> str:
-    """The error in words, of an access that is left out. Raises it unless all the aspects permit that."""
+    """The message of an error about an access that is left out. Raises the error unless all the aspects are
+    `partial`."""
     if not all(one.checked.partial for one in aspects):
         raise error
     return f"{error.message} ({error.slug})"
@@ -246,8 +256,11 @@ def left_out(error: UsageError, aspects: Iterable[NumberedAspect]) -> str:
 def access_advice(
     process: Code, one: AccessShadow, made: Callable[[MetAccess], Advice], bounds: int
 ) -> AdvisedAccess:
-    """For a session. ``made``: the advice that accesses have. ``bounds``: where the process has the bounds of all
-    memory that is watched, 0 where it has none yet."""
+    """The advice on an access, in the form that sessions take.
+
+    ``made``: returns the advice for what matches. ``bounds``: the address in the process of the bounds of all watched
+    memory, 0 if there is none yet.
+    """
     function, address = one.where.access.function, one.where.access.instruction.ip
     point = Point(one.where.loaded.name, function.name, f"+{address - function.start:#x}", address, False)
     place = Place(process, one.where.loaded, function, point)

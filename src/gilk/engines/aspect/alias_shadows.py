@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Shadows of accesses by address: all instructions of the code that elements name may reach what instances watch."""
+"""Shadows of accesses by address: any instruction in the code that elements name may access the memory that instances
+watch."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ Functions = dict[tuple[str, str], int]
 
 @dataclass(frozen=True, slots=True)
 class _Watching:
-    """An alternative of an element that is about memory by its address; ``ranges`` of code whose accesses match."""
+    """An alternative of an element that matches accesses of memory by its address. ``ranges``: addresses of the code
+    whose accesses match."""
 
     aspect: NumberedAspect
     element: int
@@ -39,8 +41,11 @@ class _Watching:
 
 
 class AliasShadows:
-    """``calls``: the shadows of the same file's calls. ``taken``: addresses of instructions that have advice as
-    accesses of variables."""
+    """Finds the instructions of a process that may access watched memory.
+
+    ``calls``: the shadows of the calls of the same file. ``taken``: addresses of instructions that have advice already,
+    as accesses of variables.
+    """
 
     def __init__(
         self, process: Code, file: CheckedFile, calls: Shadows, taken: Collection[int]
@@ -48,10 +53,11 @@ class AliasShadows:
         self._process, self._file, self._calls = process, file, calls
         self._taken = frozenset(taken)
         self._mets: dict[tuple[bool, tuple[_Watching, ...]], MetAccess | None] = {}
-        self.left_out: list[str] = []  # accesses that aspects miss which permit that, in words
+        self.left_out: list[str] = []  # messages about accesses that are left out, since their aspects are `partial`
 
     def found(self, aspects: Sequence[NumberedAspect]) -> tuple[AccessShadow, ...]:
-        """In order of address. Raises UsageError `atomic-access`, `split-access`, `strange-access`, `cannot-weave`."""
+        """The shadows in order of address. Raises UsageError `atomic-access`, `split-access`, `strange-access`,
+        `cannot-weave`."""
         watching = list(self._all(aspects))
         if not watching:
             return ()
@@ -114,7 +120,7 @@ class AliasShadows:
         return self._mets[key]
 
     def _check_values(self, ways: Sequence[_Watching]) -> None:
-        """Raises UsageError `cannot-weave` where the alternatives of an element have values of different types."""
+        """Check that the alternatives of each element have values of one type. Raises UsageError `cannot-weave`."""
         first: dict[tuple[int, int], str] = {}
         for one in ways:
             text = value_of(one.point).text
@@ -125,7 +131,8 @@ class AliasShadows:
     def _instruction(
         self, where: LoadedAccess, ways: Sequence[_Watching], met: tuple[MetAccess | None, MetAccess | None]
     ) -> AccessingInstruction:
-        """Raises UsageError where it cannot have what the elements want."""
+        """The instruction with the way in which advice can be put on it. Raises UsageError if it cannot have the advice
+        of the elements."""
         access, use, place = where.access, where.access.use, place_of(where)
         instruction = access.instruction
         means = MEANS.get(use.manner)
@@ -161,12 +168,12 @@ class AliasShadows:
         return UsageError(slug, f"{self._file.source.name}, line {line}: {why}", hint)
 
     def _refuse(self, error: UsageError, ways: Sequence[_Watching]) -> None:
-        """Raise it, or note what is left out."""
+        """Raise the error, or note what is left out if all aspects are `partial`."""
         self.left_out.append(left_out(error, (one.aspect for one in ways)))
 
 
 def _given(met: MetAccess) -> Iterator[int]:
-    """How many bytes each value has that advice in place decides on."""
+    """The sizes, in bytes, of the values that advice in place gives."""
     for one in met.elements:
         if one.advice is not None and one.advice.when == "inplace" and one.value is not None:
             yield one.value.size or 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A weaving's answers to `gilk aspect list`, show, on, off and remove (control.py), as JSON values."""
+"""The answers of a weaving to `gilk aspect list`, show, on, off and remove (control.py), as JSON values."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from gilk.engines.aspect.weaving import Weaving
 from gilk.errors import GilkError, UsageError
 from gilk.lang.aspect.woven import WovenReport
 
-_KEPT = 100  # reports
-_BUSY = 16  # functions that are named
+_KEPT = 100  # how many reports are kept
+_BUSY = 16  # how many functions are named
 
 
 class WeavingAnswers:
-    """Keeps the last reports, to be shown. ``removed``: somebody has asked for the end."""
+    """Answers requests about a weaving, and keeps its last reports for that. ``removed``: whether a client has asked
+    for the weaving's end."""
 
     def __init__(self, weaving: Weaving, file: str) -> None:
         self._weaving, self._file, self._began = weaving, file, time.time()
@@ -30,8 +31,11 @@ class WeavingAnswers:
         self._told += 1
 
     def answer(self, words: dict[str, Any]) -> dict[str, Any]:
-        """``words``: ``ask`` is list, show, turn or remove; of turn, ``on``, and ``aspect`` or nothing for all. Raises
-        UsageError `no-such-aspect`, `bad-request`."""
+        """Answer a request. ``words["ask"]`` is list, show, turn or remove.
+
+        The words of turn are ``on``, and ``aspect``, which may be missing for all aspects. Raises UsageError
+        `no-such-aspect`, `bad-request`.
+        """
         match words.get("ask"):
             case "list":
                 return self._listed()
@@ -44,7 +48,8 @@ class WeavingAnswers:
         raise UsageError("bad-request", "this weaver knows list, show, turn and remove")
 
     def _removed(self, idle: bool) -> dict[str, Any]:
-        """Where it is ``idle`` that is asked for and calls are under way, nothing is changed, and ``busy`` has them."""
+        """Note that the weaving is to end. If the client wants that only when the weaving is ``idle``, and calls are
+        under way, nothing changes and the answer has their functions as ``busy``."""
         if idle:
             try:
                 if busy := self._weaving.off_when_idle():

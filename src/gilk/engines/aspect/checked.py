@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Files of aspects: read from where they lie, and checked."""
+"""Reading and checking of files of aspects."""
 
 from __future__ import annotations
 
@@ -17,21 +17,20 @@ _MACRO = re.compile(r"([A-Za-z_]\w*)(?:=([^\n]*))?")
 
 @dataclass(frozen=True, slots=True)
 class AspectReading:
-    """``source`` says in which line something is."""
+    """A file that was read, and the result of its check. ``source`` tells the line of a position."""
 
     source: Source
     check: AspectCheck
 
 
 def check(path: Path) -> AspectReading:
-    """Raises OSError if it cannot be read. Bytes that are no UTF-8 are kept as they are."""
+    """Read and check a file. Bytes that are not UTF-8 are kept as they are. Raises OSError."""
     source = Source(str(path), path.read_text("utf-8", "surrogateescape"))
     return AspectReading(source, check_aspects(source))
 
 
 def defined(text: str) -> CheckedC:
-    """The C that NAME or NAME=VALUE stands for; without a value it is 1, as compilers have it. Raises UsageError
-    `bad-define`."""
+    """The #define for NAME or NAME=VALUE; without a value it is 1, as for compilers. Raises UsageError `bad-define`."""
     found = _MACRO.fullmatch(text)
     if found is None:
         raise UsageError("bad-define", f"{text!r} defines nothing", "give NAME=VALUE, for example -D LIMIT=30")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The functions that a process has chosen for IFUNCs, as one memcpy of several."""
+"""The functions that a process uses for an IFUNC, such as one memcpy of several."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from gilk.session.places import FunctionView
 from gilk.targets.base import Loaded
 from gilk.targets.process import Process
 
-_STUB = 16  # bytes of a stub, at the most
+_STUB = 16  # bytes of a PLT stub at most
 
 
 def chosen(process: Process, view: FunctionView) -> Iterator[FunctionView]:
-    """The functions to which the stubs lead by which the image of an IFUNC calls it; none of other functions."""
+    """The functions that the stubs for an IFUNC, in the IFUNC's own image, lead to; none if the function is not an
+    IFUNC."""
     image = process.image(view.loaded.path)
     span = image.span_at(view.function.start)
     if span is None or not span.ifunc:

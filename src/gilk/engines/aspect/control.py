@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Weavings that others ask and tell: `gilk aspect list`, show, on, off and remove.
+"""The control socket of weavings: `gilk aspect list`, show, on, off and remove talk to the weaver.
 
-A weaver listens at an abstract socket of its user's and its own number, so that there is nothing to be left behind.
-It answers its own user and root; a client believes a weaver whose socket is of the process and the user that the name
-says. Messages are those of brokers (session/broker/transport.py).
+A weaver listens at an abstract socket whose name has its user and pid, so that nothing is left behind when it ends. It
+answers its own user and root; a client trusts a weaver only if its socket belongs to the process and user that the name
+says. The messages have the form of those of brokers (session/broker/transport.py).
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from gilk.values import dataclass
 
 _NAME: Final = "gilk-weave-"
 _PATIENCE: Final = 10.0  # seconds
-_SLOWEST: Final = 0.5  # seconds that a client may take to say what it wants
+_SLOWEST: Final = 0.5  # seconds that a client may take to send its request
 _MOST: Final = 4096  # bytes of a request
 _CREDENTIALS = struct.Struct("iII")
 
-#: Answers a request: the words of the answer. Raises UsageError.
+#: Answers a request's words with those of the answer. Raises UsageError.
 Answering = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class WeavingName:
-    """The number of a weaver's process, and its user."""
+    """The name of a weaver's socket: the weaver's pid, and its user."""
 
     pid: int
     user: int
 
 
 class ControlServer:
-    """As a context manager, it listens until the end."""
+    """Listens for clients of this process's weaving, as a context manager until its end."""
 
     def __init__(self, answering: Answering) -> None:
-        """Raises OSError."""
+        """Begin to listen. Raises OSError."""
         self._answering = answering
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -60,7 +60,7 @@ class ControlServer:
         self._socket.close()
 
     def answer(self) -> None:
-        """All who wait."""
+        """Answer every client that has connected since the last call."""
         while True:
             try:
                 end, _ = self._socket.accept()
@@ -71,7 +71,7 @@ class ControlServer:
                     self._serve(end)
 
     def _serve(self, end: socket.socket) -> None:
-        """Raises Closed, OSError."""
+        """Read one request, and answer it. Raises Closed, OSError."""
         end.settimeout(_SLOWEST)
         inbox = Inbox(end, _MOST, takes_fds=False)
         while (message := inbox.next()) is None:
@@ -86,7 +86,7 @@ class ControlServer:
 
 
 def weavings() -> list[WeavingName]:
-    """By number; of this user, and root is shown all."""
+    """The weavings of this user, or, for root, of all users, by pid."""
     found = set[WeavingName]()
     for line in Path("/proc/net/unix").read_text(errors="replace").splitlines():
         user, _, pid = line.rpartition(" ")[2].removeprefix(f"@{_NAME}").partition("-")
@@ -96,8 +96,8 @@ def weavings() -> list[WeavingName]:
 
 
 def ask(pid: int, words: dict[str, Any]) -> dict[str, Any]:
-    """The answer of the weaver that is this process. Raises UsageError `no-such-weaving` and what the weaver refuses
-    with, TargetError `busy`."""
+    """The answer of the weaver with this pid. Raises UsageError `no-such-weaving`, TargetError `busy`, and the errors
+    by which the weaver refuses."""
     name = next((one for one in weavings() if one.pid == pid), None)
     if name is None:
         raise _none(pid)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Automata of a file of aspects, and the model's answer to the events of another. No process is needed."""
+"""Explanations of a file of aspects: its automata, and what the model does at the events of another file. They need no
+process."""
 
 from __future__ import annotations
 
@@ -17,8 +18,9 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ExplainedAspects:
-    """``automata`` are none where the file has errors. ``steps``: each event with what the model did at it; ``counts``
-    by aspect. Both are empty without events.
+    """A file explained. ``automata`` is empty if the file has errors.
+
+    ``steps``: each event with what the model does at it. ``counts``: by aspect. Both are empty if no events were given.
     """
 
     reading: AspectReading
@@ -28,7 +30,10 @@ class ExplainedAspects:
 
 
 def explain(path: Path, events: Path | None = None) -> ExplainedAspects:
-    """Raises UsageError bad-events and event-lacks-value; OSError of a file that cannot be read."""
+    """Explain a file of aspects, and run its model on the file ``events``, if there is one.
+
+    Raises UsageError `bad-events`, `event-lacks-value`; OSError if a file cannot be read.
+    """
     reading = check(path)
     if reading.check.file is None:
         return ExplainedAspects(reading, ())

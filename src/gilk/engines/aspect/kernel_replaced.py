@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The functions of a kernel that advice never stands in place of: a kernel in which one of them has not run what it is
-there for does not go on. The driver refuses others, in which nothing may be put at all."""
+"""The functions of a kernel that advice must not replace, because the kernel fails if one of them does not do its work.
+
+The driver refuses further functions, in which no probe at all may be.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,14 @@ from fnmatch import fnmatchcase
 from gilk.image.kernel.kallsyms import KernelSymbols
 from gilk.session.places import FunctionView
 
-#: Symbols around code of one kind.
+#: Symbols at the start and the end of code that must not be replaced, and the reason.
 _SECTIONS = (
     ("__sched_text_start", "__sched_text_end", "it schedules"),
     ("__lock_text_start", "__lock_text_end", "it locks"),
     ("__irqentry_text_start", "__irqentry_text_end", "interrupts come by there"),
     ("__softirqentry_text_start", "__softirqentry_text_end", "interrupts come by there"),
 )
-#: Besides, by name. Too many are better than too few.
+#: Further functions by globs of their names. It is better to have too many than too few.
 _NAMES = {
     "it locks": "*_lock *_lock_* *_unlock *_unlock_* *_trylock* mutex_* down_* up_* *_acquire *_release lockref_* "
     "refcount_* kref_*",
@@ -29,7 +31,7 @@ _NAMES = {
 
 
 def why_not_replaced(view: FunctionView, symbols: KernelSymbols) -> str:
-    """Empty where advice may stand in its place."""
+    """The reason why advice must not replace a function; empty if it may."""
     for low, high, why in _SECTIONS:
         start, end = symbols.find(low), symbols.find(high)
         if start is not None and end is not None and start <= view.address < end:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The functions of a kernel at whose calls elements of aspects match, and where they are left."""
+"""Shadows in a kernel: the functions at whose calls elements of aspects match, and the points where their calls
+return."""
 
 from __future__ import annotations
 
@@ -16,26 +17,27 @@ from gilk.session.places import FunctionView, Place
 from gilk.splice.points import returns
 from gilk.targets.kernel.target import KernelTarget
 
-_MOST_FUNCTIONS = 64  # that jumps at a function's end lead to
+_MOST_FUNCTIONS = 64  # how many functions the jumps at a function's end may lead to
 _LONGEST = 15  # bytes of an instruction
 _IMAGE = "kernel"
 
 
 def kernel_shadows(target: KernelTarget, file: CheckedFile, aspects: Sequence[NumberedAspect]) -> tuple[Shadow, ...]:
-    """Raises UsageError `no-such-function`, `cannot-weave`."""
+    """The functions of the kernel that elements of the aspects match. Raises UsageError `no-such-function`,
+    `cannot-weave`."""
     return Shadows(target, file, (KERNEL_GROUP,), CodeRanges(), kernel=True).found(of_kernel(aspects))
 
 
 def of_kernel(aspects: Sequence[NumberedAspect]) -> tuple[NumberedAspect, ...]:
-    """Those with elements in the kernel."""
+    """The aspects that have elements in the kernel."""
     return tuple(one for one in aspects if any(element.kernel for element in one.elements))
 
 
 def leaving(view: FunctionView) -> list[Place]:
-    """All points by which a call of the function returns: also those of functions that it ends by jumping to, for they
-    return to its caller.
+    """All points where a call of the function returns, also those of functions that it jumps to at its end: they return
+    to its caller.
 
-    Raises UsageError `cannot-weave` where that is not known.
+    Raises UsageError `cannot-weave` if these are not known.
     """
     found: list[Place] = []
     seen, waiting = {view.address}, [view]
@@ -59,7 +61,8 @@ def leaving(view: FunctionView) -> list[Place]:
 
 
 def _ways_out(view: FunctionView) -> Iterator[tuple[Function, Place, int | None]]:
-    """(part, place, the address jumped to): None at a return, 0 where the jump says no address."""
+    """The points where a function ends: its part, the place, and the address that it jumps to there; None at a return,
+    0 if the target is not known."""
     image, analysis = view.process.image(view.loaded.path), view.process.analysis(view.loaded)
     for part, point in returns(image, analysis, view.function):
         instruction = next(iter(x86.decode(image.read(point.address, _LONGEST), point.address)))
@@ -72,7 +75,7 @@ def _ways_out(view: FunctionView) -> Iterator[tuple[Function, Place, int | None]
 
 
 def _function_at(view: FunctionView, address: int) -> FunctionView | None:
-    """The function that begins there."""
+    """The function that begins at the link-time address; None if none does."""
     analysis = view.process.analysis(view.loaded)
     span = analysis.image.span_at(address) if address else None
     if span is None or span.start != address:

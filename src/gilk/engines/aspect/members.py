@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Members of variables that aspects name: the file's own C declares the variable, a compiler says where they are."""
+"""Places of members in variables: the file's own C declares the variable, and the compiler tells offset and size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PAIR = struct.Struct("<QQ")
 
 
 def member_parts(file: CheckedFile) -> dict[str, VariablePart]:
-    """By path, where each member is in its variable. Raises UsageError `cannot-weave`."""
+    """The offset and size of each member that elements name, by its path. Raises UsageError `cannot-weave`."""
     points = {one.path: one for one in _variables(file) if "." in one.path}
     if not points:
         return {}
@@ -58,7 +58,7 @@ def _value(path: str) -> str:
 
 
 def _compiled(text: str) -> bytes:
-    """The numbers, as the object file has them."""
+    """The content of the array of numbers in the compiled object file."""
     with directory() as place:
         source, output = place / "members.c", place / "members.o"
         source.write_text(text)

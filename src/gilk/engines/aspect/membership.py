@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The processes that are members of groups: those said, those found by name at the beginning, and those watched for."""
+"""The processes that are members of groups: those given by pid, those found by name at the start, and those that are
+watched for."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ _HINT = "for example A=4711, A=name:squid, A=all:nginx or A=children:4711; sever
 
 
 class MemberKind(StrEnum):
-    """How members are chosen."""
+    """The ways to choose members."""
 
     PID = "pid"
     NAME = "name"
@@ -27,8 +28,8 @@ _WATCHED = (MemberKind.ALL, MemberKind.CHILDREN)
 
 @dataclass(frozen=True, slots=True)
 class MemberChoice:
-    """Members of a group. ``word``: a number of a process, or a glob for names of programs. ``group`` is "" where they
-    are members of all groups."""
+    """A choice of members of a group. ``word``: a pid, or a glob for names of programs. ``group``: "" for all
+    groups."""
 
     group: str
     how: MemberKind
@@ -36,11 +37,11 @@ class MemberChoice:
 
     @property
     def watched(self) -> bool:
-        """Whether processes become members later, too."""
+        """Whether more processes may become members later."""
         return self.how in _WATCHED
 
     def of(self, found: Iterable[Seen]) -> set[int]:
-        """The numbers of the processes that it chooses among those that were seen."""
+        """The pids of the processes among ``found`` that the choice means."""
         if self.how is MemberKind.PID:
             return {int(self.word)}
         if self.how is MemberKind.CHILDREN:
@@ -49,8 +50,10 @@ class MemberChoice:
 
 
 def read_choices(text: str) -> list[MemberChoice]:
-    """GROUP=PID, GROUP=name:GLOB, GROUP=all:GLOB, GROUP=children:PID; more with commas between. Raises UsageError
-    `bad-group`."""
+    """Read GROUP=PID, GROUP=name:GLOB, GROUP=all:GLOB or GROUP=children:PID; several words have commas between them.
+
+    Raises UsageError `bad-group`.
+    """
     group, separator, rest = text.partition("=")
     if not separator or not group.isidentifier():
         raise UsageError("bad-group", f"{text!r} is not GROUP=MEMBERS", _HINT)
@@ -68,10 +71,10 @@ def _choice(text: str, group: str, word: str) -> MemberChoice:
 
 
 class Members:
-    """The groups of processes. ``every``: the groups of the file."""
+    """The groups that each process is a member of. ``every``: the groups of the file, in its order."""
 
     def __init__(self, choices: Sequence[MemberChoice], every: Sequence[str]) -> None:
-        """Raises UsageError `bad-group` where the file has no such group."""
+        """Raises UsageError `bad-group` if the file does not have a group that a choice names."""
         for one in choices:
             if one.group and one.group not in every:
                 there = ", ".join(every) or "none"
@@ -82,11 +85,12 @@ class Members:
 
     @property
     def watched(self) -> bool:
-        """Whether processes may become members that are not there yet."""
+        """Whether processes that do not exist yet may become members."""
         return any(one.watched for one in self._choices)
 
     def first(self, found: Iterable[Seen]) -> dict[int, tuple[str, ...]]:
-        """The groups of each member at the beginning. Raises TargetError `no-such-process`."""
+        """The groups of each member at the start, by pid. Raises TargetError `no-such-process` if no process has a
+        chosen name."""
         there = list(found)
         for one in self._choices:
             if one.how is MemberKind.NAME and not one.of(there):
@@ -95,7 +99,7 @@ class Members:
         return self._grouped(self._choices, there)
 
     def later(self, found: Iterable[Seen]) -> dict[int, tuple[str, ...]]:
-        """The groups of those that are watched for, and of those that have joined."""
+        """The groups, by pid, of the processes that are watched for, and of those that advice has joined."""
         return self._grouped([one for one in self._choices if one.watched], list(found))
 
     def _grouped(self, choices: Iterable[MemberChoice], found: Sequence[Seen]) -> dict[int, tuple[str, ...]]:
@@ -106,23 +110,23 @@ class Members:
         return {pid: self._ordered(names - self._left.get(pid, set())) for pid, names in sorted(groups.items())}
 
     def regrouped(self, pid: int, groups: Sequence[str]) -> tuple[str, ...]:
-        """The groups of a process that had those, after what it has joined and left since."""
+        """The groups of a process that was a member of ``groups``, after the changes that advice has made since."""
         return self._ordered({*groups, *self._joined.get(pid, ())} - self._left.get(pid, set()))
 
     def _ordered(self, names: Collection[str]) -> tuple[str, ...]:
         return tuple(name for name in self.every if name in names)
 
     def join(self, group: str, pid: int) -> None:
-        """From now on it is a member, also where it has left before."""
+        """Make the process a member of the group, also if it has left the group before."""
         self._left.get(pid, set()).discard(group)
         self._joined.setdefault(pid, set()).add(group)
 
     def leave(self, group: str, pid: int) -> None:
-        """From now on it is none, whatever it is called."""
+        """Remove the process from the group; its name does not bring it back."""
         self._joined.get(pid, set()).discard(group)
         self._left.setdefault(pid, set()).add(group)
 
 
 def said(pids: Iterable[int]) -> list[MemberChoice]:
-    """Members of all groups."""
+    """Choices of these processes as members of all groups."""
     return [MemberChoice("", MemberKind.PID, str(pid)) for pid in pids]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The parts of the language that can be woven. All else is refused by name, before anything has changed."""
+"""The parts of the aspect language that can be woven; any other part is refused, with its name, before anything has
+changed."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _FOLDS = ("count", "sum", "min", "max", "avg")
 
 
 def check_possible(file: CheckedFile, aspects: Sequence[NumberedAspect]) -> None:
-    """Raises UsageError `cannot-weave` with the first reason."""
+    """Check that the aspects can be woven. Raises UsageError `cannot-weave` with the first reason against it."""
     for span, why, hint in _reasons(file, aspects):
         raise UsageError("cannot-weave", f"{file.source.name}, line {file.source.line(span)}: {why}", hint)
 
@@ -56,7 +57,8 @@ def _of_aspect(aspect: NumberedAspect) -> Iterator[tuple[Span, str, str]]:
 
 
 def _of_both(aspect: NumberedAspect) -> Iterator[tuple[Span, str, str]]:
-    """Both sides have to know what an instance keeps, and where it is."""
+    """The reasons against an aspect with elements in the kernel and in processes: both sides must know the types of
+    what an instance keeps, and where it is."""
     bound = {name: (number, step.type, step.span) for name, (number, _, step) in first_binders(aspect).items()}
     words = ((one.name, one.type, one.span) for one in aspect.checked.words)
     for name, type_, span in (*words, *((name, type_, span) for name, (_, type_, span) in bound.items())):
@@ -71,7 +73,8 @@ def _of_both(aspect: NumberedAspect) -> Iterator[tuple[Span, str, str]]:
 
 
 def _of_alias(aspect: NumberedAspect, point: CheckedAlias) -> Iterator[tuple[Span, str, str]]:
-    """Instances are found by the memory that they watch: neither its address nor its length may change."""
+    """The reasons against an element that watches memory: neither the address nor the length of that memory may change,
+    because instances are found by them."""
     kept = {one.name for one in aspect.checked.kept}
     used = (point.address, *(point.length.names if point.length is not None else ()))
     for name in used:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Types of the program for the C of a file that says ``types``: those that it names, and all that they lead to."""
+"""Types of the program for the C of a file that says ``types``: those that the file names, and all types that they
+refer to."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _PROBES = "gilk-types"
 
 
 def with_types(file: CheckedFile, process: Target) -> CheckedFile:
-    """The file, its C having the program's types behind its includes. Raises UsageError `no-debug-types`."""
+    """The file with the program's types in its C, after the includes. Raises UsageError `no-debug-types`."""
     if not file.types:
         return file
     world = SymbolContext(process)
@@ -44,7 +45,7 @@ def with_types(file: CheckedFile, process: Target) -> CheckedFile:
 
 
 def _roots(file: CheckedFile, world: SymbolContext) -> Iterator[NamedType]:
-    """The types of the images whose names occur in the file."""
+    """The types of the program whose names occur in the file."""
     text = _COMMENT.sub(" ", file.source.text)
     asked = [*_TAGGED.findall(text), *(("typedef", word) for word in _WORD.findall(text))]
     for kind, name in dict.fromkeys(asked):
@@ -54,7 +55,8 @@ def _roots(file: CheckedFile, world: SymbolContext) -> Iterator[NamedType]:
 
 
 def _around_includes(parts: Sequence[CheckedC]) -> tuple[list[CheckedC], list[CheckedC]]:
-    """Up to the last directive of the first parts that have any, and the rest."""
+    """Split the C after the last preprocessor directive of the last part that has any; returns what comes before and
+    after."""
     last = max((n for n, one in enumerate(parts) if _INCLUDE.search(one.text)), default=-1)
     if last < 0:
         return [], list(parts)
@@ -66,7 +68,7 @@ def _around_includes(parts: Sequence[CheckedC]) -> tuple[list[CheckedC], list[Ch
 
 
 def _known(file: CheckedFile, names: Sequence[str]) -> set[str]:
-    """The names that the file's own C, headers included, declares: the compiler is asked for the size of each."""
+    """The names that the file's own C declares, headers included: those whose size the compiler accepts."""
     before = "".join(f"{line(file.source, code.span)}\n{code.text}\n" for code in file.process_c)
     probes = "".join(f'_Static_assert(sizeof({name}) > 0 || 1, "");\n' for name in names)
     with directory() as place:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Reports of advice, as text: the records of gilk_report() (native/include/gilk_report.h), printed as C does.
+"""Reports of advice, as text: the records of gilk_report() (native/include/gilk_report.h), printed as printf(3) does.
 
-A record is data of the process's: formats and lengths in it are bounded.
+The process can write anything into a record, so formats and lengths are bounded.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import Any
 from gilk.trace.drain import Chunk
 from gilk.values import dataclass
 
-_REGS = 3  # the class of records
+_REGS = 3  # the class of records that have reports
 _CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d*))?(hh|h|ll|l|z|j|t)?([diouxXcspaAeEfFgG%])")
 _WIDEST = 1024
-_CUT = 0x8000  # in the length of a string: there was more of it
-_FORMAT = 1024  # bytes of a format that are read
+_CUT = 0x8000  # a bit in the length of a string: the string was cut off
+_FORMAT = 1024  # how many bytes of a format are read
 _HALF, _WORD, _SIGNED, _DOUBLE = struct.Struct("<H"), struct.Struct("<Q"), struct.Struct("<q"), struct.Struct("<d")
-#: Reads so many of the bytes that gilk has put at an address, or fewer.
+#: Reads up to so many bytes, which gilk has put into the process, at an address.
 Reading = Callable[[int, int], bytes]
 
 
 class ChangeKind(IntEnum):
-    """The changes of groups that a record may ask for instead: GILK_JOINS, GILK_LEAVES of gilk_report.h."""
+    """The changes of groups that a record may ask for: GILK_JOINS, GILK_LEAVES of gilk_report.h."""
 
     JOIN = 1
     LEAVE = 2
@@ -34,8 +34,11 @@ class ChangeKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class AspectReport:
-    """``tick`` is of the time stamp counter; ``aspect`` and ``element`` are numbers, from 0. A record that asks for a
-    change has no text: ``value`` is a process then, and ``group`` the number of a group, from 0."""
+    """A report, or a request for a change of groups. ``tick`` is the time stamp counter; ``aspect`` and ``element`` are
+    numbers from 0.
+
+    A request has a ``change`` and no text; then ``value`` is a pid, and ``group`` the number of a group, from 0.
+    """
 
     tick: int
     pid: int
@@ -49,18 +52,18 @@ class AspectReport:
 
 
 class _Short(Exception):
-    """The record has no room for what would follow."""
+    """The record ends before the next argument."""
 
 
 class ReportReader:
-    """Formats are read once for each of their addresses."""
+    """Makes reports of records. It reads the format at an address only once."""
 
     def __init__(self, read: Reading) -> None:
         self._read = read
         self._formats: dict[int, str] = {}
 
     def reports(self, chunks: list[Chunk]) -> list[AspectReport]:
-        """In order of time."""
+        """The reports in the chunks, in order of time."""
         return sorted(
             (self._report(chunk, record) for chunk in chunks if chunk.number == _REGS for record in chunk.records),
             key=lambda one: one.tick,
@@ -84,7 +87,7 @@ class ReportReader:
 
 
 def printed(text: str, content: bytes) -> str:
-    """``text`` is a format of printf(3); where the arguments end, "..." says that more was to come."""
+    """Print ``content`` by the printf(3) format ``text``; if the arguments end early, "..." stands for the rest."""
     arguments = _Arguments(content)
     parts, last = list[str](), 0
     for found in _CONVERSION.finditer(text):
@@ -119,7 +122,7 @@ class _Arguments:
         return content.decode("utf-8", "backslashreplace") + ("..." if said & _CUT else "")
 
     def _given(self, text: str | None) -> int | None:
-        """A width or precision."""
+        """A width or a precision; None if there is none."""
         if text is None:
             return None
         number = int(self._next(_SIGNED)) if text == "*" else int(text or 0)

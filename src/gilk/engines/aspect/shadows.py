@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Shadows: the functions of a process whose calls elements of aspects may match, or that control flows have around."""
+"""Shadows: the functions of a process whose calls elements of aspects may match, and those that control flows name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Shadow:
-    """A function of the process, and what matches at its calls."""
+    """A function of the process, and the elements that match at its calls."""
 
     view: FunctionView
     met: MetFunction
@@ -37,7 +37,8 @@ class Shadow:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """An alternative that matches calls of the function; ``aspect`` is None where it is one around."""
+    """A function that an alternative names. ``aspect`` is None if the function is one of a control flow, around the
+    calls that match."""
 
     view: FunctionView
     point: CheckedFunction
@@ -48,7 +49,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class PlacedAlternative:
-    """The alternative ``which`` of the element of that number, which is about the process."""
+    """Alternative ``which`` of element ``element`` of an aspect; the element is placed in this process or kernel."""
 
     aspect: NumberedAspect
     element: int
@@ -57,7 +58,7 @@ class PlacedAlternative:
 
 
 class WatchedAlternative(Protocol):
-    """The alternative ``which`` of the element of that number."""
+    """Alternative ``which`` of element ``element`` of an aspect."""
 
     @property
     def aspect(self) -> NumberedAspect: ...
@@ -70,8 +71,11 @@ class WatchedAlternative(Protocol):
 
 
 class Shadows:
-    """``groups``: those that the process is a member of. ``ranges``: where the code of functions is noted that callers
-    are compared with. ``kernel``: it is no process."""
+    """Finds the functions that the aspects of a file name in a process.
+
+    ``groups``: the groups that the process is a member of. ``ranges``: receives the code of functions that callers are
+    compared with. ``kernel``: the target is a kernel.
+    """
 
     def __init__(
         self, process: Code, file: CheckedFile, groups: Collection[str], ranges: CodeRanges, kernel: bool = False
@@ -83,7 +87,7 @@ class Shadows:
         self._meant: dict[CheckedFunction, list[FunctionView]] = {}
 
     def found(self, aspects: Sequence[NumberedAspect]) -> tuple[Shadow, ...]:
-        """The functions in the order in which the aspects name them.
+        """The shadows, in the order in which the aspects name the functions.
 
         Raises UsageError `no-such-function`, `no-such-image`, `ambiguous-function`, `cannot-weave`.
         """
@@ -93,7 +97,8 @@ class Shadows:
         return tuple(self._shadow(address) for address in self._by_address)
 
     def placed(self, aspects: Sequence[NumberedAspect]) -> Iterator[PlacedAlternative]:
-        """The alternatives of all elements that are about this process, in the order in which aspects name them."""
+        """The alternatives of all elements that are placed in this process, in the order in which the aspects have
+        them."""
         of = {group.name: group.of for group in self._file.groups if group.of}
         for aspect in aspects:
             for number, element in enumerate(aspect.elements):
@@ -111,13 +116,15 @@ class Shadows:
                 yield from (_Found(view, last, one.aspect, one.element, one.which) for view in self._views(last))
 
     def _views(self, point: CheckedFunction) -> list[FunctionView]:
-        """The functions meant: found once, so that libraries which the process opens meanwhile change nothing."""
+        """The functions that a point names. They are looked up only once, so that libraries opened meanwhile change
+        nothing."""
         if point not in self._meant:
             self._meant[point] = self._functions_meant(point)
         return self._meant[point]
 
     def _functions_meant(self, point: CheckedFunction) -> list[FunctionView]:
-        """Without an image, the functions are looked for in the program, and if it has none, in any library."""
+        """The functions that a point names; if it has no image, those of the main program, or if that has none, of any
+        library."""
         found = self._of_first_image(point, [point.image] if point.image else ["", "*"])
         if len({one.address for one in found}) > 1 and not is_glob(point.name) and not point.image:
             raise UsageError(
@@ -149,7 +156,8 @@ class Shadows:
         return Shadow(view, MetFunction(number, view.loaded.name, view.name, point, tuple(met), tracked))
 
     def _point(self, address: int) -> CheckedFunction:
-        """The first declaration of a function that says what its parameters are."""
+        """The first declaration of the function that has parameters. Raises UsageError `cannot-weave` if another one
+        has a different number."""
         points = [one.point for one in self._by_address[address]]
         first = next((one for one in points if one.parameters is not None), points[0])
         for other in points:
@@ -161,7 +169,7 @@ class Shadows:
         return first
 
     def _met(self, aspect: NumberedAspect, number: int, found: Sequence[_Found]) -> Iterator[MetElement]:
-        """One for each moment at which some alternative of the element matches."""
+        """The alternatives of an element that match, among those found, for each moment."""
         element = aspect.elements[number]
         which = sorted({one.alternative for one in found if one.aspect is aspect and one.element == number})
         for moment in Moment:
@@ -170,7 +178,7 @@ class Shadows:
                 yield MetElement(aspect, number, moment, here)
 
     def elements(self, ways: Sequence[WatchedAlternative]) -> Iterator[MetElement]:
-        """One for each element and moment at which alternatives of it match."""
+        """The alternatives among ``ways`` that match, for each element and moment."""
         for number, element in sorted({(one.aspect.number, one.element) for one in ways}):
             own = [one for one in ways if (one.aspect.number, one.element) == (number, element)]
             aspect = own[0].aspect
@@ -181,7 +189,7 @@ class Shadows:
                     yield MetElement(aspect, element, moment, met)
 
     def way(self, element: CheckedElement, which: int) -> MetAlternative:
-        """An alternative of the element, with what it asks of the calls around."""
+        """An alternative of an element, with the callers and the outer calls that it requires."""
         one = element.alternatives[which]
         callers = (self._ranges.place(self.ranges_of(one.callers)),) if one.callers else ()
         return MetAlternative(one, tuple(map(self._around, outer_of(one.point))), callers)
@@ -195,12 +203,12 @@ class Shadows:
         )
 
     def _extents(self, view: FunctionView) -> Iterator[tuple[int, int]]:
-        """The ranges of a function's code in the process, parts of it elsewhere included."""
+        """The address ranges of a function's code in the process, including parts that lie elsewhere."""
         for part in self._process.analysis(view.loaded).extents(view.function):
             yield part.start + view.loaded.bias, part.end + view.loaded.bias
 
     def ranges_of(self, callers: Sequence[CheckedCode]) -> Iterator[tuple[int, int]]:
-        """The code that is meant, in the process."""
+        """The address ranges, in the process, of the code that ``callers`` name."""
         for one in callers:
             if one.either:
                 yield from self._of_functions(one.either, "*")
@@ -213,7 +221,7 @@ class Shadows:
     def _of_functions(self, name: str, image: str) -> Iterator[tuple[int, int]]:
         try:
             found = list(functions(self._process, name, image))
-        except UsageError:  # there are none: nobody calls from there
+        except UsageError:  # there is no such function: no call comes from it
             return
         for view in found:
             yield from self._extents(view)

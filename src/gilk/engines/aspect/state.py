@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The state of woven aspects (native/include/gilk_aspect.h), laid out, and read: a common part in memory that all
-processes share, and a part of each process's own.
+"""The state of woven aspects (native/include/gilk_aspect.h): its layout, and reading it. All processes share a common
+part; each has a private part.
 
 The processes may have written anything there: numbers are bounded before they are used, and are otherwise only shown.
 """
@@ -37,13 +37,13 @@ _PART = np.dtype(
     ]
 )
 _HEAD = 64
-#: Where the bounds of all memory that is watched lie in the common state.
+#: The offset of the bounds of all watched memory in the common state.
 BOUNDS = 8
-#: Where the words lie by which those who find the common state know what it is.
+#: The offsets of words in the common state: whether it stays, and what describes it to processes that find it.
 STAYS, _TOLD = 24, 32
 _STAYS = int.from_bytes(b"gilkstay", "little")
 _TOLD_SIZE = 1 << 16  # bytes
-_FARTHEST = 1 << 46  # from the start of the state
+_FARTHEST = 1 << 46  # bytes from the start of the state
 _INSTANCE = 608  # bytes
 _HEADS = np.dtype(  # struct gilk_instance
     [
@@ -59,11 +59,11 @@ _ENTRY = np.dtype(
         ("key", "u1", (64,)),
     ]
 )  # fmt: skip
-_MOST_LOOKS = 4096  # at threads, each time: their numbers come from the processes
+_MOST_LOOKS = 4096  # how many threads are looked at each time: their numbers come from the processes
 _TABLE_HEAD = 64
-_ENTRIES = 4096  # of a table
+_ENTRIES = 4096  # entries of a table
 _PAGE = 4096
-_BUCKET = 64  # bytes of a bucket of an index of instances, and of what is in front of them
+_BUCKET = 64  # bytes of a bucket of an index of instances, and of the head in front of the buckets
 _LEAST_BITS = 6
 
 
@@ -72,19 +72,19 @@ def _up(at: int) -> int:
 
 
 _INSTANCES = _up(_HEAD + ASPECTS * _PART.itemsize)
-#: Where sets of ranges of code begin in what a process has of its own.
+#: The offset of the sets of code ranges in the private part.
 RANGES = _up(_HEAD + ASPECTS * _LIMITS.size)
 
 
 class CodeRanges:
-    """Sets of ranges of a process's code, each known by where it lies in what the process has of its own."""
+    """Sets of address ranges of a process's code. A set is known by its offset in the private part."""
 
     def __init__(self) -> None:
         self._words: list[int] = []
         self._places: dict[tuple[tuple[int, int], ...], int] = {}
 
     def place(self, ranges: Iterable[tuple[int, int]]) -> int:
-        """The place of a set, in bytes from the start of the state; equal sets have the same place."""
+        """The offset of a set, in bytes from the start of the private part; equal sets share it."""
         key = tuple(sorted(set(ranges)))
         if key not in self._places:
             self._places[key] = RANGES + 8 * len(self._words)
@@ -96,12 +96,12 @@ class CodeRanges:
         return 8 * len(self._words)
 
     def packed(self) -> bytes:
-        """A word says how many there are, then each has its start and its end."""
+        """The sets as bytes: for each, a word with the number of ranges, then their starts and ends."""
         return struct.pack(f"<{len(self._words)}Q", *self._words)
 
 
 class WovenLayout:
-    """Where everything lies, from the start of the common part; ``size`` in bytes."""
+    """The offsets of everything in the common part; ``size`` is in bytes."""
 
     def __init__(self, aspects: Sequence[NumberedAspect], tables: Sequence[CheckedTable]) -> None:
         at = _INSTANCES
@@ -113,7 +113,7 @@ class WovenLayout:
         for table in tables:
             self.tables[table.name] = at
             at = _up(at + _TABLE_HEAD + _ENTRIES * _ENTRY.itemsize)
-        #: By number of an aspect, where the index of its instances lies, and log2 of how many buckets it has.
+        #: By number of an aspect: the offset of the index of its instances, and log2 of the number of its buckets.
         self.indexes: dict[int, tuple[int, int]] = {}
         for aspect in aspects:
             if has_index(aspect):
@@ -124,13 +124,13 @@ class WovenLayout:
         self.size = at + _TOLD_SIZE
 
     def told_parts(self) -> Iterator[tuple[int, int]]:
-        """Where counts and tables lie, from and to."""
+        """The ranges of offsets, start and end, that counts and tables take."""
         yield 0, _INSTANCES
         for at in self.tables.values():
             yield at, at + _TABLE_HEAD + _ENTRIES * _ENTRY.itemsize
 
     def index(self, number: int) -> int:
-        """The word that says both of an aspect's index; 0 where it has none."""
+        """A word with offset and log2 of the size of an aspect's index; 0 if it has none."""
         at, bits = self.indexes.get(number, (0, 0))
         return at << 8 | bits
 
@@ -138,7 +138,7 @@ class WovenLayout:
 def private_part(
     layout: WovenLayout, aspects: Sequence[NumberedAspect], ranges: CodeRanges, clock: Clock
 ) -> bytes:
-    """struct gilk_woven_private and the sets of ranges behind it; private_size() bytes."""
+    """The private part: struct gilk_woven_private, then the sets of ranges; private_size() bytes."""
     limits = bytearray(ASPECTS * _LIMITS.size)
     for aspect in aspects:
         within = aspect.automaton.within
@@ -157,7 +157,7 @@ def private_size(ranges: CodeRanges) -> int:
 def _ended(
     heads: Array, chosen: Array, tids: Array, has_ended: Callable[[int, int], bool]
 ) -> list[int]:
-    """The instances among those chosen whose thread has ended; whose process has, where its number is 0."""
+    """The rows among ``chosen`` whose thread has ended; if the thread's number is 0, whose process has ended."""
     rows = np.flatnonzero(chosen).tolist()
     of = {row: (int(heads["pid"][row]), int(tids[row]) & 0xFFFFFFFF) for row in rows}
     gone = {who for who in islice(dict.fromkeys(of.values()), _MOST_LOOKS) if has_ended(*who)}
@@ -170,14 +170,14 @@ def _counted(part: Array, label: str, elements: int, is_sequence: bool) -> Aspec
         once, crowded = matches[0], int(part["crowded"])
         return AspectCounts(label, matches, once, 0, once, 0, 0, 0, 0, crowded, 0, 0)
     counted = {name: int(part[name]) for name in _COUNTS}
-    waiting = min(max(int(part["marked"]) - counted["gone"], 0), int(part["open"]))  # until their room is needed
+    waiting = min(max(int(part["marked"]) - counted["gone"], 0), int(part["open"]))  # gone, their room not needed yet
     counted["gone"] += waiting
     return AspectCounts(label, matches, open=int(part["open"]) - waiting, **counted)
 
 
 @dataclass(frozen=True, slots=True)
 class StayingState:
-    """A common state that is found in a process. ``told``: JSON of whoever has written there last."""
+    """A common state that was found in a process. ``told``: the JSON in it, which the process may have overwritten."""
 
     on: int
     told: Mapping[str, Any]
@@ -188,7 +188,7 @@ class StayingState:
 
 
 def staying(read: Callable[[int, int], bytes]) -> StayingState | None:
-    """The common state that ``read`` reads, by offset and size; None where it is none, or is not to stay. Raises
+    """The common state, read with ``read(offset, size)``; None if there is none, or if it is not one that stays. Raises
     OSError."""
     on, _, _, stays, at, size = struct.unpack("<6Q", read(0, 48))
     if stays != _STAYS or size > _TOLD_SIZE or at > _FARTHEST:
@@ -202,36 +202,36 @@ def staying(read: Callable[[int, int], bytes]) -> StayingState | None:
 
 
 class WovenState:
-    """The common part. ``view``: the weaver's mapping of it."""
+    """The common part of a weaving's state. ``view``: the weaver's mapping of it."""
 
     def __init__(self, layout: WovenLayout, aspects: Sequence[NumberedAspect], view: memoryview) -> None:
         self._layout, self._aspects, self._view = layout, aspects, view
         self._on = np.frombuffer(view, "<u8", 1)
         self._parts = np.frombuffer(view, _PART, ASPECTS, _HEAD)
-        self._busy: dict[int, Array] = {}  # by aspect, the words of instances at the last look
+        self._busy: dict[int, Array] = {}  # by aspect, the words of the instances at the last look
 
     def switch(self, on: bool) -> None:
-        """All aspects, from their next match on, in all processes at one moment: by one store."""
+        """Switch all aspects, from their next match on, in all processes at one moment: by one store."""
         self._on[0] = sum(1 << one.number for one in self._aspects) * on
 
     def stay(self, on: bool) -> None:
-        """Whether everything stays as it is when the weaver is killed, in all processes at one moment."""
+        """Set whether everything stays in all processes when the weaver is killed; by one store."""
         struct.pack_into("<Q", self._view, STAYS, _STAYS * on)
 
     def tell(self, words: Mapping[str, Any]) -> None:
-        """Say what this is, to those who find it when the weaver has gone."""
+        """Write a description of the weaving, for processes that find the state when the weaver has gone."""
         text = json.dumps(words).encode()
         if len(text) <= _TOLD_SIZE:
             self._view[self._layout.told : self._layout.told + len(text)] = text
             struct.pack_into("<2Q", self._view, _TOLD, self._layout.told, len(text))
 
     def turn(self, number: int, on: bool) -> None:
-        """One aspect: no other is touched, whatever advice switches meanwhile. Raises OSError."""
+        """Switch one aspect; bits that advice sets for others meanwhile are kept. Raises OSError."""
         set_bit(self._view, 0, number, on)
 
     @property
     def on_bits(self) -> int:
-        """A bit for each aspect that is on."""
+        """The aspects that are on, a bit each."""
         return int(self._on[0])
 
     def is_on(self, number: int) -> bool:
@@ -244,9 +244,9 @@ class WovenState:
         return _counted(self._parts[aspect.number], aspect.label, len(aspect.checked.elements), aspect.is_sequence)
 
     def release(self, has_ended: Callable[[int, int], bool]) -> None:
-        """Note which instances nobody can continue any more, and free those whose writers have died amid them.
+        """Mark instances that no thread can continue any more, and free those whose writers died while they wrote.
 
-        ``has_ended``: of a process and a thread of it, or 0 for the process itself.
+        ``has_ended(pid, tid)``: whether a thread has ended, or the process if ``tid`` is 0.
         """
         for aspect in self._aspects:
             if aspect.is_sequence:
@@ -264,8 +264,11 @@ class WovenState:
             self._mark_gone(part, heads, words, aspect.automaton.sharing, has_ended)
 
     def _stuck(self, number: int, words: Array) -> Array:
-        """The instances that the same thread was writing at the last look already. In the kernel a task that is ending
-        writes, too, and is done within a moment; so does what interrupts a processor at rest, as thread 0."""
+        """Whether, by row, the same thread was writing the instance already at the last look.
+
+        In the kernel, a task that is ending and an interrupt of an idle processor (as thread 0) write, too, but only
+        for a moment.
+        """
         before = self._busy.get(number, words[:0])
         self._busy[number] = words
         found: Array = ((words & _BUSY) != 0) & (words >> _ABOVE != 0)
@@ -277,7 +280,7 @@ class WovenState:
     def _mark_gone(
         part: Array, heads: Array, words: Array, sharing: Sharing, has_ended: Callable[[int, int], bool]
     ) -> None:
-        """Mark the open instances of threads, or of processes, that have ended. ``words``: as they were before."""
+        """Mark the open instances whose thread, or process, has ended. ``words``: the instances' words, read before."""
         open_ = ((words & _BUSY) == 0) & ((words >> np.uint64(1) & _STAGES) != 0) & (heads["gone"] != heads["serial"])
         open_ &= (words >> np.uint64(1) & _STAGES) != _DEAD
         numbers = heads["tid"] if sharing is Sharing.THREAD else np.zeros(len(heads), np.uint32)
@@ -286,7 +289,7 @@ class WovenState:
             part["marked"] += np.uint64(1)
 
     def rows(self, table: str) -> Iterator[TableRow]:
-        """The entries of a table, in no order."""
+        """The entries of a table, in no particular order."""
         at = self._layout.tables[table]
         for entry in np.frombuffer(self._view, _ENTRY, _ENTRIES, at + _TABLE_HEAD):
             if entry["state"] == 2:
@@ -294,6 +297,6 @@ class WovenState:
                 yield TableRow(entry["key"].tobytes(), *numbers)
 
     def lost(self, table: str) -> int:
-        """How much was not added, for want of room."""
+        """How many values were not added to the table for lack of room."""
         (lost,) = struct.unpack_from("<Q", self._view, self._layout.tables[table])
         return int(lost)

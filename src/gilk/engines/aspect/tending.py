@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Weavings whose members come and go: processes that are watched for, and those that advice has join or leave."""
+"""Tending of weavings whose members come and go: processes that are watched for, and changes of groups that advice asks
+for."""
 
 from __future__ import annotations
 
@@ -14,25 +15,25 @@ from gilk.lang.aspect.woven import GroupChange
 from gilk.targets.process import Process, attach
 from gilk.targets.selecting import Seen, Watched, is_instrumented, look_at
 
-_TRIES_FOR = 2.0  # seconds in which a process that has just begun may still open what the aspects name
+_TRIES_FOR = 2.0  # seconds in which a new process may still open the images that the aspects name
 _NOT_YET = frozenset({"no-such-image", "no-such-function", "busy"})
 
-#: Tells the user why a process, by its number, does not take part.
+#: Reports to the user why a process, given by its pid, does not take part.
 Telling = Callable[[int, GilkError], None]
-_Birth = tuple[int, int]  # a process's number, and when it began
+_Birth = tuple[int, int]  # pid, and the time when the process began
 
 
 class Tender:
-    """Has processes join a weaving and leave it, as its members come and go. ``tell`` is called once for a process that
-    does not take part.
+    """Has processes join and leave a weaving as its members come and go.
 
-    As a context manager, it lets the processes go that it has attached to.
+    ``tell`` is called once for each process that does not take part. As a context manager, it lets go of the processes
+    that it has attached to.
     """
 
     def __init__(self, weaving: Weaving, members: Members, tell: Telling) -> None:
         self._weaving, self._members, self._tell = weaving, members, tell
         self._watched = Watched()
-        self._done: set[_Birth] = set()  # those that are not tried again
+        self._done: set[_Birth] = set()  # processes that are not tried again
         self._since: dict[_Birth, float] = {}
         self._held: dict[int, Process] = {}
 
@@ -44,7 +45,7 @@ class Tender:
             self._let_go(pid)
 
     def tend(self) -> bool:
-        """Whether processes may come that are not there yet."""
+        """Carry out changes of members; returns whether processes that do not exist yet may become members."""
         changes = [one for one in self._weaving.changes() if may_ask(one)]
         for one in changes:
             (self._members.join if one.joins else self._members.leave)(one.group, one.pid)
@@ -64,7 +65,7 @@ class Tender:
                 self._take(seen, groups)
 
     def _keep(self, one: WovenProcess) -> None:
-        """Woven anew where its groups are others."""
+        """Weave the process anew if its groups have changed; take it out if it has ended."""
         pid = one.process.pid
         groups = self._members.regrouped(pid, one.groups)
         if one.over:
@@ -86,7 +87,7 @@ class Tender:
 
     def _take(self, seen: Seen, groups: Sequence[str]) -> None:
         birth = seen.pid, seen.born
-        if birth in self._done or is_instrumented(seen.pid):  # as those are that members have forked
+        if birth in self._done or is_instrumented(seen.pid):  # members have forked such a process
             return
         try:
             self._held[seen.pid] = process = attach(seen.pid)
@@ -96,7 +97,8 @@ class Tender:
             self._refused(birth, error)
 
     def _refused(self, birth: _Birth, error: GilkError) -> None:
-        """A program that has just begun has not opened its libraries, and may be about to execute another one."""
+        """Report a refused process, unless it may be tried again: a new process may not have opened its libraries, or
+        may be about to execute another program."""
         now = time.monotonic()
         if error.slug == "no-such-process":
             return
@@ -111,7 +113,10 @@ class Tender:
 
 
 def may_ask(change: GroupChange) -> bool:
-    """A process may change the groups of processes of its own user, and root's of all: what it writes into our memory
-    gives it no power that it does not have."""
+    """Whether the asking process may change the groups of the other: only those of its own user's processes, or, as
+    root, of all.
+
+    So what a process writes into gilk's memory gives it no power that it does not have anyway.
+    """
     asking, asked = look_at(change.asker), look_at(change.pid)
     return asking is not None and asked is not None and asking.user in (0, asked.user)

@@ -13,12 +13,12 @@ from gilk.image.model import ElfSymbol, Image, SymbolKind
 from gilk.targets.base import Code, Loaded
 from gilk.values import dataclass
 
-_APART = 1 << 60  # where no image has anything: an object that lies in another one
+_APART = 1 << 60  # an address that no image has, for an object that lies in another image
 
 
 @dataclass(frozen=True, slots=True)
 class VariablePart:
-    """A member of a variable: where it begins in that, and how long it is, in bytes."""
+    """A member of a variable: its offset and its size, in bytes."""
 
     offset: int
     size: int
@@ -26,28 +26,31 @@ class VariablePart:
 
 @dataclass(frozen=True, slots=True)
 class FoundVariable:
-    """``symbol`` of an image of the process."""
+    """A variable that an image of the process has; ``symbol`` is its symbol."""
 
     loaded: Loaded
     symbol: ElfSymbol
 
     @property
     def address(self) -> int:
-        """In the running process."""
+        """The address in the running process."""
         return self.symbol.address + self.loaded.bias
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedAccess:
-    """An instruction of an image where that is loaded."""
+    """An instruction of a loaded image that may access a variable."""
 
     loaded: Loaded
     access: VariableAccess
 
 
 def find_variable(process: Code, name: str, image: str) -> FoundVariable:
-    """That of the program, and where it has none of that name, of any library. Raises UsageError `no-such-variable`,
-    `ambiguous-variable`."""
+    """The variable of that name in the given image; without an image, in the main program, or if that has none, in any
+    library.
+
+    Raises UsageError `no-such-variable`, `ambiguous-variable`.
+    """
     for pattern in (image,) if image else ("", "*"):
         meant = (loaded for loaded in process.loaded() if _is_meant(loaded, pattern))
         found = [each for loaded in meant for each in _named(process, loaded, name)]
@@ -72,7 +75,8 @@ def _named(process: Code, loaded: Loaded, name: str) -> Iterator[FoundVariable]:
 def loaded_accesses(
     process: Code, variable: FoundVariable, part: VariablePart
 ) -> tuple[tuple[LoadedAccess, ...], tuple[tuple[Loaded, Escape], ...]]:
-    """The accesses of all images; and where an address of the variable gets out of sight."""
+    """The accesses of a variable in all images, and the places where an address of the variable escapes the
+    analysis."""
     found: list[LoadedAccess] = []
     escapes: list[tuple[Loaded, Escape]] = []
     for loaded in process.loaded():
@@ -86,7 +90,7 @@ def loaded_accesses(
 
 
 def _as_seen(image: Image, loaded: Loaded, variable: FoundVariable, part: VariablePart) -> Variable | None:
-    """The variable as the code of an image has it; None if that does not know it."""
+    """The variable as an image's code refers to it; None if the image does not refer to it."""
     own, symbol = loaded == variable.loaded, variable.symbol
     start = symbol.address if own else _APART
     slots = {slot: start for slot, name in image.got.items() if name == symbol.name} if symbol.exported else {}
@@ -100,7 +104,8 @@ def _as_seen(image: Image, loaded: Loaded, variable: FoundVariable, part: Variab
 
 
 def _own_slots(image: Image, symbol: ElfSymbol) -> dict[int, int]:
-    """Words of its GOT that the loader sets by where the image lies."""
+    """The slots of the GOT of the variable's own image that the loader fills with addresses in the variable: by slot,
+    the link-time address."""
     tables = [(one.address, one.address + one.size) for one in image.sections if one.name in (".got", ".got.plt")]
     return {
         slot: addend

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A file of aspects in running processes: planned everywhere before anything changes, and in everywhere or nowhere.
+"""Weaving of a file of aspects into running processes: all is planned before anything changes, and goes in everywhere
+or nowhere.
 
 Processes can join later, and leave, while the others go on.
 """
@@ -32,25 +33,27 @@ _SECOND = 1.0
 
 
 class Weaving:
-    """As a context manager, everything is out at its end."""
+    """A file of aspects in processes and a kernel. As a context manager, it takes everything out at its end."""
 
     def __init__(
         self, file: CheckedFile, members: Mapping[int, Sequence[str]], held: Sequence[Process],
         at_least: int | None = None, persist: bool = False, kernel: KernelTarget | None = None,
         replaces: bool = False,
     ) -> None:  # fmt: skip
-        """``members``: the groups of each process of ``held``. ``at_least``: how many of them are enough, where others
-        refuse; None: all. ``refused`` has those that do. ``persist``: all stays in when we are killed. ``kernel``: for
-        elements that are placed there. ``replaces``: advice may stand in place of the kernel's functions.
+        """Plan a weaving; nothing is woven yet.
 
-        Raises UsageError `cannot-weave`, and as WovenProcess does.
+        ``members``: by pid, the groups of each process of ``held``. ``at_least``: how many processes are enough if
+        others are refused; None: all are needed. ``refused`` has the errors of those that were refused, by pid.
+        ``persist``: everything stays in when gilk is killed. ``kernel``: the kernel for the elements that are placed
+        there. ``replaces``: advice may stand in place of functions of the kernel. Raises UsageError `cannot-weave`, and
+        as WovenProcess does.
         """
         self.file = file = confined_file(file, bool(held), replaces)
         self._aspects = numbered(file, automata(file))
         check_possible(file, self._aspects)
         self._layout = WovenLayout(self._aspects, file.tables)
         self._memory = CommonMemory(self._layout.size)
-        self._on_both = bool(held)  # in processes, and in the kernel, if that is in it
+        self._on_both = bool(held)  # whether processes have the state, or may get it
         self.kernel = self._kernel_of(kernel)
         if persist and self.kernel is not None:
             raise UsageError("usage", "--persist is for processes: the kernel's part goes with gilk", "leave one out")
@@ -60,7 +63,7 @@ class Weaving:
         self._left_over: list[WovenReport] = []
         self._changes: list[GroupChange] = []
         self.refused: dict[int, GilkError] = {}
-        self.kills_unstarted = False  # whether a launched program is not to run where it is refused
+        self.kills_unstarted = False  # whether to kill a launched program that has not begun upon a refusal
         self._at_least, self._persist = at_least, persist
         planned = (self._tried(one, partial(self._planned, one, members[one.pid])) for one in held)
         self.processes: tuple[WovenProcess, ...] = tuple(one for one in planned if one is not None)
@@ -81,7 +84,7 @@ class Weaving:
         return WovenProcess(process, self.file, self._aspects, self._layout, groups)
 
     def _tried(self, process: Process, attempt: Callable[[], WovenProcess]) -> WovenProcess | None:
-        """None where it is refused, and others may be enough."""
+        """The result of ``attempt``; None if it is refused and the other processes may be enough."""
         try:
             return attempt()
         except GilkError as error:
@@ -91,7 +94,7 @@ class Weaving:
             return None
 
     def _check_enough(self) -> None:
-        """Where the processes that are left are too few, raises the first refusal, or UsageError `usage`."""
+        """Check that enough processes are left. Raises the first refusal, or UsageError `usage` if there is none."""
         there, least = len(self.processes), self._at_least or 0
         if there < least:
             why = f"--at-least {least}: there {'is' if there == 1 else 'are'} {there}"
@@ -108,7 +111,11 @@ class Weaving:
             self._abandon()
 
     def weave(self) -> None:
-        """Into all, switched off, and then on in all at one moment; into none if too many refuse."""
+        """Weave into all processes, switched off, then switch all on at one moment. If too many are refused, nothing is
+        woven.
+
+        Raises GilkError.
+        """
         try:
             if self.kernel is not None and self._on_both:
                 self._memory.adopt(self.kernel.share())
@@ -125,12 +132,12 @@ class Weaving:
             self._have_it_stay()
 
     def dry(self) -> list[DryShadow]:
-        """The functions that would be woven; nothing is touched. Raises CompileError."""
+        """The functions and accesses that would be woven; no target is touched. Raises CompileError."""
         of_kernel = self.kernel.dry() if self.kernel is not None else ()
         return [*of_kernel, *(each for one in self.processes for each in one.dry())]
 
     def _have_it_stay(self) -> None:
-        """By one store, from which on no keeper takes anything out by itself."""
+        """Have the weaving stay when gilk is killed: after one store, no keeper takes anything out by itself."""
         aspects = [
             {"name": one.label, "elements": len(one.checked.elements), "sequence": one.is_sequence}
             for one in self._aspects
@@ -154,7 +161,8 @@ class Weaving:
         return one
 
     def join(self, process: Process, groups: Sequence[str]) -> WovenProcess:
-        """One more, which takes part from now on. Raises as weave() does; then the others go on as before."""
+        """Weave into one more process, which takes part from now on. Raises as weave() does; then the others go on as
+        before."""
         one, first = self._planned(process, groups), not self._memory.there
         try:
             one.share(self._memory)
@@ -172,7 +180,7 @@ class Weaving:
         return one
 
     def leave(self, one: WovenProcess) -> None:
-        """Out of one; the others go on. Raises TargetError."""
+        """Take the weaving out of one process; the others go on. Raises TargetError."""
         self.processes = tuple(each for each in self.processes if each is not one)
         try:
             one.unweave()
@@ -182,14 +190,15 @@ class Weaving:
             self._past.append(one.summary())
 
     def switch(self, on: bool) -> None:
-        """All aspects, from their next match on."""
+        """Switch all aspects, from their next match on."""
         if self._memory.there:
             self.state.switch(on)
         if self.kernel is not None:
             self.kernel.switch(sum(1 << one.number for one in self._aspects) * on)
 
     def turn(self, name: str, on: bool) -> None:
-        """One aspect, by its name or number (#1), beside what its advice switches. Raises OSError."""
+        """Switch one aspect, by its name or number (#1); bits that advice switches meanwhile are kept. Raises
+        OSError."""
         self.refresh()
         for aspect in self._aspects:
             if aspect.label == name:
@@ -206,7 +215,7 @@ class Weaving:
 
     @property
     def there(self) -> bool:
-        """Whether there is a state."""
+        """Whether there is a common state, in memory shared with processes or in the kernel."""
         return self._memory.there or self.kernel is not None
 
     @property
@@ -218,16 +227,16 @@ class Weaving:
 
     @cached_property
     def _far(self) -> bytearray:
-        """A copy of the state that the kernel has alone."""
+        """A copy of the state, for a state that only the kernel has."""
         return bytearray(self._layout.size)
 
     def refresh(self) -> None:
-        """Have counts and tables be those of now, where the kernel has the state. Raises OSError, TargetError."""
+        """Bring counts and tables up to date, if the kernel has them. Raises OSError, TargetError."""
         if self.kernel is not None:
             self.kernel.read_state(None if self._memory.there else self._far)
 
     def reports(self, final: bool = False) -> Iterator[WovenReport]:
-        """In order of time."""
+        """The reports since the last call, in order of time."""
         found, self._left_over = self._left_over, []
         found += [each for one in self.processes for each in one.reports(final)]
         if self.kernel is not None:
@@ -235,7 +244,8 @@ class Weaving:
         return iter(sorted(found, key=lambda each: each.at))
 
     def changes(self) -> list[GroupChange]:
-        """The changes of groups that advice has asked for since the last call, as far as reports() has read."""
+        """The changes of groups that advice has asked for since the last call, in the records that reports() has
+        read."""
         found, self._changes = self._changes, []
         return found + [each for one in self.processes for each in one.changes()]
 
@@ -243,8 +253,11 @@ class Weaving:
         self, seconds: float | None, stop: Callable[[], bool], tell: Callable[[WovenReport], None],
         tend: Callable[[], bool] = lambda: False,
     ) -> None:  # fmt: skip
-        """Tell reports as they come, until every process has gone, the time is over, or ``stop`` says so. ``tend`` is
-        called at each look, and says whether more processes may come."""
+        """Pass reports to ``tell`` as they come, until every process has ended, ``seconds`` are over, or ``stop``
+        returns True.
+
+        ``tend`` is called at each look, and returns whether more processes may come.
+        """
         until = None if seconds is None else time.monotonic() + seconds
         while not stop():
             more = tend()
@@ -258,16 +271,18 @@ class Weaving:
             time.sleep(_TICK)
 
     def check_idle(self) -> None:
-        """Raises UsageError `usage` where nobody can tell which calls are under way."""
+        """Check that it can be known which calls are under way. Raises UsageError `usage` if the weaving is in a
+        kernel."""
         if self.kernel is not None:
             why = "--when-idle is for processes: nobody looks into the stacks of a kernel"
             raise UsageError("usage", why, "leave it out")
 
     def off_when_idle(self) -> list[str]:
-        """The functions of which calls with advice are under way, each with its process. Where there are none, all
-        aspects are off, and stay so; of several processes, those but the last may have begun a call since.
+        """The functions with advice whose calls are under way, each with its process; if there are none, all aspects
+        are off from then on.
 
-        Raises UsageError `usage`, TargetError.
+        If there are several processes, all but the last may have begun a call since they were looked at. Raises
+        UsageError `usage`, TargetError.
         """
         self.check_idle()
         there = [one for one in self.processes if not one.over]
@@ -277,7 +292,8 @@ class Weaving:
         return []
 
     def idle(self, seconds: float, stop: Callable[[], bool]) -> list[str]:
-        """Wait so long for off_when_idle(): what is under way at last. Raises as that does."""
+        """Call off_when_idle() until it returns nothing, for ``seconds`` at most; returns its last result. Raises as it
+        does."""
         until = time.monotonic() + seconds
         while (found := self.off_when_idle()) and time.monotonic() < until and not stop():
             time.sleep(_TICK)
@@ -288,19 +304,21 @@ class Weaving:
         return self.kernel is not None and not self._on_both
 
     def release(self, now: float) -> None:
-        """Note which instances nobody can continue any more, once a second."""
+        """Once a second, mark the instances that no thread can continue any more."""
         if self._memory.there and now - self._released >= _SECOND:
             self._released = now
             self.state.release(has_ended)
 
     def summaries(self) -> tuple[WovenSummary, ...]:
-        """One for each process that there was, those first that have left."""
+        """A summary of each process and kernel: first the kernel's, then those of processes that have left."""
         kernel = (self.kernel.summary(),) if self.kernel is not None else ()
         return (*kernel, *self._past, *(one.summary() for one in self.processes))
 
     def unweave(self) -> None:
-        """Out of all, also where one of them refuses; switched off before, so that threads that have little to do in
-        advice are soon outside of it. Raises the first GilkError."""
+        """Take the weaving out of all targets, even if one of them fails.
+
+        All aspects are switched off first, so that threads in short advice soon leave it. Raises the first GilkError.
+        """
         if self._memory.there:
             self.state.stay(False)
         self.switch(False)
@@ -321,15 +339,18 @@ class Weaving:
             raise wrong[0]
 
     def _abandon(self) -> None:
-        """Out of all, as far as that is possible; the error that is the reason is the one to be told. A keeper whose
-        request was interrupted is asked in vain: it undoes everything by itself."""
+        """Take the weaving out as far as possible, after an error, which is the one to report.
+
+        A keeper whose request was interrupted does not answer; it undoes everything by itself.
+        """
         for one in self.processes if self.kills_unstarted else ():
-            one.process.kill_unstarted()  # first, as it goes on when it is let go
+            one.process.kill_unstarted()  # before it is let go, which would let it run
         with suppress(GilkError):
             self.unweave()
 
     def counts(self) -> tuple[AspectCounts, ...]:
-        """By aspect, in the order of the file; of all processes together. () where there never was one."""
+        """The counts of each aspect, in the order of the file, for all processes together; () if there never was a
+        state."""
         self.refresh()
         return self.state.counts() if self.there else ()
 

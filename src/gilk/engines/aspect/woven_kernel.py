@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A kernel with the elements of a file of aspects that are placed there: a module of theirs, and what leads to it."""
+"""The elements of a file of aspects that are placed in a kernel: a module with their code, and the sites that call
+it."""
 
 from __future__ import annotations
 
@@ -29,17 +30,20 @@ from gilk.targets.kernel.target import KernelTarget
 from gilk.toolchain.kept_module import kept_module
 from gilk.toolchain.kernel_instrument import ModuleFile
 
-_HEAD = 20  # characters in front of a report's text: GILK_WHOSE, process, thread
-_TEXTS = 3  # the class of records
+_HEAD = 20  # characters before the text of a report: GILK_WHOSE, process, thread
+_TEXTS = 3  # the class of records that have reports
 _COUNTS = struct.Struct("<4Q")  # struct gilk_module_counts
-_PIECE = 1 << 20  # bytes read at once
+_PIECE = 1 << 20  # how many bytes are read at once
 KERNEL_PID = 0
-_FIRST_NAMESPACE = 0xEFFFFFFC  # of processes: PROC_PID_INIT_INO
+_FIRST_NAMESPACE = 0xEFFFFFFC  # the inode of the first namespace of processes: PROC_PID_INIT_INO
 
 
 def confined_file(file: CheckedFile, shared: bool = False, replaces: bool = False) -> CheckedFile:
-    """With confined C in the elements of the kernel. ``shared``: processes have the state, too, whatever the file says.
-    ``replaces``: advice may stand in place of functions. Raises UsageError `cannot-weave`."""
+    """The file, its elements in the kernel with confined C. ``shared``: processes have the state, too, whatever the
+    file says.
+
+    ``replaces``: advice may stand in place of functions. Raises UsageError `cannot-weave`.
+    """
     try:
         return confined(file, shared, replaces)
     except NotForKernel as error:
@@ -48,8 +52,11 @@ def confined_file(file: CheckedFile, shared: bool = False, replaces: bool = Fals
 
 
 def check_same_machine(target: KernelTarget) -> None:
-    """Processes share memory with the kernel that they run on, and both know processes by the same numbers. Raises
-    UsageError `remote-kernel-only`, `cannot-weave`."""
+    """Check that processes can share a weaving with this kernel: it must be the one they run on, and know them by the
+    same numbers.
+
+    Raises UsageError `remote-kernel-only`, `cannot-weave`.
+    """
     if not isinstance(target.link, LocalLink):
         why = "elements in processes and in the kernel are woven where gilk itself runs"
         raise UsageError("remote-kernel-only", why, "--on lab has gilk run there")
@@ -59,7 +66,7 @@ def check_same_machine(target: KernelTarget) -> None:
 
 
 class WovenKernel:
-    """``file`` is confined; ``aspects`` are its own.
+    """A kernel with aspects. ``file`` has confined C; ``aspects`` are its aspects.
 
     Raises UsageError `cannot-weave`, `no-such-function`, TargetError.
     """
@@ -73,7 +80,7 @@ class WovenKernel:
         self.refusals = {one.met.number: why for one in self.shadows if (why := self._refusal(one))}
         self._session: KernelSession | None = None
         self._module: SessionModule | None = None
-        self._shared = 0  # where the state lies that processes have as well
+        self._shared = 0  # address of the state in the kernel if processes share it, else 0
         self._counted = (0, 0, 0, 0)
         self._drops = self._nested = 0
 
@@ -92,7 +99,7 @@ class WovenKernel:
 
     @cached_property
     def compiled(self) -> ModuleFile:
-        """The module. Raises CompileError, TargetError `driver-no-headers`."""
+        """The kernel module with the code of the elements. Raises CompileError, TargetError `driver-no-headers`."""
         files = {f"unit_{one.number}": unit_text(self._file, one, self._layout.tables) for one in self._units}
         files[MAIN] = main_text(self._aspects, [self._limits(one) for one in self._aspects], self._layout.size)
         return kept_module(files, lambda name: kbuild_of(name, list(files)), headers_of(self.target.release))
@@ -111,13 +118,16 @@ class WovenKernel:
             yield DryShadow(KERNEL_PID, one.met.image, one.met.function, elements, why)
 
     def share(self) -> int:
-        """A descriptor of memory for the state, which processes can have as well. Before weave(), which raises the
-        same, and has the state there; then unweave() has to be called."""
+        """A descriptor of memory for the state, which the kernel shares with processes. Call it before weave(), which
+        raises the same.
+
+        After it, unweave() has to be called.
+        """
         descriptor, self._shared = self._begun().share(self._layout.size)
         return descriptor
 
     def _begun(self) -> KernelSession:
-        """All that can be refused before anything changes has been."""
+        """The session in the kernel; all refusals that can be known before anything changes are raised first."""
         if self._session is None:
             for why in self.refusals.values():
                 raise UsageError("cannot-weave", why, "`partial` is not for the kernel")
@@ -126,8 +136,10 @@ class WovenKernel:
         return self._session
 
     def weave(self) -> None:
-        """Everything in, switched off. Raises UsageError `cannot-weave`, CompileError, TargetError; then unweave() has
-        to be called."""
+        """Put everything in, switched off.
+
+        Raises UsageError `cannot-weave`, CompileError, TargetError; then unweave() has to be called.
+        """
         session = self._begun()
         self._module = loaded = session.load(self.compiled, [f"shared={self._shared:#x}"] if self._shared else [])
         wanted = list(self._wanted(loaded))
@@ -147,13 +159,16 @@ class WovenKernel:
                     yield _site(place, module.functions[unit.leaving], met.number + 1)
 
     def switch(self, on: int) -> None:
-        """The aspects that are on, a bit each, from their next match on; a state that processes have as well is
-        switched there. Raises TargetError."""
+        """Switch aspects, from their next match on; ``on`` has a bit for each that is on.
+
+        If processes share the state, do nothing: the aspects are switched there. Raises TargetError.
+        """
         if not self._shared and self._module is not None and self._session is not None and not self._session.closed:
             self._module.set("on", on)
 
     def read_state(self, view: bytearray | None) -> None:
-        """The counts and tables of now, into ``view`` of the state, if the kernel has that alone. Raises OSError."""
+        """Read the present counts and tables; ``view`` receives those of a state that only the kernel has, else it is
+        None. Raises OSError."""
         if self._module is None or self._session is None or self._session.closed:
             return
         if view is not None:
@@ -209,7 +224,7 @@ class WovenKernel:
         return WovenSummary(KERNEL_PID, len(self.shadows), restored, inside, self._drops, 0, tuple(notes))
 
     def unweave(self) -> list[WovenReport]:
-        """Everything out; the last reports. Raises TargetError."""
+        """Take everything out; returns the last reports. Raises TargetError."""
         session = self._session
         if session is None or session.closed:
             return []
@@ -226,7 +241,7 @@ class WovenKernel:
         return left
 
     def abandon(self) -> None:
-        """As far as that is possible."""
+        """Take everything out as far as possible."""
         with suppress(GilkError, OSError):
             self.unweave()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""One process with the aspects of a file that are woven into it."""
+"""The aspects of a file that are woven into one process."""
 
 from __future__ import annotations
 
@@ -25,19 +25,22 @@ from gilk.session.advising import Advice, AdvisedAccess, AdvisedCalls, check_pro
 from gilk.targets.common_memory import CommonMemory
 from gilk.targets.process import Process
 
-_POINTS = 1 << 16  # at entries and returns of functions, at the most; memory is taken as they are used
-_RING = 1 << 18  # bytes of reports that a thread may have waiting
+_POINTS = 1 << 16  # how many entries and returns can have advice; memory is taken only as they are used
+_RING = 1 << 18  # how many bytes of reports a thread can have waiting
 
 
 class WovenProcess:
-    """``groups``: those that the process is a member of."""
+    """One process with aspects. ``groups``: the groups that it is a member of."""
 
     def __init__(
         self, process: Process, file: CheckedFile, aspects: Sequence[NumberedAspect], layout: WovenLayout,
         groups: Sequence[str],
     ) -> None:  # fmt: skip
-        """Raises UsageError `cannot-weave`, `no-debug-types`, `no-such-function`, `no-such-image`,
-        `ambiguous-function`, TargetError."""
+        """Find the functions and accesses that get advice.
+
+        Raises UsageError `cannot-weave`, `no-debug-types`, `no-such-function`, `no-such-image`, `ambiguous-function`,
+        TargetError.
+        """
         self.process, self.groups = process, tuple(groups)
         self._file = file = with_types(file, process)
         self._aspects, self._layout = aspects, layout
@@ -58,7 +61,7 @@ class WovenProcess:
         return [(shadow, self._advice(shadow)) for shadow in self.shadows]
 
     def _advice(self, shadow: Shadow) -> Advice:
-        """The same for all functions that are declared alike and have the same elements."""
+        """The advice for a function, the same for all functions that are declared alike and match the same elements."""
         met = shadow.met
         alike = met.point, met.elements, met.tracked
         if alike not in self._alike:
@@ -82,10 +85,9 @@ class WovenProcess:
         return Advice(made.text, WOVEN, made.signature, made.when, Path(self._file.source.name), made.declarations)
 
     def dry(self) -> Iterator[DryShadow]:
-        """The functions that would be woven; the process is not touched. Some reasons to refuse their points show only
-        when these are planned.
+        """The functions and accesses that would be woven; the process is not touched.
 
-        Raises CompileError.
+        Some refusals show only when points are planned. Raises CompileError.
         """
         for shadow, advice in self.advice():
             met = shadow.met
@@ -98,7 +100,7 @@ class WovenProcess:
         yield from self._dry_accesses()
 
     def _dry_accesses(self) -> Iterator[DryShadow]:
-        """By function, and by elements."""
+        """The accesses that would be woven, counted by function and elements, and those that are left out."""
         for advice in {id(each): each for one in self.accessed() for each in (one.read, one.write) if each}.values():
             advice.compiled()
         found: Counter[tuple[str, str, tuple[WovenElement, ...]]] = Counter()
@@ -122,12 +124,15 @@ class WovenProcess:
 
     @property
     def over(self) -> bool:
-        """Whether it has ended, or executes another program."""
+        """Whether the process has ended, or executes another program."""
         process = self.process
         return not process.alive or (process.launched and process.wait() is not None) or not process.keeper.is_present()
 
     def share(self, memory: CommonMemory, threads: int = 1024) -> None:
-        """Its part of the state, before weave(). Raises UsageError, TargetError; then unweave() has to be called."""
+        """Give the process its part of the state, and map the common part. Call it before weave().
+
+        Raises UsageError, TargetError; then unweave() has to be called.
+        """
         size = private_size(self._ranges)
         points = _POINTS + len(self.accesses)
         self._session = session = AdvisedSession(self.process, points, threads, _RING, size)
@@ -136,8 +141,10 @@ class WovenProcess:
         self._reports = ReportReader(session.stored)
 
     def weave(self) -> None:
-        """Everything in, in one change; the common state says what is on. Raises UsageError, CompileError, TargetError;
-        then unweave() has to be called."""
+        """Put everything in, in one change; the common state says which aspects are on.
+
+        Raises UsageError, CompileError, TargetError; then unweave() has to be called.
+        """
         calls = [
             AdvisedCalls(one.view.entry, advice, one.met.number, one.met.function, one.met.partial)
             for one, advice in self.advice()
@@ -145,18 +152,21 @@ class WovenProcess:
         self.session.advise_all(calls, self.accessed())
 
     def stay(self) -> None:
-        """Have everything stay when we are killed, for as long as the common state says so. Raises TargetError."""
+        """Have everything stay when gilk is killed, for as long as the common state says so. Raises TargetError."""
         self.process.keeper.stay(self._bounds - BOUNDS + STAYS)
 
     def under_way(self, off: bool) -> list[str]:
-        """The functions of which calls with advice are under way, by name. ``off``: where there are none, all aspects
-        are off, in all processes, before a thread of this one goes on. Raises TargetError."""
+        """The names of functions with advice whose calls are under way.
+
+        ``off``: if there are none, switch all aspects off, in all processes, before a thread of this one goes on.
+        Raises TargetError.
+        """
         if self._session is None or self.over:
             return []
         return self.process.keeper.under_way((self._bounds - BOUNDS) * off)
 
     def reports(self, final: bool = False) -> list[WovenReport]:
-        """The reports since the last call."""
+        """The reports since the last call, in order of time."""
         if self._session is None:
             return []
         found = self._reports.reports(self._session.records_taken(final))
@@ -164,8 +174,10 @@ class WovenProcess:
         return [self._told(one) for one in found if one.change is None]
 
     def changes(self) -> list[GroupChange]:
-        """The changes of groups that advice has asked for, as far as reports() has read. A group that the file does not
-        have is the work of a program that writes into our memory."""
+        """The changes of groups that advice has asked for, in the records that reports() has read.
+
+        Group numbers that the file does not have are skipped: a program has written them into gilk's memory.
+        """
         found, self._asked = self._asked, []
         groups = [one.name for one in self._file.groups]
         return [
@@ -184,7 +196,7 @@ class WovenProcess:
         return WovenReport(at, one.pid, one.tid, aspect.label if aspect is not None else "", line, one.text)
 
     def summary(self) -> WovenSummary:
-        """Raises TargetError if nothing was woven."""
+        """The numbers of what was woven, and notes. Raises TargetError if nothing was woven."""
         session = self.session
         drain = session.drain
         accesses = len(self.accesses) - len(session.left_out)
@@ -200,7 +212,7 @@ class WovenProcess:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Accesses and functions that have no advice, in words, where aspects permit that."""
+        """Messages about accesses and functions that are left out, since their aspects are `partial`."""
         session = self._session
         return (*self._left_out, *((*session.left_out, *session.calls_left_out) if session is not None else ()))
 
@@ -210,13 +222,13 @@ class WovenProcess:
         return self._session
 
     def unweave(self) -> None:
-        """Everything out. Raises TargetError."""
+        """Take everything out. Raises TargetError."""
         if self._session is not None:
             self._session.end()
 
 
 def _why(look: Callable[[], object]) -> str:
-    """The refusal that it raises, in words; "" if it raises none."""
+    """The message of the UsageError that ``look`` raises; "" if it raises none."""
     try:
         look()
     except UsageError as error:

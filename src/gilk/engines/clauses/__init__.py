@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Instruments of runs that clauses of D carry out."""
+"""The engine of a run's instruments that need clauses of D."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The records and counts of clauses, in the form that those of other instruments have."""
+"""The records and counts of clauses, in the form that other instruments' records and counts have."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from gilk.trace.probes import ProbeRow, RecordKind
 
 _STAMP, _ARGS, _REGS = 0, 2, 3
 _CLASSES = {RecordKind.ARGS: _ARGS, RecordKind.REGS: _REGS}
-_ROOM = 16 << 20  # bytes that are thought to fill a buffer
-_REST = 4  # times as long as a look at the counts took, until the next
+_ROOM = 16 << 20  # bytes that stand for a full buffer
+_REST = 4  # how many times longer than a look at the counts the pause after it is
 
 Row = tuple[int, ...]  # time in ticks, iid, stack pointer, and the values of its class
 
 
 class ClauseDrain:
-    """``rows``: by the number of the probe. ``counters``: how many rows have been numbered."""
+    """A RecordSource that reads an engine of D. ``rows``: by number of a probe. ``counters``: how many rows have
+    numbers."""
 
     doubts: tuple[str, ...] = ()
     unknown: NDArray[np.bool_] | None = None
@@ -41,7 +42,7 @@ class ClauseDrain:
         self._next_look = 0.0
         self._threads: dict[tuple[int, int], None] = {}
         self._dropped: Counter[DropKind] = Counter()
-        self.faults = 0  # conditions that could not be looked at
+        self.faults = 0  # how often conditions or clauses could not read memory
         self._numbers = {each.name: each.number for each in engine.known}
 
     # Records.
@@ -69,7 +70,8 @@ class ClauseDrain:
                 self.faults += 1
 
     def _records(self, row: ProbeRow, firing: Firing) -> Iterable[Row]:
-        """One, and before the return of a call that is timed its entry, of which nobody has told yet."""
+        """The records of a firing: one, and before the return of a timed call also its entry, which was not recorded
+        before."""
         values = struct.unpack_from(f"<{len(firing.data) // 8}Q", firing.data)
         now, low = self._ticks(firing.time), values[0] & 0xFFFFFFFF if values else 0
         if row.kind == RecordKind.RETURN and len(values) > 1:
@@ -77,7 +79,7 @@ class ClauseDrain:
         yield (now, row.iid, low, *values[1:])
 
     def _ticks(self, ns: int) -> int:
-        """By the clock that the engine has told times by."""
+        """Ticks from a time in ns, by the clock by which the engine made ns of them."""
         ticks = self._clock.tsc0 + round((ns - self._clock.ns0) * self._clock.ticks_per_ns)
         return min(max(ticks, 0), (1 << 64) - 1)
 
@@ -85,7 +87,7 @@ class ClauseDrain:
         return []
 
     def identities(self) -> list[Identity]:
-        """The threads that the last records were of."""
+        """The threads of the last records."""
         return [Identity(pid, tid, 0) for pid, tid in self._threads]
 
     def capacity(self, number: int) -> int:
@@ -97,11 +99,12 @@ class ClauseDrain:
     # Counts.
 
     def look(self) -> None:
-        """Have the next counts be those of then."""
+        """Have the next counts() sum up anew."""
         self._next_look = 0.0
 
     def counts(self) -> NDArray[np.uint64]:
-        """By counter. To sum up many takes a while: they are not always of this very moment, until ``look``."""
+        """The counts, by counter. Summing up takes a while, so that they may be somewhat old, unless ``look`` was
+        called."""
         began = time.monotonic()
         if began >= self._next_look:
             self._counts[:] = 0
@@ -114,7 +117,7 @@ class ClauseDrain:
         return self._counts.copy()
 
     def stacks(self) -> dict[bytes, int]:
-        """How often each key was met, of the number of a probe and a stack."""
+        """How often each key was counted; a key has the number of a probe, and a stack."""
         number = self._numbers.get(STACKS)
         found = {} if number is None else self._engine.aggregations.snapshot([number])
         return {key: cells[0] for (_, key), cells in found.items()}
@@ -131,7 +134,7 @@ class ClauseDrain:
         return 0
 
     def losses(self) -> list[str]:
-        """Sentences about what had no room, besides records."""
+        """Sentences about what found no room, besides records."""
         said = {
             DropKind.AGGREGATION: f"hits are in no count, or under no stack: there was no room for more of them "
             f"({COUNTS} and {STACKS})",
@@ -144,7 +147,7 @@ class ClauseDrain:
 
 
 def probe_of(key: bytes) -> int:
-    """The number of the probe that a key begins with."""
+    """The number of the probe at the beginning of a key."""
     return int.from_bytes(key[:4], "little")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The D program of a run's requests: for each request its clauses, by the side of the call that they are for."""
+"""The D program for a run's requests: the clauses of each request, at its points and at the returns of its calls."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ REGISTERS = (
 )  # in the order of records (native/abi/gilk_abi.h)
 _ARGUMENTS = ("RDI", "RSI", "RDX", "RCX", "R8", "R9")
 _SP = "uregs[R_SP]"
-_NO_LETTER = re.compile(r"[^-:\w.?*\[\]!]", re.ASCII)  # of a description: a glob of one letter stands for it
+_NO_LETTER = re.compile(r"[^-:\w.?*\[\]!]", re.ASCII)  # a description cannot have these letters; `?` stands for one
 
 
 @dataclass(frozen=True)
 class SidedClauses:
-    """The numbers of a request's clauses, from 1: those at its points, and those where its calls return."""
+    """The numbers of a request's clauses, from 1: those at its points, and those at the returns of its calls."""
 
     at: tuple[int, ...]
     back: tuple[int, ...] = ()
@@ -36,7 +36,7 @@ class SidedClauses:
 
 @dataclass(frozen=True)
 class ClauseProgram:
-    """``clauses``: for each request, in order."""
+    """The compiled program. ``clauses``: for each request, in order."""
 
     compiled: Compiled
     clauses: tuple[SidedClauses, ...]
@@ -45,7 +45,7 @@ class ClauseProgram:
 def compiled(
     requests: Sequence[ClauseRequest], pid: int, depth: int, options: Options, world: World
 ) -> ClauseProgram:  # fmt: skip
-    """``depth``: frames of stacks. Raises UsageError `bad-condition`."""
+    """Compile the clauses of all requests. ``depth``: frames of stacks. Raises UsageError `bad-condition`."""
     texts: list[ProgramText] = []
     numbers: list[SidedClauses] = []
     made = 0
@@ -75,12 +75,13 @@ def _compile(
 
 
 def _clauses(number: int, request: ClauseRequest, pid: int, depth: int) -> tuple[list[str], list[str]]:
-    """The clauses at the request's points, and those where its calls return."""
+    """The text of the clauses at the request's points, and of those at the returns of its calls."""
     here = described(request.where, pid)
     guard = f"/({request.condition})/ " if request.condition else ""
     if not request.is_timed:
         return [f"{here} {guard}{{ {_action(request, depth)} }}"], []
-    # The stack pointer tells calls apart, also where one is left by an exception: a return finds it as the entry did.
+    # The stack pointer tells calls apart, also if one is left by an exception: at the return it is what it was at the
+    # entry.
     began = f"self->gilk_began{number}[{_SP}]"
     at = [f"{here} {{ {began} = 0; }}"] if guard else []
     at.append(f"{here} {guard}{{ {began} = timestamp; }}")
@@ -107,7 +108,7 @@ def _action(request: ClauseRequest, depth: int) -> str:
 
 
 def described(where: object, pid: int, side: str = "") -> str:
-    """A description of D's for points: types of arguments are found by it. ``side``: where that is not the point's."""
+    """The description of points in D; types of arguments are found by it. ``side``: replaces the point's own."""
     if isinstance(where, NamedPoint) and where.kind == "usdt":
         return _NO_LETTER.sub("?", f"{where.provider}{pid}:::{where.name}")
     if isinstance(where, NamedPoint):
@@ -115,5 +116,5 @@ def described(where: object, pid: int, side: str = "") -> str:
     image, function = getattr(where, "image", ""), getattr(where, "function", "")
     name = side or getattr(where, "where", "")
     if name not in ("entry", "return"):
-        return f"pid{pid}:{_NO_LETTER.sub('?', image or 'a.out')}::0"  # what is given there has no types
+        return f"pid{pid}:{_NO_LETTER.sub('?', image or 'a.out')}::0"  # there are no arguments, so no types
     return _NO_LETTER.sub("?", f"pid{pid}:{image or 'a.out'}:{function}:{name}")

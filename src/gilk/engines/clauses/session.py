@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A session of a run's requests that clauses of D carry out, beside that of its other instruments."""
+"""The session for a run's requests that clauses of D carry out, beside the session of its other instruments."""
 
 from __future__ import annotations
 
@@ -40,13 +40,15 @@ _CLEAN_EVERY = 0.1
 
 
 class ClauseSession(PreparedSession):
-    """``begin`` puts in all that the requests mean."""
+    """A session of clauses; ``begin`` puts in all probes that the requests mean."""
 
     def __init__(
         self, process: Process, requests: Sequence[ClauseRequest], asked: NamedFunctions, code: Process
     ) -> None:  # fmt: skip
-        """``asked`` is told of functions. ``code``: the process, or some of its images, with the points. Raises
-        UsageError `bad-condition`, `no-such-probe`, and as request.expand; TargetError.
+        """Find the points, and compile the clauses. ``asked`` notes the functions. ``code``: the process, or some of
+        its images, where points are looked up.
+
+        Raises UsageError `bad-condition`, `no-such-probe`, and as request.expand; TargetError.
         """
         self.process = process
         options = Options()
@@ -102,15 +104,16 @@ class ClauseSession(PreparedSession):
         return tuple(self._probes.values())
 
     def lose(self, loaded: Loaded) -> None:
-        """An image has been unmapped. Raises TargetError."""
+        """Note that an image was unmapped. Raises TargetError."""
         self._engine.lose(0, loaded)
 
     def regain(self, loaded: Loaded) -> int:
-        """It is mapped again, with its probes: 1 if it had any. Raises GilkError."""
+        """Put the probes of an unmapped image in again, after it was mapped again; returns 1 if it had any, else 0.
+        Raises GilkError."""
         return int(self._engine.regain(0, loaded) is not None)
 
     def forget(self, loaded: Loaded) -> None:
-        """Another file is mapped by that path."""
+        """Forget the probes of an unmapped image whose path is another file now."""
         self._engine.forget_image(0, loaded)
 
     # Outcomes.
@@ -124,7 +127,7 @@ class ClauseSession(PreparedSession):
         )
 
     def counts(self) -> dict[str, int]:
-        """Hits of every point that counts."""
+        """The hits of every counting point, by its name."""
         self._clauses.look()
         counters = self._clauses.counts().tolist()
         found: Counter[str] = Counter()
@@ -134,7 +137,7 @@ class ClauseSession(PreparedSession):
         return dict(found)
 
     def stacks(self) -> list[CountedStack]:
-        """Those that were counted, with names; at the end, all."""
+        """The stacks that were counted, with the names of their frames."""
         return self._found if self.closed else self._named()
 
     def _named(self) -> list[CountedStack]:
@@ -184,7 +187,8 @@ class ClauseSession(PreparedSession):
         return restored
 
     def close(self) -> pa.Table:
-        """As those of all sessions; what was lost is known when the last records are read."""
+        """Take everything out; returns the remaining samples. Losses are noted, which are known only after the last
+        records."""
         ends = not self.closed
         table = super().close()
         self.notes += self._clauses.losses() if ends else []
@@ -198,7 +202,7 @@ def session_of(
     missing: Callable[[UsageError], None] | None,
     code: Process,
 ) -> ClauseSession | None:
-    """As ClauseSessions (runs/clause_request.py) says. Raises as ClauseSession."""
+    """A session for the requests, or None; see ClauseSessions (runs/clause_request.py). Raises as ClauseSession."""
     there = list(requests)
     if missing is not None:
         there = [request for request in requests if _has_points(code, request, missing)]
@@ -215,5 +219,5 @@ def _has_points(code: Process, request: ClauseRequest, missing: Callable[[UsageE
 
 
 def row_number(row: ProbeRow) -> int:
-    """The place of a row among all."""
+    """The index of a row among all rows."""
     return max(row.iid - 1, row.counter)

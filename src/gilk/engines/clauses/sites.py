@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The points of requests that clauses carry out, as probes of D with a row for each."""
+"""The points of requests that clauses carry out, as probes of D, each with a row."""
 
 from __future__ import annotations
 
@@ -22,21 +22,23 @@ from gilk.targets.process import Process
 from gilk.trace.probes import ProbeRow, RecordKind
 from gilk.values import dataclass
 
-#: Why a timed function that jumps back to its own first instruction has no probe (docs/refusals.md).
+#: The reason why a timed function that jumps back to its own first instruction has no probe (docs/refusals.md).
 ITS_OWN_LOOP = "its-own-loop"
 
 
 @dataclass
 class ClausePoints:
-    """``enabled`` has the probes, and ``rows`` a row for each of them, by its number. ``refused``: rows of points that
-    have no probe, with the reason."""
+    """The points of some requests. ``enabled`` has the probes, ``rows`` the row of each, by its number.
+
+    ``refused``: rows of points that have no probe, with the reasons.
+    """
 
     enabled: Enabled = field(default_factory=Enabled)
     rows: dict[int, ProbeRow] = field(default_factory=dict)
     refused: list[tuple[ProbeRow, str]] = field(default_factory=list)
 
     def _row(self, point: str, function: str, image: str, kind: RecordKind | str) -> ProbeRow:
-        """Each has a number of its own in the records, and its counter if it has one."""
+        """A row with its own iid or, if it counts, its own counter."""
         number = len(self.rows) + len(self.refused)
         counts = kind in (RecordKind.COUNT, RecordKind.STACK)
         return ProbeRow(0 if counts else number + 1, point, function, image, str(kind), number if counts else -1)
@@ -58,7 +60,8 @@ class ClausePoints:
 def points_of(
     process: Process, requests: Sequence[ClauseRequest], clauses: Sequence[SidedClauses], asked: NamedFunctions
 ) -> ClausePoints:  # fmt: skip
-    """``asked`` is told of functions. Raises UsageError, TargetError, as request.expand does; `no-such-probe`."""
+    """The points of the requests. ``asked`` notes the functions. Raises UsageError `no-such-probe`, TargetError, and as
+    request.expand."""
     found = ClausePoints()
     for request, sided in zip(requests, clauses, strict=True):
         if isinstance(request.where, NamedPoint):
@@ -106,14 +109,15 @@ def _add_functions(
 
 
 def _refusal(request: ClauseRequest, wanted: Wanted) -> str:
-    """Why there is no probe, '' where there is one: conditions look at calls."""
+    """The reason why there is no probe, '' if there is one; a condition needs a call, so it cannot be at an inlined
+    copy."""
     if wanted.inlined and request.condition:
         return Refusal.INLINED_CALL
     return wanted.refusal or ""
 
 
 def _beginning(request: ClauseRequest, kind: RecordKind | str) -> RecordKind | str:
-    """The kind of the row at a call's beginning: it is the end that stacks are taken at."""
+    """The kind of the row at a call's beginning. A timed request for stacks takes these at the call's end."""
     if request.is_timed and request.instrument is ClauseInstrument.STACK:
         return RecordKind.OTHER
     return kind if request.is_timed else _kind(request, str(kind))
@@ -172,7 +176,7 @@ def _named(process: Process, where: NamedPoint, side: str) -> Iterator[ProcessPr
         yield from usdt.probes(process, Description(f"{where.provider}{process.pid}", "", "", where.name))
         return
     described = Description("syscall", "", where.name, side)
-    # Those that no code of the process makes have no place, and cannot happen.
+    # A system call that no code of the process makes has no site, and cannot happen.
     yield from (made for made in syscall.probes(process, described) if made.sites)
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""D programs at work: compiled, enabled, drained."""
+"""The engine of D programs: it compiles them, enables their probes, carries out their actions and yields events."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Actions that clauses ask of their consumer are carried out here, one by one; their results are events."""
+"""Carrying out of the actions that clauses record, one by one in their turn; the results are events."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from gilk.trace.d import events
 from gilk.trace.d.values import Bytes, Memory, Value, decode
 from gilk.values import dataclass
 
-#: The text of something with a format.
+#: Formats a value with a format string as text.
 Formatted = Callable[[events.Printed], bytes]
 
 
 @dataclass
 class Acting:
-    """``options``: those that setopt() changes. ``formatted``: for what is run and for names of files."""
+    """Carries out actions. ``options``: setopt() changes them. ``formatted``: makes commands and names of files of
+    printf-like actions."""
 
     options: Options
     names: Names
@@ -30,7 +31,10 @@ class Acting:
     formatted: Formatted
 
     def act(self, happening: Happening) -> Iterator[events.Event]:
-        """An action is carried out when the events before it have been taken."""
+        """Carry out the actions of a record, or pass on another happening; yields events.
+
+        An action is carried out only when the events before it have been taken.
+        """
         if not isinstance(happening, Firing):
             yield happening
             return
@@ -46,7 +50,7 @@ class Acting:
     # Output.
 
     def _nothing(self, firing: Firing, action: tree.Data) -> events.Event | None:
-        """The record itself is all there is."""
+        """Do nothing: the record itself is all there is."""
         return None
 
     def _printf(self, firing: Firing, action: tree.Data) -> events.Printed:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The aggregations of a program: taken as values, and what clear(), trunc(), normalize() and printa() do to them."""
+"""The aggregations of a program: their values, and what clear(), trunc(), normalize() and printa() do to them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ from gilk.values import dataclass
 
 @dataclass
 class Aggregated:
-    """``known``: the program's; ``live``: what is counted now. One per session: it keeps what actions have done."""
+    """The state of a program's aggregations, one per session.
+
+    ``known``: the program's aggregations; ``live``: reads their current contents. The object keeps what actions have
+    done to them.
+    """
 
     known: tuple[Aggregation, ...]
     live: AggregationReader
@@ -32,7 +36,7 @@ class Aggregated:
     _printed: set[str] = field(default_factory=set)
 
     def print(self, names: Sequence[str], format_: str | None) -> Snapshot:
-        """printa(): several side by side."""
+        """The snapshot for printa(), which shows several aggregations side by side."""
         self._printed.update(names)
         contents = self._contents([self._called(name) for name in names], format_ is not None)
         taken = snapshots.snapshot(contents, self._order(), format_)
@@ -42,12 +46,12 @@ class Aggregated:
         return replace(taken, names=tuple(dict(pair for each in found for pair in each).items()))
 
     def left(self) -> list[Snapshot]:
-        """Snapshots of the aggregations that the program has not printed, all of one moment."""
+        """Snapshots of the aggregations that the program has not printed, all from one moment."""
         contents = self._contents([one for one in self.known if one.name not in self._printed])
         return snapshots.finals(contents, self._order())
 
     def now(self) -> list[Snapshot]:
-        """Snapshots of all that have rows, as they are while the program goes on; no action has to do with it."""
+        """Snapshots of all aggregations that have rows at the moment; unlike printa(), this has no effect on them."""
         found: dict[int, dict[bytes, tuple[int, ...]]] = {one.number: {} for one in self.known}
         for (number, key), cells in self.live.snapshot().items():
             found[number][key] = cells
@@ -59,7 +63,7 @@ class Aggregated:
         self.live.clear(number)
 
     def trunc(self, name: str, keep: int) -> None:
-        """All but the ``keep`` largest go; of a negative number, the smallest stay."""
+        """Remove all keys but the ``keep`` largest; if ``keep`` is negative, all but the smallest."""
         wanted = self._called(name)
         (contents,) = self._contents([wanted])
         kept = {row.key for row in sorting.truncated(contents, keep).rows}
@@ -67,11 +71,11 @@ class Aggregated:
         self.live.trunc(wanted.number, gone)
 
     def normalize(self, name: str, by: int) -> None:
-        """1 is denormalize()."""
+        """Divide the aggregation's values by ``by`` when they are shown; 1 undoes that, as denormalize() does."""
         self._normal[name] = by
 
     def plain(self, datum: Datum, data: bytes) -> Value:
-        """The value to print without a format: with rawbytes strings are bytes like others."""
+        """The value to print without a format; with the option rawbytes, strings are shown as bytes."""
         if self.options.flag("rawbytes") and datum.kind in (Kind.STRING, Kind.BYTES):
             return raw(datum, data)
         return decode(datum, data, self.names.resolve)
@@ -80,7 +84,7 @@ class Aggregated:
         return next(one for one in self.known if one.name == name)
 
     def _contents(self, wanted: Sequence[Aggregation], formatted: bool = False) -> list[Contents]:
-        """The contents of all of them, as they are at one moment."""
+        """The contents of the aggregations, all from one moment."""
         found: dict[int, dict[bytes, tuple[int, ...]]] = {one.number: {} for one in wanted}
         for (number, key), cells in self.live.recent(found).items():
             found[number][key] = cells
@@ -106,7 +110,7 @@ class Aggregated:
 
 
 def _processors(one: Aggregation, row: Merged) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """All that there are, with the option aggpercpu; none without."""
+    """With the option aggpercpu, the cells of each processor; else nothing."""
     if one.processor is None:
         return ()
     count = max(os.cpu_count() or 1, *(number + 1 for number in row.processors))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The invocation of dtrace by a user, read into programs, macros and options."""
+"""The reading of what a user asks of dtrace, into programs, macros and options."""
 
 from __future__ import annotations
 
@@ -26,25 +26,26 @@ if TYPE_CHECKING:
     from gilk.targets.process import Process
 
 _ENVIRONMENT = "DTRACE_OPT_"
-#: Options that have a say in how the text itself is read.
+#: Options that affect how the program text itself is read.
 _EARLY = re.compile(r"^\s*#\s*pragma\s+D\s+option\s+(defaultargs|argref)\s*$", re.MULTILINE)
-#: One that says how far a program of -c runs before anything else is done.
+#: The option that says how far a program of -c runs before anything else is done.
 _EVALTIME = re.compile(r"^\s*#\s*pragma\s+D\s+option\s+evaltime=(\w+)\s*$", re.MULTILINE)
 _CPP = re.compile(rb"^\s*#\s*pragma\s+D\s+option\s+cpp\s*$", re.MULTILINE)
-#: Texts that complete a description which names only a provider, a module or a function; a program may follow it.
+#: The empty fields that complete a description given by -P, -m or -f; a program may follow the description.
 _REST = {"P": ":::", "m": "::", "f": ":"}
-_NUMBERED = re.compile(r"^(\d+)(-\S)")  # a number ends where its digits do
+_NUMBERED = re.compile(r"^(\d+)(-\S)")  # the option's number ends after its digits
 _DESCRIBED = re.compile(r"\s*([^\s{/;]*)(.*)", re.DOTALL)
-#: As DTrace has it: headers leave out what only compilers read.
+#: The macros that DTrace defines; __GNUC__ is undefined, so that headers leave out code that is only for compilers.
 _CPP_OPTIONS = ("-D__GILK_D__", "-D__linux", "-D__unix", "-D__SVR4", "-D__SUNW_D=1", "-U__GNUC__")
-_C99 = "-std=c99"  # headers leave out what goes beyond it, as the functions of <endian.h>, which are not D
-#: How strictly cpp takes the standard of C, by the letter of -X: but for one, all are the same to DTrace.
+_C99 = "-std=c99"  # with it, headers leave out extensions such as the functions of <endian.h>, which are not D
+#: Options of cpp by the letter of -X, which says how strictly the standard of C is followed; all but "s" are the same
+#: in DTrace.
 STANDARDS = {**dict.fromkeys(("a", "c", "t"), _C99), "s": "-traditional-cpp"}
 
 
 @dataclass(frozen=True)
 class Preprocess:
-    """``wanted``: -C, or #pragma D option cpp."""
+    """How to preprocess programs. ``wanted``: whether -C or #pragma D option cpp asks for it."""
 
     wanted: bool = False
     defines: tuple[str, ...] = ()
@@ -58,8 +59,9 @@ class Preprocess:
 
 @dataclass(frozen=True)
 class Asked:
-    """``programs``: the letter of the option, and a program or a script's name. ``options`` are those of -x.
-    ``objects``: files that -G is about.
+    """The request of a user. ``programs``: for each, the letter of its option, and its text or the name of a script.
+
+    ``options``: name and value of each -x. ``objects``: the files for -G.
     """
 
     programs: tuple[tuple[str, str], ...]
@@ -73,12 +75,12 @@ class Asked:
     machine: str = ""  # --on
     follow: bool = False  # --follow
     others: tuple[int, ...] = ()  # processes besides pid
-    runs: bool = True  # not only -l or -e
-    by_number: bool = False  # whether descriptions name all of them, rather than -p
+    runs: bool = True  # whether the program runs: neither -l nor -e alone
+    by_number: bool = False  # whether descriptions name processes by number, rather than -p
 
 
 def prepare(asked: Asked) -> Consumer:
-    """With the process attached or launched; nothing of it is changed yet.
+    """The consumer of the request, with its process attached or launched; nothing in the process has changed yet.
 
     Raises UsageError `bad-d-option`, `cannot-open-script`, `preprocessor-failed`, `two-processes`, TargetError.
     """
@@ -98,7 +100,8 @@ def prepare(asked: Asked) -> Consumer:
 
 
 def about(asked: Asked, process: Process | None) -> Consumer:
-    """The same about a process that is there already, or about none, whatever the programs say. Raises UsageError."""
+    """The consumer of the request for a process that the caller has, or for none, whatever the programs name. Raises
+    UsageError."""
     return _consumer(asked, *_read(asked), process)
 
 
@@ -110,7 +113,7 @@ def _read(asked: Asked) -> tuple[Options, list[ProgramText]]:
         for found in _EARLY.finditer(text.source.text):
             options.set(found[1], None)
         for found in _EVALTIME.finditer(text.source.text):
-            with suppress(BadOption):  # which is told with its line, when the program is compiled
+            with suppress(BadOption):  # the error is told with its line when the program is compiled
                 options.set("evaltime", found[1])
     return options, texts
 
@@ -121,8 +124,9 @@ def _consumer(asked: Asked, options: Options, texts: list[ProgramText], process:
 
 
 def _prepare_tree(asked: Asked, options: Options, texts: list[ProgramText]) -> Consumer:
-    """The first process is had as those are that come later: before its constructors run."""
-    from gilk.engines.dtrace.tree_consumer import TreeConsumer  # here: few programs are about several processes
+    """A consumer for a tree of processes. The first process is stopped, as later ones are, before its constructors
+    run."""
+    from gilk.engines.dtrace.tree_consumer import TreeConsumer  # imported here: few need it
 
     if asked.machine or (asked.pid is None and not asked.command):
         what = "--follow is about the processes of this machine that begin with -p or -c"
@@ -134,8 +138,9 @@ def _prepare_tree(asked: Asked, options: Options, texts: list[ProgramText]) -> C
 
 
 def _prepare_several(asked: Asked, options: Options, texts: list[ProgramText]) -> Consumer:
-    """The first is $target; where it has to do with all of them, so is each."""
-    from gilk.engines.dtrace.several_consumer import SeveralConsumer  # here: few programs are about several processes
+    """A consumer for several processes that run. The first of them is $target; probes of pid$target are put into all of
+    them."""
+    from gilk.engines.dtrace.several_consumer import SeveralConsumer  # imported here: few need it
     from gilk.engines.dtrace.tree_consumer import let_go_of
     from gilk.session.broker.client import approached
 
@@ -155,8 +160,9 @@ def _prepare_several(asked: Asked, options: Options, texts: list[ProgramText]) -
 
 
 def _prepare_there(asked: Asked, options: Options, texts: list[ProgramText]) -> Consumer:
-    """All of the program runs in the machine's kernel; $target is a process there, the first of them."""
-    from gilk.engines.dtrace.machine import OtherMachine  # here: few programs are about a kernel
+    """A consumer for a kernel on a machine, where the whole program runs. $target is a process there, the first of
+    those asked for."""
+    from gilk.engines.dtrace.machine import OtherMachine  # imported here: few need it
 
     if asked.machine == "lab" and asked.pid is not None:
         what = f"{asked.machine} is a fresh machine, which has no process {asked.pid} that anybody could mean"
@@ -215,8 +221,8 @@ def _text(letter: str, given: str, preprocess: Preprocess) -> ProgramText:
 
 
 def _description(letter: str, given: str) -> ProgramText:
-    """A program of one description from the command line, completed: a description there names only the fields of its
-    option."""
+    """A program of one description from the command line, with the fields that its option leaves out added as empty
+    ones."""
     found = _DESCRIBED.match(given)
     if found is None or letter not in _REST:
         return ProgramText("description", Source(given, _NUMBERED.sub(r"\1, \2", given) if letter == "i" else given))
@@ -248,8 +254,8 @@ def _preprocessed(name: str, content: bytes, how: Preprocess) -> bytes:
 
 
 def _placed(asked: Asked, options: Options, texts: list[ProgramText]) -> Asked:
-    """Where none of -p, -c and --on says what is traced, the program may: a process, or the kernel of this machine if
-    the driver is loaded."""
+    """The request with its target filled in, if none of -p, -c and --on names one: the processes that the program
+    names, or the kernel of this machine, if the program is about it and the driver is loaded."""
     named, loaded = asked.pid is not None or bool(asked.command), is_loaded()
     if asked.machine or (named and not loaded):
         return asked
@@ -264,7 +270,7 @@ def _placed(asked: Asked, options: Options, texts: list[ProgramText]) -> Asked:
 
 
 def _process(asked: Asked, evaltime: str) -> Process | None:
-    """Another that traces the same may be met there."""
+    """The process that is asked for, attached or launched; other sessions may have a part in it."""
     if asked.pid is not None:
         from gilk.session.broker.client import approached
 
@@ -273,7 +279,7 @@ def _process(asked: Asked, evaltime: str) -> Process | None:
         return None
     from gilk.targets.launch import Until
     from gilk.targets.meeting import rendezvous
-    from gilk.targets.startup import start  # here: programs without a process need not wait for it
+    from gilk.targets.startup import start  # imported here: programs without a process do not need it
 
     until = {"exec": Until.EXEC, "preinit": Until.LINKED}.get(evaltime, Until.MAIN)
     process = start(list(asked.command), until=until)
@@ -292,8 +298,10 @@ def _macros(asked: Asked, options: Options, target: int) -> Macros:
 
 
 def let_go(consumer: Consumer) -> None:
-    """Let go of the consumer's process, whatever has happened: it is what it was. A launched one ends, as DTrace has it
-    (PS_RELEASE_KILL in its libproc); when it has not begun, it never does."""
+    """Let go of the consumer's process, whatever has happened; the process is then what it was.
+
+    A launched process is killed, as in DTrace (PS_RELEASE_KILL in its libproc); if it has not begun, it never does.
+    """
     consumer.leave()
     if consumer.machine is not None:
         consumer.machine.close()

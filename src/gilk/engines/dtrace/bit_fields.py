@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Bit-fields, as debug information and BTF have them: a place in bits, in a struct of so many bytes."""
+"""Bit-fields as debug information and BTF describe them: an offset in bits in a struct of a size in bytes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from gilk.lang.types import Enumeration, Integer, Member
 
 
 def bit_field(name: str, type_: Integer | Enumeration, at: int, bits: int, whole: int) -> Member | None:
-    """``bits`` bits from bit ``at`` on of a struct of ``whole`` bytes; None where no integer in it holds them: of a
-    packed struct, over nine bytes."""
+    """The member for ``bits`` bits from bit ``at`` on, in a struct of ``whole`` bytes.
+
+    None if no integer inside the struct can hold them: those of a packed struct may span nine bytes.
+    """
     size = types.size_of(type_, 1)
     sizes = (size, 1, 2, 4, 8) if isinstance(type_, Integer) else (size,)
     for size in filter(None, sizes):
@@ -23,7 +25,7 @@ def bit_field(name: str, type_: Integer | Enumeration, at: int, bits: int, whole
 
 
 def _container(at: int, bits: int, size: int, whole: int) -> int | None:
-    """Where ``size`` bytes of the struct begin that hold these bits of it."""
+    """The offset at which ``size`` bytes of the struct contain these bits; None if none does."""
     for start in (at // (8 * size) * size, at // 8, whole - size):
         if 0 <= start <= whole - size and 0 <= at - 8 * start <= 8 * size - bits:
             return start

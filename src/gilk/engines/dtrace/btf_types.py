@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Types of D from BTF: of the kernel or of one of its modules, each made when it is asked for."""
+"""Types of D from BTF, that of the kernel or of one of its modules; each type is made when it is asked for."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _NAMED = {
 }
 _SIZES = (1, 2, 4, 8)
 _RANKS = {1: 0, 2: 1, 4: 2, 8: 3}
-_SIGNED = 1  # among the bits of an integer's encoding
+_SIGNED = 1  # the bit in an integer's encoding for a signed one
 
 
 class BtfTypes:
-    """``name``: the origin of its structs begins with it."""
+    """The types in one BTF. ``name``: begins the origin of its structs."""
 
     def __init__(self, name: str, btf: Btf) -> None:
         self._name = name
@@ -35,7 +35,8 @@ class BtfTypes:
         self._nesting = Nesting[int](self._malformed)
 
     def named(self, kind: str, name: str) -> Type | None:
-        """``kind``: struct, union, enum, or "" of a typedef and the like. Raises ImageError."""
+        """The type of that name. ``kind``: struct, union, enum, or "" for a typedef or a basic type; None if there is
+        none. Raises ImageError."""
         found = self._btf.find(name, *_NAMED[kind])
         if found is None:
             return None
@@ -43,12 +44,12 @@ class BtfTypes:
         return self.completed(made) if isinstance(made, Record) else made
 
     def variable(self, name: str) -> Type | None:
-        """The type of a variable: BTF has those of each processor. Raises ImageError."""
+        """The type of a variable; None if BTF lacks it, which has only per-CPU variables. Raises ImageError."""
         found = self._btf.find(name, TypeKind.VAR)
         return None if found is None else self._type(found.size)
 
     def function(self, name: str) -> tuple[Type, tuple[Type, ...]] | None:
-        """The return type and the parameters of a function; None where there is nothing about it. Raises ImageError."""
+        """The return type and the parameters' types of a function; None if BTF does not have it. Raises ImageError."""
         found = self._btf.find(name, TypeKind.FUNC)
         if found is None:
             return None
@@ -58,7 +59,8 @@ class BtfTypes:
         return self._type(proto.size), tuple(self._type(number) for number in given)
 
     def tracepoint(self, name: str) -> tuple[Type, ...] | None:
-        """The types of a tracepoint's arguments, by the type of its probes. Raises ImageError."""
+        """The types of a tracepoint's arguments, from the type of its probe functions; None if BTF lacks it. Raises
+        ImageError."""
         found = self._btf.find(f"btf_trace_{name}", TypeKind.TYPEDEF)
         if found is None:
             return None
@@ -66,10 +68,10 @@ class BtfTypes:
         if proto.kind is not TypeKind.FUNC_PROTO:
             return None
         words = self._btf.words(proto, 0, 2 * proto.count)
-        return tuple(self._type(number) for number in words[3::2])  # the first one is the probe's own
+        return tuple(self._type(number) for number in words[3::2])  # the first is the probe function's own
 
     def completed(self, record: Record) -> Record:
-        """One with an origin here, with its members. Raises ImageError."""
+        """The record with its members, if its origin is in this BTF. Raises ImageError."""
         if record.complete:
             return record
         entry = self._btf.type(int(record.origin.rpartition(":")[2], 16))
@@ -88,7 +90,7 @@ class BtfTypes:
         return ImageError("btf-malformed", f"{self._name}: {what}")
 
     def _nothing(self, entry: BtfType) -> Type:
-        """The type of what has no value: void, or the function that a pointer leads to."""
+        """Void, for entries that have no value: void itself, or the function that a pointer leads to."""
         return types.VOID
 
     def _through(self, entry: BtfType) -> Type:
@@ -96,7 +98,8 @@ class BtfTypes:
         return self._type(entry.size)
 
     def _integer(self, entry: BtfType) -> Type:
-        """C's own types are those that the program has: BTF does not always tell that a char has a sign."""
+        """The integer type. C's own types are taken from the D compiler: BTF does not always tell that a char is
+        signed."""
         if entry.size not in _SIZES:
             return Array(types.UINT64, entry.size // 8)  # __int128
         known = types.basic(tuple(entry.name.split()))
@@ -109,7 +112,7 @@ class BtfTypes:
         return Float(entry.name, entry.size)
 
     def _pointer(self, entry: BtfType) -> Type:
-        """A struct behind it is not looked at yet: it may lead back here."""
+        """A pointer. A struct that it leads to is only named, since that may lead back here."""
         to = self._btf.bare(entry.size)
         named = to.kind in _KINDS or to.kind is TypeKind.FWD
         return Pointer(self._only_named(to) if named else self._type(entry.size))
@@ -133,7 +136,7 @@ class BtfTypes:
         return found
 
     def _enumeration(self, entry: BtfType) -> Type:
-        """The type of an enumeration; of another size than an int's it is but a number."""
+        """The type of an enumeration; one that does not have the size of an int is a mere integer."""
         if entry.kind is not TypeKind.ENUM or entry.size != 4:
             size = entry.size if entry.size in _SIZES else 8
             return Integer(f"enum {entry.name}", size, entry.flag, _RANKS[size])
@@ -148,7 +151,7 @@ class BtfTypes:
         return replace(found, size=entry.size, align=align, members=tuple(members), complete=True)
 
     def _member(self, entry: BtfMember, whole: int) -> Member | None:
-        """None of one that does not lie within the struct's ``whole`` bytes."""
+        """The member; None if it does not lie within the struct's ``whole`` bytes."""
         type_ = self._type(entry.type)
         if entry.bits and isinstance(type_, Integer | Enumeration):
             return bit_field(entry.name, type_, entry.offset, entry.bits, whole)

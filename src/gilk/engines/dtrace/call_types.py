@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The types of system calls' arguments, by the format files of a kernel's events: BTF knows only of registers."""
+"""The types of system calls' arguments, from the format files of a kernel's events: BTF has only the registers."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gilk.providers.kernel.probe import ReadsFiles
 
 _FORMAT = "/sys/kernel/tracing/events/syscalls/sys_enter_{}/format"
 _FIELD = re.compile(r"^\tfield:([^;\[]+?)(\w+);", re.MULTILINE)
-_COMMON = 5  # fields that all events have, and the call's number
-#: The kernel's names for calls that go by others here.
+_COMMON = 5  # the number of fields before the arguments: those of all events, and the call's number
+#: The kernel's names of calls that have other names in gilk.
 _NAMES = {"stat": "newstat", "fstat": "newfstat", "lstat": "newlstat", "uname": "newuname", "sendfile": "sendfile64"}
 _QUALIFIERS = frozenset(("const", "volatile", "restrict", "__user", "__kernel"))
 
 
 def declared(link: ReadsFiles, name: str) -> list[str] | None:
-    """The types of the arguments of a system call, as C has them; None where the kernel does not tell."""
+    """The types of a system call's arguments, as C writes them; None if the kernel does not tell."""
     try:
         text = link.read_file(_FORMAT.format(_NAMES.get(name, name))).decode(errors="replace")
     except (OSError, TargetError):

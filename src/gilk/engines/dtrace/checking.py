@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The problems of a D program that is being written, and how many probes each of its descriptions matches.
+"""Checks of a D program that is being written: its problems, and how many probes each of its descriptions matches.
 
 The compiler and the search for probes are those of a session; the process is only looked at.
 """
@@ -21,9 +21,11 @@ _LISTS = "gilk dtrace -l lists probes"
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """``slug``: of docs/errors.md, ``tag``: DTrace's name for it, ``message``: as `gilk dtrace` tells it.
+    """A problem of the program. ``slug``: the name in docs/errors.md; ``tag``: DTrace's name; ``message``: the text
+    that `gilk dtrace` prints.
 
-    ``span``: in the text; None for what is wrong with another, as a library. ``line`` and ``column`` begin at 1.
+    ``span``: the place in the program; None if the problem is in another text, such as a library. ``line`` and
+    ``column`` begin at 1.
     """
 
     slug: str
@@ -37,7 +39,8 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class MatchedDescription:
-    """``text`` as the compiler has it, at ``span``; ``probes``: how many match it."""
+    """A description of the program. ``text``: as the compiler has expanded it; ``span``: its place; ``probes``: how
+    many match it."""
 
     text: str
     span: Span
@@ -47,19 +50,19 @@ class MatchedDescription:
 
 @dataclass(frozen=True)
 class Checked:
-    """``problems``: the first is the one for which `gilk dtrace` refuses the program."""
+    """The result of a check. ``problems``: the first is the one for which `gilk dtrace` refuses the program."""
 
     problems: tuple[Problem, ...]
     descriptions: tuple[MatchedDescription, ...] = ()
 
     @property
     def probes(self) -> int:
-        """How many are enabled; a probe that two descriptions match counts for each, as in `gilk dtrace`."""
+        """How many probes are enabled; a probe that two descriptions match counts twice, as in `gilk dtrace`."""
         return sum(each.probes for each in self.descriptions)
 
 
 def check(consumer: Consumer) -> Checked:
-    """Check the program of a consumer, its only one, which nobody has compiled."""
+    """Check the only program of a consumer that has not been compiled yet."""
     source = consumer.texts[0].source
     try:
         consumer.compile()
@@ -87,7 +90,7 @@ def _problem(source: Source, slug: str, tag: str, message: str, hint: str, span:
 
 
 def column(text: str, at: int) -> int:
-    """Counted in letters, from 1."""
+    """The column of a position, counted in letters, from 1."""
     return at - (text.rfind("\n", 0, at) + 1) + 1
 
 
@@ -104,7 +107,7 @@ def _descriptions(consumer: Consumer, clause: tree.Clause) -> Iterator[tuple[str
 
 
 def _unfit(source: Source, consumer: Consumer) -> Iterator[Problem]:
-    """Why a program that means something is not run all the same."""
+    """The reasons why a program that compiles would not run."""
     program = consumer.compiled.program
     if program.destructive is not None and not consumer.options.flag("destructive"):
         what = "could not enable tracing: Destructive actions not allowed"

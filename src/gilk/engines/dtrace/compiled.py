@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From the text of D programs to what is known of them before they are enabled; and what is wrong with them."""
+"""The compilation of the texts of D programs to what is known before they are enabled, or to an error."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True)
 class Compiled:
-    """``origins``: for each clause the text that it is of. ``argument_types``: of args[] at the probes described.
-    ``left_out``: by the name of a library, what it depends on, and there is none of here.
+    """Compiled programs. ``origins``: for each clause, the text that has it. ``argument_types``: returns the types of
+    args[] at a description.
+
+    ``left_out``: by name of a library, the thing that it depends on and that does not exist here.
     """
 
     program: tree.Program
@@ -33,7 +35,7 @@ class Compiled:
     left_out: dict[str, str] = field(default_factory=dict)
 
     def clauses(self, text: ProgramText) -> list[tree.Clause]:
-        """The clauses of one text."""
+        """The clauses of one of the texts."""
         return [clause for clause, origin in zip(self.program.clauses, self.origins, strict=True) if origin is text]
 
 
@@ -44,7 +46,8 @@ def compile_programs(
     world: World | None = None,
     libraries: Sequence[Source] = (),
 ) -> Compiled:
-    """Pragmas set ``options``, all of them before anything is laid out. Raises DoesNotCompile."""
+    """Compile programs together. Their pragmas set ``options``, all of them before anything is laid out. Raises
+    DoesNotCompile."""
     unread = Unread(tuple(ProgramText("library", source) for source in libraries), tuple(texts))
     program, origins, symbols = order.run(unread, Invocation(macros, options), world)
     return Compiled(program, origins, symbols.expressions.arguments.types, symbols.pragmas.left_out)

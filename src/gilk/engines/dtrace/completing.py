@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The words that may be written at a place of a D program about a process: D's own, the program's, the process's.
+"""Completion: the words that may be written at a place of a D program: D's own, the program's, and names of the
+process.
 
 A process is only looked at. Names that a description cannot have are not offered.
 """
@@ -31,7 +32,7 @@ from gilk.targets.base import Loaded
 from gilk.targets.process import Process
 from gilk.values import dataclass
 
-MOST: Final = 100  # words that are offered
+MOST: Final = 100  # how many words are offered
 _TICKS: Final = (
     ("tick-1s", "once a second"), ("tick-10s", "every ten seconds"), ("tick-100ms", "ten times a second"),
     ("profile-97", "97 times a second, in each thread that runs"), ("profile-997", "997 times a second, likewise"),
@@ -47,7 +48,7 @@ _NAMED = {
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """Words for the letters ``start`` to ``end``; ``left_out``: how many more there are."""
+    """Words that may replace the letters from ``start`` to ``end``. ``left_out``: how many more words there are."""
 
     start: int
     end: int
@@ -57,13 +58,15 @@ class Offered:
 
 
 def words(consumer: Consumer, source: str, at: int) -> Offered:
-    """The words for letter ``at`` of the program ``source``; ``consumer``: of it, or of any other that is asked for in
-    the same way."""
+    """The words that may stand at letter ``at`` of the program ``source``.
+
+    ``consumer``: of this program, or of another one with the same request.
+    """
     there = opening(source, at)
     fit = (word for word in _all(consumer, source, there) if is_fit(there, word))
     found, left = chosen(fit, there.prefix, MOST)
     if [each.text for each in found] == [source[there.start : there.end]]:
-        found = []  # it is there already
+        found = []  # the word is already complete
     return Offered(there.start, there.end, str(there.kind), tuple(found), left)
 
 
@@ -124,7 +127,7 @@ def _declared(program: PartialProgram, there: Opening) -> Iterator[OfferedWord]:
 
 
 def _types(known: Mapping[str, Type], there: Opening) -> Iterator[OfferedWord]:
-    """In an expression a type stands behind a bracket only, where a cast may be meant."""
+    """The types that may stand there: in an expression only after a bracket, where a cast may be meant."""
     cast = there.kind is OpeningKind.EXPRESSION
     if not cast or there.opens_bracket:
         yield from (OfferedWord(name, "type", text(type_), goes_on=cast) for name, type_ in known.items())
@@ -135,7 +138,7 @@ def _kind_of_tag(one: object) -> str:
 
 
 def _seen(source: str, there: Opening) -> Iterator[OfferedWord]:
-    """Names that stand somewhere in the text, whatever is wrong with it."""
+    """Names that occur anywhere in the text, even if it does not compile."""
     if there.kind is OpeningKind.SCOPED:
         yield from (OfferedWord(name, "variable") for name in _others(source, there, _NAMED[there.word]))
     elif takes_aggregations(there):
@@ -143,7 +146,7 @@ def _seen(source: str, there: Opening) -> Iterator[OfferedWord]:
 
 
 def _others(source: str, there: Opening, named: re.Pattern[str]) -> Iterable[str]:
-    """But for the one that is being written."""
+    """The names that ``named`` finds in the text, without the one that is being written."""
     return dict.fromkeys(one[1] for one in named.finditer(source) if not one.start() <= there.start < one.end())
 
 
@@ -161,7 +164,8 @@ def _members(program: PartialProgram, source: str, there: Opening) -> Iterator[O
 
 
 def _with_base(source: str, there: Opening) -> Iterator[str]:
-    """The clause up to what has the member, as one that is whole; then with nothing else in it."""
+    """The clause, made complete so that it compiles, up to the expression whose members are wanted; then the expression
+    alone."""
     item, base = there.item, source[slice(*there.base)]
     if item is None or there.part not in (ItemPart.BODY, ItemPart.PREDICATE):
         return
@@ -282,8 +286,7 @@ def _of_image(process: Process, loaded: Loaded) -> tuple[OfferedWord, ...]:
 
 @lru_cache(maxsize=64)
 def _function_words(_content: bytes, process: Process, loaded: Loaded) -> tuple[OfferedWord, ...]:
-    """By the names that a description can have: those of C++ without parameters, ending where the probe's name
-    begins."""
+    """The functions by the names that a description can have: C++ names have no parameters, and come with `:entry`."""
     names = dict.fromkeys(span.name for span in process.image(loaded.path).spans)
     mangled = [name for name in names if demangle.is_mangled(name)]
     plain = dict(zip(mangled, demangle.without_parameters(mangled), strict=True))
@@ -300,7 +303,7 @@ def _names(process: Process, fields: tuple[str, ...]) -> Iterator[OfferedWord]:
 
 
 def _of_keys(process: Process, fields: tuple[str, ...], place: int) -> Iterator[OfferedWord]:
-    """Parts of the names of the probes that there are."""
+    """The names, functions or names of probes by ``place``, of the process's probes that fit the fields so far."""
     provider = fields[0].replace("$target", str(process.pid))
     module, function = (*fields[1:], "")[:2]
     meant = Description(provider, module, function, "")
@@ -315,7 +318,7 @@ _FIELDS: Final[tuple[Callable[[Process, tuple[str, ...]], Iterator[OfferedWord]]
 
 
 def _symbols(process: Process | None, module: str) -> Iterator[OfferedWord]:
-    """Variables and functions of the images that are meant."""
+    """The variables and functions of the images that ``module`` means."""
     for loaded in process.loaded() if process is not None else ():
         if loaded.is_meant(module):
             with suppress(GilkError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A whole session of a D program: what it needs is opened, it runs until something ends it, and all is taken out."""
+"""The session of a D program: it opens what the program needs, runs it until something ends it, and takes all out."""
 
 from __future__ import annotations
 
@@ -45,37 +45,38 @@ if TYPE_CHECKING:
 
 _SIZES = ("bufsize", "aggsize", "dynvarsize", "specsize")
 _SMALLEST = 4096
-_LEAST = 16  # bytes: DTrace's smallest record,
-_LEAST_BUFFER = 60  # and with what the kernel has before one in a buffer
+_LEAST = 16  # bytes of the smallest record in DTrace,
+_LEAST_BUFFER = 60  # and of the smallest one with the kernel's header before it in a buffer
 _LONGEST = 0.1  # seconds between looks at signals and at the process
 
 
 @dataclass
 class Consumer:
-    """``compile`` first, then ``start`` and ``events``."""
+    """A D program's session: call ``compile``, then ``start``, then ``events``."""
 
     texts: Sequence[ProgramText]
     macros: Macros
     options: Options
     process: Process | None = None
     library_directories: tuple[str, ...] = ()
-    machine: OtherMachine | None = None  # in whose kernel the program runs; then there is no process
-    known: World | None = None  # all that the compiler asks, if somebody has asked before
+    machine: OtherMachine | None = None  # the machine in whose kernel the program runs; then there is no process
+    known: World | None = None  # the answers to the compiler's questions, if the caller has them
     compiled: Compiled = field(init=False)
     enabled: Enabled = field(init=False)
     tracing: Engine = field(init=False)
     symbols: SymbolNames = field(init=False)
     restored: bool | None = None  # at the end: whether the process is what it was; None without one
     _unseen: Unseen | None = None
-    _as_asked: Options = field(init=False)  # before pragmas, and before setopt()
-    _images: tuple[Loaded, ...] = ()  # that the process had when the program was compiled
-    _openings: dict[int, OpenedLibraries] = field(default_factory=dict)  # by the number of the process
-    _opened: list[str] = field(default_factory=list)  # sentences about libraries of those that have ended
+    _as_asked: Options = field(init=False)  # options before pragmas and setopt() change them
+    _images: tuple[Loaded, ...] = ()  # images of the process when the program was compiled
+    _openings: dict[int, OpenedLibraries] = field(default_factory=dict)  # by the number of the program, 0 for the first
+    _opened: list[str] = field(default_factory=list)  # remarks about libraries of processes that have ended
     _aggregated: Aggregated | None = None  # once events are asked for
-    _lowered: dict[str, int] = field(default_factory=dict)  # options that say more than there was memory for
+    _lowered: dict[str, int] = field(default_factory=dict)  # options with less than was asked for, for lack of memory
 
     def compile(self, listing: bool = False) -> None:
-        """``listing``: descriptions may match nothing. Raises DoesNotCompile, NoSuchProbe."""
+        """Compile the programs, and find their probes. ``listing``: descriptions may match nothing. Raises
+        DoesNotCompile, NoSuchProbe."""
         self._as_asked = deepcopy(self.options)
         self._images = self.process.loaded() if self.process is not None else ()
         self._open_later()
@@ -83,7 +84,7 @@ class Consumer:
         self.enabled = self._enable(listing or self.options.flag("zdefs"))
 
     def _enable(self, zero: bool) -> Enabled:
-        self._open_later()  # a pragma may have said so
+        self._open_later()  # a pragma may have set the option
         there = None if self.machine is None else self.machine.traced
         return enable(self.compiled.program, self.process, zero, there)
 
@@ -97,7 +98,7 @@ class Consumer:
             return self.known
         if self.machine is None:
             return SymbolContext(self.process)
-        from gilk.engines.dtrace.kernel_world import KernelWorld  # here: few programs are about a kernel
+        from gilk.engines.dtrace.kernel_world import KernelWorld  # imported here: few need it
 
         return KernelWorld(self.machine.target, self.machine.users)
 
@@ -106,7 +107,8 @@ class Consumer:
         return None if self.machine is None else self.machine.target
 
     def _libraries(self, process: Process | None = None) -> list[Source]:
-        """``process``: the one that they tell of, if it is not the consumer's. Raises UsageError."""
+        """The libraries that the programs need. ``process``: the process that they describe, if not the consumer's.
+        Raises UsageError."""
         if self.options.flag("nolibs"):
             return []
         own = libraries.OWN if self._kernel is None else libraries.OF_KERNELS
@@ -116,7 +118,7 @@ class Consumer:
 
     @property
     def has_room(self) -> bool:
-        """Whether the sizes of buffers that were asked for hold anything at all."""
+        """Whether the buffers are large enough to hold anything."""
         program = self.compiled.program
         keyed = any(each.keys is not None and each.scope == "global" for each in program.variables)
         used = {"bufsize": True, "aggsize": bool(program.aggregations), "dynvarsize": keyed}
@@ -125,7 +127,7 @@ class Consumer:
 
     @property
     def matched(self) -> list[Matched]:
-        """How many probes each program is about."""
+        """How many probes each program matches."""
         origins = list(enumerate(self.compiled.origins, 1))
         return [
             Matched(text.kind, text.said, sum(self.enabled.counts[n] for n, origin in origins if origin is text))
@@ -133,16 +135,16 @@ class Consumer:
         ]
 
     def probe_stability(self, probe: DProbe) -> ProbeStability:
-        """How far one may rely on a probe (-v)."""
+        """The stability of a probe's name and arguments (-v)."""
         return verbose.of_probe(self.compiled, probe)
 
     def program_stability(self, text: ProgramText) -> ProgramStability:
-        """How far one may rely on a program (-v)."""
+        """The stability of a program (-v)."""
         return verbose.of_program(self.compiled, text)
 
     def start(self) -> list[Refused | Lowered]:
-        """Put the probes in, fire BEGIN, let a launched program run. Returns what could not be had as it was
-        asked for."""
+        """Put the probes in, fire BEGIN, and let a launched program run. Returns the probes that were refused, and the
+        options with less memory than asked for."""
         self.symbols = SymbolNames(self.process, JitMap(self.process.pid) if self.process is not None else None)
         self.tracing = self._tracing()
         self.tracing.begin()
@@ -156,16 +158,17 @@ class Consumer:
         return [*refused, *(Lowered(option, size) for option, size in self._lowered.items())]
 
     def _watch(self, process: Process) -> None:
-        """Begin to look at what the process begins."""
-        from gilk.targets.unseen import Unseen  # here: a program without a process need not wait for it
+        """Begin to look for processes and programs that the process starts."""
+        from gilk.targets.unseen import Unseen  # imported here: not all need it
 
         self._unseen = Unseen(process.pid)
 
     # Libraries that are opened later.
 
     def _watch_libraries(self, number: int, process: Process, known: Sequence[Loaded], launched: bool) -> None:
-        """Have the probes in of those that the process opens, if there may be some. Raises TargetError."""
-        from gilk.engines.dtrace.opened import LaterDProbes, patterns  # here: a program without a process needs neither
+        """Watch for libraries that the process opens, and put their probes in, if any may have some. Raises
+        TargetError."""
+        from gilk.engines.dtrace.opened import LaterDProbes, patterns  # imported here: not all need it
         from gilk.session.broker.opened import OpenedLibraries
 
         names = patterns(self.compiled.program, process, self._renamed(process))
@@ -175,12 +178,12 @@ class Consumer:
             self._openings[number] = opened
 
     def _renamed(self, process: Process) -> Renamed:
-        """How probes of a process go by the names that the program has."""
+        """The mapping of names of probes between the process and the program text."""
         return Renamed()
 
     def _compiled_for(self, process: Process, code: Process) -> tuple[tree.Program, Enabled]:
-        """The D program by the types and symbols of a process, enabled in ``code``: that, or some of its images. Raises
-        GilkError, DoesNotCompile."""
+        """The D program compiled with the types and symbols of a process, and enabled in ``code``: the process, or some
+        of its images. Raises GilkError, DoesNotCompile."""
         named = self._renamed(process)
         world = SymbolContext(process, named.first)
         options = deepcopy(self._as_asked)
@@ -188,14 +191,15 @@ class Consumer:
         return compiled.program, enable(compiled.program, code, zero=True, known=self.enabled, renamed=named)
 
     def _stop_watching(self, number: int) -> None:
-        """No thread of that process is held any more. Raises TargetError."""
+        """Hold no thread of that process any more. Raises TargetError."""
         opened = self._openings.pop(number, None)
         if opened is not None:
             opened.close()
             self._opened += [*opened.remarks, *opened.lacking]
 
     def _tracing(self) -> Engine:
-        """With bufresize=auto what there is no memory for is made smaller. Raises UsageError `buffers-too-large`."""
+        """The engine. With bufresize=auto, sizes are halved until there is enough memory. Raises UsageError
+        `buffers-too-large`."""
         while True:
             try:
                 if self.machine is not None:
@@ -214,15 +218,15 @@ class Consumer:
         return Engine(self.compiled.program, self.enabled, self.options, traced)
 
     def _engine_there(self, target: KernelTarget) -> Engine:
-        from gilk.engines.dtrace.kernel_engine import KernelEngine  # here: few programs are about a kernel
+        from gilk.engines.dtrace.kernel_engine import KernelEngine  # imported here: few need it
 
         return KernelEngine(self.compiled.program, self.enabled, self.options, target, self.world)
 
     def events(self, stop: Callable[[], bool], outlet: Outlet, formatted: Formatted) -> Iterator[Event]:
-        """All that comes after `start`, as it is asked for: what actions want done is done as their turn comes.
+        """The events after `start`, as they are asked for; an action is carried out in its turn.
 
-        It goes on until exit(), until the process has ended, a buffer is full (fill), or ``stop`` says so; then
-        all is taken out, END fires, and what was not printed of the aggregations is there.
+        They go on until exit(), the end of the process, a full buffer with the policy fill, or until ``stop`` returns
+        True. Then all probes are taken out, END fires, and the aggregations that were not printed follow.
         """
         acting = self._acting(outlet, formatted)
         yield Began(None if self.process is None else self.process.pid)
@@ -231,12 +235,12 @@ class Consumer:
         yield Ended()
         yield from acting.aggregated.left()
         yield from map(Noted, self._remarks())
-        yield from self.tracing.corruptions()  # once more, when all has been looked at
+        yield from self.tracing.corruptions()  # again, now that everything has been read
         self.tracing.close()
         yield Exited(1 if self.restored is False else self.exit_status, self.restored)
 
     def _remarks(self) -> list[str]:
-        """The things that the user is to know at the end."""
+        """The remarks for the user at the end."""
         unseen = self._unseen.remark if self._unseen is not None else ""
         lacking = self.compiled.left_out.items()
         left_out = [f"the library {name} was left out: the {what} is not here" for name, what in lacking]
@@ -250,29 +254,29 @@ class Consumer:
         return Acting(self.options, names, self._aggregated, outlet, formatted)
 
     def contents(self) -> list[Snapshot]:
-        """The aggregations while the program goes on: for who is asked by `events` whether to stop."""
+        """The present contents of the aggregations; the ``stop`` function of `events` may call this."""
         return [] if self._aggregated is None else self._aggregated.now()
 
     def happenings(self, stop: Callable[[], bool]) -> Iterator[Happening]:
-        """The records of clauses, and what went wrong, until all is taken out; no action is carried out."""
+        """The records of clauses, losses and damage, until all is taken out. No action is carried out."""
         yield from self._run(stop)
         yield from self._drain()
         self.restored = self._take_out()
-        yield from self._left()  # what END records has room then, however busy the process was
+        yield from self._left()  # makes room for what END records, however busy the process was
         self.tracing.end()
         yield from self._left()
         yield from self._losses()
 
     def _take_out(self) -> bool | None:
         if self._openings:
-            self.tracing.silence()  # else some that come now would be missing
+            self.tracing.silence()  # else records of the probes that are removed first would be missing
         for number in list(self._openings):
             self._stop_watching(number)
         return self.tracing.take_out()
 
     def _run(self, stop: Callable[[], bool]) -> Iterator[Happening]:
         tracing, options = self.tracing, self.options
-        # Each has a duty and its period in ns, which may change.
+        # Each duty has a period in ns, which may change.
         duties: tuple[tuple[Callable[[], Iterable[Happening] | None], Callable[[], int]], ...] = (
             (self._drain, lambda: options.number("switchrate")),
             (self._losses, lambda: options.number("statusrate")),
@@ -290,14 +294,14 @@ class Consumer:
                 if now >= due[n]:
                     yield from duty() or ()
                     due[n] = now + rate() / 1e9
-            soonest = min(due[:-1])  # it is not worth being awake for the last
+            soonest = min(due[:-1])  # the last duty is not worth waking up for
             self._rest(max(min(wait, soonest - now, _LONGEST), 0.0))
 
     def _rest(self, seconds: float) -> None:
         if not self._openings:
             time.sleep(seconds)
             return
-        from gilk.session.broker.opened import rest  # here: as above
+        from gilk.session.broker.opened import rest  # imported here, as above
 
         rest(self._openings.values(), seconds)
 
@@ -311,18 +315,18 @@ class Consumer:
         return not self.process.launched or self.process.wait(block=False) is None
 
     def _losses(self) -> Iterator[Happening]:
-        """The losses, and what the process has written into gilk's own memory."""
+        """The losses of records, and the damage that the process has done to gilk's memory."""
         yield from self.tracing.losses()
         yield from self.tracing.corruptions()
 
     def _drain(self, final: bool = False) -> Iterator[Happening]:
         for number, happening in enumerate(self.tracing.poll(final)):
-            if number == 0:  # records have all been read by now: what they are about is mapped
+            if number == 0:  # all records have been read, and their code is still mapped
                 self._follow()
             yield happening
 
     def _left(self) -> Iterator[Happening]:
-        """All that is recorded, when no probe fires any more."""
+        """The remaining records, when no probe fires any more."""
         while found := list(self._drain(final=True)):
             yield from found
 
@@ -331,16 +335,16 @@ class Consumer:
             self.symbols.look()
 
     def leave(self) -> None:
-        """Let go of processes besides the one."""
+        """Let go of the processes besides the first."""
 
     @property
     def exit_status(self) -> int:
-        """As the program says; 1 where what it says cannot be relied on."""
+        """The exit status that the program has set; 1 if its results cannot be relied on."""
         return 1 if self.tracing.corrupt else self.tracing.exit_status or 0
 
 
 def joined(process: Process, size: int) -> ProcessPart:
-    """A part in the session that others may have parts in."""
-    from gilk.session.broker.client import BrokerClient  # here: a program without a process need not wait for it
+    """A part in the session of the process, in which others may have parts."""
+    from gilk.session.broker.client import BrokerClient  # imported here: not all need it
 
     return BrokerClient(process, size)

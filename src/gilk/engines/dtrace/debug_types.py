@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Types of D from debug information: of one image, each made when it is asked for."""
+"""Types of D from the debug information of one image; each type is made when it is asked for."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _TAGS = {"struct": frozenset((0x13, 0x02)), "union": frozenset((0x17,)), "enum":
 _NAMED = frozenset((TAG_TYPEDEF, TAG_BASE, 0x13, 0x02, 0x17, TAG_ENUM))
 _FLOAT, _SIGNED = 4, (0x05, 0x06, 0x0D)
 _SIZES = (1, 2, 4, 8)
-_ENDLESS = (-1, (1 << 32) - 1, (1 << 64) - 1)  # what compilers write as the last index of an array that has none
+_ENDLESS = (-1, (1 << 32) - 1, (1 << 64) - 1)  # the last index that compilers write for an array without an end
 _PLUS_CONSTANT = 0x23
 
 
 class DebugTypes:
-    """``name`` is the image's, and part of the origin of its structs."""
+    """The types of one image. ``name``: the image's, which is a part of the origin of its structs."""
 
     def __init__(self, name: str, entries: Entries) -> None:
         self._name = name
@@ -42,7 +42,8 @@ class DebugTypes:
         self._nesting = Nesting[tuple[Entries, int]](self._malformed)
 
     def named(self, kind: str, name: str) -> Type | None:
-        """``kind``: struct, union, enum, typedef, or "" of any type that has a name. Raises ImageError."""
+        """The type of that name. ``kind``: struct, union, enum, typedef, or "" for any type with a name. Raises
+        ImageError."""
         for entry in find(self._entries, name, _TAGS.get(kind, _NAMED)):
             if AT_DECLARATION not in entry.attributes:
                 found = self._type(entry)
@@ -50,7 +51,7 @@ class DebugTypes:
         return None
 
     def variable(self, name: str) -> Type | None:
-        """Its type; that of its declaration if it is defined without one. Raises ImageError."""
+        """The type of a variable; if its definition has none, that of its declaration. Raises ImageError."""
         for entry in find(self._entries, name, frozenset((TAG_VARIABLE,))):
             found = entry.referred(AT_TYPE)
             if found is not None:
@@ -58,7 +59,7 @@ class DebugTypes:
         return None
 
     def function(self, name: str) -> tuple[Type, tuple[Type, ...]] | None:
-        """The return type and the parameters of a function; None without one. Raises ImageError."""
+        """The return type and the parameters' types of a function; None if it is not there. Raises ImageError."""
         for entry in find(self._entries, name, frozenset((TAG_FUNCTION,))):
             if AT_DECLARATION not in entry.attributes:
                 given = [each for each in self._entries_of(entry) if each.tag == TAG_PARAMETER]
@@ -66,8 +67,10 @@ class DebugTypes:
         return None
 
     def foreign(self, names: Iterable[str] = ()) -> str:
-        """The language of the function that goes by these names, if it does not call as C does: that of its own unit,
-        or else that of all units in which the names occur. Without names, of any unit there is.
+        """The language of a function, if it does not call as C does, else "". ``names``: all names of the function.
+
+        It is the language of the function's own unit, or else that of all units in which a name occurs. Without names,
+        it is the first foreign language of any unit.
         """
         with suppress(ImageError):
             for name in dict.fromkeys(names):
@@ -82,7 +85,8 @@ class DebugTypes:
         return ""
 
     def _units_with(self, name: str) -> Iterator[DebugUnit]:
-        """Not those that hold types only, or what several others share: they are of no language."""
+        """The units in which a name occurs. Units that only hold types, or parts shared by others, have no language and
+        are left out."""
         units = units_with(self._entries, self._entries.sections, name.encode("utf-8", "surrogateescape"))
         return (unit for unit in units if AT_LANGUAGE in self._entries.entry(unit.first).attributes)
 
@@ -92,7 +96,7 @@ class DebugTypes:
     # Types.
 
     def _of(self, entry: DebugEntry) -> Type:
-        """The type of an entry that has one; void where none is given."""
+        """The type that an entry refers to; void if it refers to none."""
         found = entry.referred(AT_TYPE)
         if found is None:
             origin = entry.referred(AT_ORIGIN) or entry.referred(AT_SPECIFICATION)
@@ -107,7 +111,7 @@ class DebugTypes:
         return ImageError("elf-malformed", f"{self._name}: {what}")
 
     def _size(self, entry: DebugEntry, usual: int = 0) -> int:
-        """In bytes. Raises ImageError for more than there can be."""
+        """The size of a type in bytes. Raises ImageError if it is impossible."""
         size = entry.number(AT_BYTE_SIZE) or usual
         if not 0 <= size < LARGEST:
             raise self._malformed(f"a type of {size} bytes")
@@ -128,7 +132,7 @@ class DebugTypes:
         return Integer(entry.name, size, encoding in _SIGNED, rank)
 
     def _pointer(self, entry: DebugEntry) -> Type:
-        """A struct behind it is not looked at yet: it may lead back here."""
+        """A pointer. A struct that it leads to is only named, since that may lead back here."""
         to = entry.referred(AT_TYPE)
         for _ in range(DEEPEST):
             if to is not None and to.tag in _QUALIFIERS:
@@ -152,7 +156,7 @@ class DebugTypes:
         return Record(KINDS[entry.tag], entry.name, place, complete=False)
 
     def _function(self, entry: DebugEntry) -> Type:
-        return types.VOID  # what a pointer to one leads to
+        return types.VOID  # a pointer to a function leads to void
 
     def _typedef(self, entry: DebugEntry) -> Type:
         found = self._of(entry)
@@ -169,8 +173,10 @@ class DebugTypes:
         return found
 
     def _enumeration(self, entry: DebugEntry) -> Type:
-        """The type of an enumeration; of another size than an int's it is but a number. Raises ImageError for a size
-        that no number has."""
+        """The type of an enumeration; one that does not have the size of an int is a mere integer.
+
+        Raises ImageError if no integer has its size.
+        """
         size = self._size(entry, 4)
         if size not in _SIZES:
             raise self._malformed(f"enum {entry.name} has {size} bytes")
@@ -196,7 +202,7 @@ class DebugTypes:
         return replace(found, size=size, align=align, members=tuple(members), complete=True)
 
     def _member(self, entry: DebugEntry, whole: int) -> Member | None:
-        """None of a bit-field that no integer holds: of a packed struct, over nine bytes."""
+        """The member; None for a bit-field that no integer holds, as one of a packed struct that spans nine bytes."""
         type_, offset = self._of(entry), _offset(entry)
         bits = entry.number(AT_BIT_SIZE)
         if bits is None or not bits:
@@ -211,7 +217,7 @@ class DebugTypes:
         return bit_field(entry.name, type_, at, bits, whole)
 
     def completed(self, record: Record) -> Record:
-        """One that is an origin of ours. Raises ImageError."""
+        """The record with its members, if its origin is in this image. Raises ImageError."""
         if record.complete:
             return record
         _, _, place = record.origin.partition(":")
@@ -227,7 +233,7 @@ class DebugTypes:
 
 
 def _count(entry: DebugEntry) -> int:
-    """The number of elements; 0 where the array has no end."""
+    """The number of elements; 0 if the array has no end."""
     number, last = entry.number(AT_COUNT), entry.number(AT_UPPER_BOUND)
     if number is not None:
         return number
@@ -235,13 +241,13 @@ def _count(entry: DebugEntry) -> int:
 
 
 def _inside(member: Member, whole: int) -> bool:
-    """Whether the member lies in a struct of ``whole`` bytes: else the file lies, and its readers would read what is
-    behind."""
+    """Whether the member lies in the struct's ``whole`` bytes. If not, the file is wrong, and readers of the member
+    would read beyond the struct."""
     return 0 <= member.offset <= whole - types.size_of(member.type, 1)
 
 
 def _placed(entry: DebugEntry) -> bool:
-    """A static member of C++ has no place in the struct."""
+    """Whether the member has a place in the struct; a static member of C++ has none."""
     return AT_LOCATION in entry.attributes or AT_DATA_BIT_OFFSET in entry.attributes
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Enabling finds the probes that a program is about, and which of its clauses each of them runs."""
+"""Enabling: finding the probes that a program describes, and the clauses that each of them runs."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ if TYPE_CHECKING:
     from gilk.targets.base import Target
 
 
-_LOOKED_AT = 8  # images in which a function that is not there may be inlined
-#: Providers that DTrace has besides.
+_LOOKED_AT = 8  # how many images to search for inlined copies of a function that is not there
+#: Providers of DTrace that are about a kernel.
 _OF_THE_KERNEL = frozenset(("fbt", "rawfbt", "sdt", "rawtp", "io", "sched", "lockstat", "ip", "tcp", "udp", "cpc"))
 _OF_PROCESSES = ("pid", "usdt", "proc")
 _NOT_BESIDE = "in a program that is about a kernel, pid and USDT are the only providers of processes"
 
 
 class NoSuchProbe(Exception):
-    """``clause``: the one whose description matches none, ``line`` where that stands. ``tag``: by DTrace's names."""
+    """A description matches no probe. ``clause``: the number of its clause; ``line``: the description's line; ``tag``:
+    DTrace's name of the error."""
 
     def __init__(self, clause: tree.Clause, description: Description, why: str = "", tag: str = "") -> None:
-        """``why``: if it is known why; with a ``tag``, that is all there is to say."""
+        """``why``: the reason, if it is known; with a ``tag``, it is the whole message."""
         reason = f": {why}" if why else ""
         what = f"probe description {description} does not match any probes{reason}"
         if tag:
@@ -49,9 +50,10 @@ class NoSuchProbe(Exception):
 
 @dataclass
 class Enabled:
-    """``clauses``: for the number of each probe, those that it runs, in order. ``counts``: for each clause, how many
-    probes its descriptions match, those that they have in common counted for each; ``matched``: the same for each of
-    them. ``unmatched``: descriptions of none.
+    """The enabled probes of a program. ``clauses``: by number of a probe, the clauses that it runs, in order.
+
+    ``matched``: by clause, how many probes each of its descriptions matches; ``counts``: their sums, in which a probe
+    counts once for each description. ``unmatched``: the descriptions that match nothing.
     """
 
     probes: dict[int, DProbe] = field(default_factory=lambda: {probe.number: probe for probe in own.PROBES})
@@ -66,13 +68,13 @@ class Enabled:
     _places: dict[Key, dict[int, int]] = field(default_factory=dict)
 
     def beside(self) -> Enabled:
-        """Nothing is enabled; probes of the same names have the same numbers as here."""
+        """An Enabled in which nothing is enabled yet, but probes get the same numbers as here."""
         return Enabled(probes=self.probes, _made=self._made)
 
     def number(self, key: Key, place: int = 0) -> tuple[DProbe, bool]:
-        """The probe of that name at that place, and whether it is new: those that two descriptions mean are one.
+        """The probe of that name at that place, and whether it is new: two descriptions may match the same probe.
 
-        Two functions may have one name in the source, as the variants of a constructor have.
+        Two functions may have the same name in the source, as the variants of a constructor; they are two probes.
         """
         places = self._places.setdefault(key, {})
         fresh, which = place not in places, places.setdefault(place, len(places))
@@ -82,16 +84,16 @@ class Enabled:
         return self._made[key, which], fresh
 
     def names(self) -> list[Key]:
-        """By number, from 1."""
+        """The names of all probes, by number from 1."""
         found = (self.probes[number] for number in sorted(self.probes))
         return [(probe.provider, probe.module, probe.function, probe.name) for probe in found]
 
     def fires_here(self, probe: DProbe) -> bool:
-        """Whether it is the consumer that lets it fire."""
+        """Whether the consumer fires the probe itself: dtrace's own probes, and those of the clock."""
         return probe in own.PROBES or any(probe == each for each, _ in self.ticks)
 
     def groups(self) -> list[tuple[int, ...]]:
-        """Lists of clauses that probes run."""
+        """The distinct lists of clauses that probes run."""
         return sorted({tuple(each) for each in self.clauses.values()})
 
 
@@ -103,11 +105,11 @@ def enable(
     known: Enabled | None = None,
     renamed: Renamed | None = None,
 ) -> Enabled:
-    """``zero``: descriptions that match nothing are not an error (-Z). ``kernel``: with one, no probe is in a process.
-    ``known``: where the same program is enabled in another process; ``renamed``: how its probes go by the same names,
-    where programs to come may have what there is none of here.
+    """Find the probes of a program. ``zero``: descriptions that match nothing are no error (-Z).
 
-    Raises NoSuchProbe.
+    ``kernel``: if given, all probes are in the kernel, none in a process. ``known``: the result for another process,
+    whose numbers are kept. ``renamed``: maps names of probes between processes of a tree; if given, descriptions may
+    also match nothing, as later programs may have such probes. Raises NoSuchProbe.
     """
     enabled = Enabled() if known is None else known.beside()
     for clause in program.clauses:
@@ -129,7 +131,7 @@ def enable(
 
 
 def _may_come(description: Description) -> bool:
-    """Whether a program that is executed later may have such probes."""
+    """Whether a program that is executed later may have probes that match the description."""
     others = ("dtrace", "profile", *_OF_THE_KERNEL)
     return not description.number and description.provider not in others
 
@@ -139,7 +141,7 @@ def _matching(
 ) -> Iterable[DProbe]:  # fmt: skip
     yield from (probe for probe in own.PROBES if description.matches(probe))
     if description.number:
-        return  # only those have numbers that are known beforehand
+        return  # only dtrace's own probes have numbers that are known beforehand
     tick = ticks(description)
     if tick is not None:
         probe, fresh = enabled.number(tick.key)
@@ -171,8 +173,8 @@ def _matching_there(enabled: Enabled, description: Description, kernel: HasKerne
 def missing(
     clause: tree.Clause, description: Description, process: Target | None, kernel: HasKernel | None = None
 ) -> NoSuchProbe:
-    """The mistake in a description of a clause that matches nothing."""
-    from gilk.providers import pid_mistakes  # here: most programs have probes
+    """The error for a description that matches nothing."""
+    from gilk.providers import pid_mistakes  # imported here: it is needed only upon mistakes
 
     why = _reason(description, process, kernel)
     wrong = None if kernel is not None or why else pid_mistakes.mistake(process, description)
@@ -182,7 +184,7 @@ def missing(
 
 
 def _reason(description: Description, process: Target | None, kernel: HasKernel | None) -> str:
-    """Why there are no such probes, of those that DTrace has."""
+    """The reason why a description that is valid in DTrace matches nothing here; "" if there is none to tell."""
     provider = description.provider
     if kernel is not None and not description.number:
         return _reason_there(description, kernel)
@@ -206,7 +208,7 @@ def _reason(description: Description, process: Target | None, kernel: HasKernel 
 def _reason_there(description: Description, kernel: HasKernel) -> str:
     provider = description.provider
     if provider.startswith("pid"):
-        from gilk.providers.kernel import pid  # here: few programs are about a kernel and processes
+        from gilk.providers.kernel import pid  # imported here: few programs need it
 
         return pid.missing(kernel.users, description)
     files = (_module(file) for file, name in IN_KERNEL.items() if name == provider)
@@ -217,7 +219,7 @@ def _reason_there(description: Description, kernel: HasKernel) -> str:
         return "this provider is not there yet"
     if provider.rstrip("0123456789") in _OF_PROCESSES and provider not in IN_KERNEL.values():
         return _NOT_BESIDE
-    from gilk.providers.kernel import usdt  # here: as pid
+    from gilk.providers.kernel import usdt  # imported here, as pid
 
     return usdt.missing(kernel.users, description)
 
@@ -238,6 +240,6 @@ def _in_process() -> tuple[Provider, ...]:
 
 
 def _module(file: str) -> ModuleType:
-    """The module of a provider. The modules that look for probes in processes take long to import, and programs without
-    a process need none."""
+    """The module of a provider. It is imported only now: modules that look for probes in processes take long to import,
+    and programs without a process need none."""
     return importlib.import_module(f"gilk.providers.{file}")

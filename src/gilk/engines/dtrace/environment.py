@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""struct gd_environment (native/runtime/d/environment.h): what clauses know of the time and of the process."""
+"""The environment of clauses (struct gd_environment in native/runtime/d/environment.h): what they know of time and
+process."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ _ANCESTORS = 16
 
 
 def environment(clock: Clock, process: Target | None, program: int = 0) -> bytes:
-    """``program``: its number, where there are several."""
+    """The environment for clauses about a process, or about gilk itself. ``program``: the program's number in a
+    tree."""
     status = status_of("self") if process is None else process.status()
     (uid, euid), (gid, egid) = (map(int, status[name].split()[:2]) for name in (b"Uid", b"Gid"))
     mult = round((1 << _SHIFT) / clock.ticks_per_ns)
@@ -38,7 +40,10 @@ def _ancestors(pid: int | str) -> bytes:
 
 
 def elsewhere(clock: Clock, wall: int) -> bytes:
-    """The time alone: what is known of a task in a kernel is asked of that. ``wall``: ns from 1970 to the clock's 0."""
+    """The environment for clauses in a kernel, which has only the time; all else is read from the kernel's tasks.
+
+    ``wall``: ns from 1970 to the clock's 0.
+    """
     mult = round((1 << _SHIFT) / clock.ticks_per_ns)
     return _FIELDS.pack(clock.tsc0, clock.ns0, wall + clock.ns0, mult, _SHIFT, *(0,) * 6, b"", b"")
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A table as an expression of D that looks up N by halves: no expression is much deeper than its logarithm."""
+"""Tables as expressions of D that look N up by bisection, so that an expression is not much deeper than the logarithm
+of its rows."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from collections.abc import Sequence
 
 
 def chosen(rows: Sequence[tuple[int, str]]) -> str:
-    """The text of the last row whose number N is not below; of the first for all below it. There is one at least."""
+    """An expression for the text of the last row whose number is not above N; of the first row if N is below all.
+    ``rows`` is not empty."""
     if len(rows) == 1:
         return rows[0][1]
     half = len(rows) // 2

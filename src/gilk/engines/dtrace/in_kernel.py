@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Clauses in a kernel: proved by its driver, and run at its functions, at system calls, and by the clock."""
+"""Clauses in a kernel: the driver proves their code, and runs it at functions, at system calls, and by the clock."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ from gilk.trace.d.copied import CopiedMemory
 from gilk.trace.d.layout import LAYOUT_FIELDS, MemoryLayout
 from gilk.values import dataclass
 
-_IN_REGISTERS = 6  # arguments of a function
-_OF_POINTS = 5  # those of a tracepoint
+_IN_REGISTERS = 6  # arguments of a function that are in registers
+_OF_POINTS = 5  # arguments of a tracepoint that are in registers
 _EDGES = {"entry": SiteKind.ENTRY, "return": SiteKind.RETURN}
 _CALLS = {"entry": SiteKind.CALL_BEGINS, "return": SiteKind.CALL_ENDS}
 
@@ -57,7 +57,7 @@ _Key: TypeAlias = tuple[tuple[int, ...], ProviderRow | ir.Given | None]
 
 @dataclass(frozen=True)
 class _Place:
-    """A site to be: ``fire`` has no number yet. ``probes``: those that fire there."""
+    """A site that is to be made; ``fire`` has no number yet. ``probes``: the probes that fire there."""
 
     part: Function
     point: Point
@@ -69,7 +69,7 @@ def printed(
     program: tree.Program, enabled: Enabled, groups: list[tuple[int, ...]], options: Options,
     givens: Sequence[ir.Given | None] = (),
 ) -> KernelCode:  # fmt: skip
-    """The program's code. Raises UsageError `not-in-kernel`, before anything is loaded."""
+    """The program's code for the driver. Raises UsageError `not-in-kernel`, before anything is loaded."""
     try:
         return ProgramPrinter(program, enabled.names(), options.flag("rawbytes")).printed(groups, givens)
     except NotInKernel as refused:
@@ -78,7 +78,7 @@ def printed(
 
 
 def _cannot_fire(fire: UserFire, used: frozenset[int]) -> str:
-    """Why a place cannot give what clauses use; "" if it can."""
+    """The reason why a place cannot give what clauses use; "" if it can."""
     given = fire.given.arguments if fire.given is not None else ()
     missing = next((number for number in sorted(used) if number < len(given) and given[number] is None), None)
     if missing is not None:
@@ -87,7 +87,7 @@ def _cannot_fire(fire: UserFire, used: frozenset[int]) -> str:
 
 
 class InKernel:
-    """The driver's client of one program. Raises TargetError as Driver does."""
+    """One program's use of the driver. Raises TargetError as Driver does."""
 
     def __init__(
         self, target: KernelTarget, program: tree.Program, enabled: Enabled, options: Options, world: World
@@ -104,19 +104,19 @@ class InKernel:
         )  # fmt: skip
         self._driver = Driver(target.link)
         self._program = DriverProgram(self._driver)
-        self._session: KernelSession | None = None  # once it has probes, by way of the same client
+        self._session: KernelSession | None = None  # exists once probes are in; it uses the same client of the driver
         self._clock = clock_of(self._driver)
         self.parts = self._code.parts
         self.aggregations = self._code.aggregations
 
     @property
     def text(self) -> str:
-        """The code, an instruction a line."""
+        """The code as text, an instruction a line."""
         return self._code.listing()
 
     @property
     def keeps(self) -> bool:
-        """Whether tables have variables of their own, besides the program."""
+        """Whether rows of the tables have variables of their own, besides the program's."""
         return any(map(keeps, self._givens.values()))
 
     @property
@@ -128,8 +128,11 @@ class InKernel:
         return self._clock
 
     def load(self, layout: MemoryLayout, clausetime: int, watched: bool) -> CopiedMemory:
-        """``watched``: the driver ends it where nothing is heard from here. Raises UsageError `clause-too-long`,
-        TargetError `driver-refuses-code`."""
+        """Load the program; returns a copy of its memory. ``watched``: the driver ends the program if gilk falls
+        silent.
+
+        Raises UsageError `not-in-kernel`, `clause-too-long`, TargetError `driver-refuses-code`.
+        """
         if layout.speculations > SPECULATIONS:
             what = f"nspec is {layout.speculations}, and in a kernel at most {SPECULATIONS}"
             raise UsageError("not-in-kernel", what, "docs/limits.md lists what there is")
@@ -147,36 +150,36 @@ class InKernel:
 
     @property
     def wall(self) -> int:
-        """ns from 1970 to CLOCK_MONOTONIC's 0 there."""
+        """ns from 1970 to 0 of the machine's CLOCK_MONOTONIC."""
         return self._program.status().wall
 
     @property
     def aborted(self) -> bool:
-        """Whether the driver has ended it, as nothing was heard from here."""
+        """Whether the driver has ended the program because gilk fell silent."""
         return bool(self._program.status().aborted)
 
     @property
     def stopped(self) -> tuple[tuple[int, ...], bool]:
-        """Processes that clauses have stopped, of those that are, and whether there may be more."""
+        """The pids of processes that clauses have stopped and that are still stopped; and whether there may be more."""
         status = self._program.status()
         return tuple(pid for pid in status.stopped if is_stopped(self._target.link, pid)), status.more
 
     @property
     def missed(self) -> tuple[int, int]:
-        """How often clauses did not run so far: as others ran there, and for want of stack."""
+        """How often clauses did not run so far: since other clauses were running there, and for lack of stack."""
         status = self._program.status()
         return status.nested, status.shallow
 
     def image(self) -> ProcessImage | None:
-        """An image of a process that records tell of, and that was not asked for yet; None when there is no other."""
+        """A process image that records refer to and that was not returned yet; None if there is no other."""
         return self._program.image()
 
     def now(self) -> int:
-        """The counter that time stamps are taken from."""
+        """The present value of the counter that time stamps are taken from."""
         return self._driver.status().tsc
 
     def insert(self) -> list[tuple[DProbe, str]]:
-        """Put in all probes; those that are refused come back, with the reason."""
+        """Put all probes in; returns those that are refused, with the reasons."""
         refused: dict[DProbe, str] = {}
         places = [place for place in self._places(refused) if not self._join(place)]
         if places:
@@ -200,7 +203,7 @@ class InKernel:
         return list(refused.items())
 
     def _insert_points(self, refused: dict[DProbe, str]) -> None:
-        """Have the clauses of tracepoints run."""
+        """Attach the clauses of tracepoints; adds refusals to ``refused``."""
         for probe, made in self._enabled.in_kernel:
             if not made.point or self._lacks_types(probe):
                 continue
@@ -211,7 +214,7 @@ class InKernel:
                 refused[probe] = f"the driver cannot reach the tracepoint: {error.message}"
 
     def _insert_uprobes(self, refused: dict[DProbe, str]) -> None:
-        """Have clauses run where processes come by their own code."""
+        """Attach the clauses at places in the code of processes (uprobes); adds refusals to ``refused``."""
         for probe, made in self._enabled.in_kernel:
             used = self._used(probe).arguments if made.user else frozenset[int]()
             for fire in made.user:
@@ -222,7 +225,7 @@ class InKernel:
                     refused[probe] = why
 
     def _uprobe_refused(self, fire: UserFire) -> str:
-        """Why it cannot be there; "" if it is."""
+        """Put a uprobe in; returns the reason if it is refused, else ""."""
         try:
             self._program.uprobe(fire)
             return ""
@@ -230,14 +233,14 @@ class InKernel:
             return f"{uprobe_refusal(error)} at {fire.offset:#x} of the file"
 
     def _join(self, place: _Place) -> bool:
-        """Attach to a site that is there already, of another program or of this one: whether there is one."""
+        """Attach to a site that exists already, of this or another program; returns whether there is one."""
         site = self._program.find(place.fire.address, place.fire.kind)
         if site:
             self._program.attach(replace(place.fire, site=site))
         return bool(site)
 
     def start_clocks(self) -> None:
-        """Have the clauses of tick-N and profile-N run."""
+        """Start the clocks of tick-N and profile-N."""
         for probe, tick in self._enabled.ticks:
             self._program.clock(tick.period, self._group(probe), probe.number, tick.samples)
 
@@ -245,15 +248,18 @@ class InKernel:
         self._program.fire(self._group(probe), probe.number, arguments, always)
 
     def take_out(self) -> bool | None:
-        """Take the probes out; the program stays. Whether the kernel's code is what it was; None where another program
-        uses some of them, which then stay as long as it does."""
+        """Take the probes out; the program stays loaded.
+
+        Returns whether the kernel's code is what it was; None if another program shares some of the sites, which then
+        stay as long as that program.
+        """
         if self._session is None:
             return True
         restored = self._session.take_out()
         return None if not restored and self._program.status().shared else restored
 
     def close(self) -> None:
-        """Let go of the driver, which frees all that is left."""
+        """Let go of the driver, which frees everything that is left."""
         if self._session is not None:
             self._session.close()
         self._target.link.close_driver()
@@ -267,8 +273,8 @@ class InKernel:
             yield from (self._key(number, each) for each in given.get(number) or [None])
 
     def _key(self, number: int, given: ir.Given | None) -> _Key:
-        """The clauses that a probe runs, and what is between them and its place: the row of a table, or what the place
-        gives instead of a function's arguments."""
+        """The group of a probe: its clauses, and what stands between them and the place: a table's row, or the
+        arguments that the place gives."""
         clauses = tuple(self._enabled.clauses[number])
         if given is None:
             return clauses, self._of_row.get(number)
@@ -277,7 +283,8 @@ class InKernel:
         return clauses, replace(given, arguments=tuple(kept))
 
     def _used(self, probe: DProbe) -> Facts:
-        """The facts about what is given the place's own arguments."""
+        """The facts about the code that gets the place's own arguments: the table's row, if there is one, else the
+        clauses."""
         row = self._of_row.get(probe.number)
         if row in self._givens:
             given = self._givens[row]
@@ -317,7 +324,7 @@ class InKernel:
             yield _Place(part, point, replace(fire, address=point.address), (probe,))
 
     def _of_calls(self, side: str, found: list[tuple[DProbe, KernelProbe]]) -> Iterator[_Place]:
-        """All of them are one site, which looks up what is to run."""
+        """The places of the probes of system calls: one site for all, which looks up the clauses to run."""
         choice = tuple((made.call or 0, self._group(probe), probe.number) for probe, made in found)
         fire = KernelFire(0, _CALLS[side], choice=choice)
         for part, point in self._points(found[0][1]):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Clauses in a process: compiled into it, and called from its points."""
+"""Clauses in a process: compiled, put into the process, and called from its points."""
 
 from __future__ import annotations
 
@@ -25,49 +25,54 @@ from gilk.values import dataclass
 
 
 class ProcessPart(Protocol):
-    """A part in the session of a process. ``memory`` is mapped in the process too, at ``offset`` from the session's
+    """A part in the session of a process. ``memory`` is shared with the process, at ``offset`` from the session's
     control page (gilk_abi.h)."""
 
     memory: mmap
     offset: int
 
     def map_common(self, memory: int, size: int) -> int:
-        """Have sealed memory in the process, too, by its descriptor; how far it lies from the session's control page.
-        Raises TargetError `cannot-share`."""
+        """Map sealed memory, given by its descriptor, into the process; returns its offset from the session's control
+        page.
+
+        Raises TargetError `cannot-share`.
+        """
         ...
 
     def insert(self, asked: Sequence[InsertRequest]) -> Inserted:
-        """Put in C functions, which are called with their place among them, from 1, all in one change.
+        """Put C functions in, in one change; each is called with its place among ``asked``, counted from 1.
 
-        Raises CompileError, TargetError; then nothing has
-        changed.
+        Raises CompileError, TargetError; then nothing has changed.
         """
         ...
 
     def lose(self, loaded: Loaded) -> None:
-        """An image has been unmapped: all that was put in there is out. Raises TargetError."""
+        """Note that an image was unmapped; all that was put in there is out. Raises TargetError."""
         ...
 
     def inside(self) -> set[int]:
-        """Blocks of threads that are in an instrument which wants it known. Raises TargetError `keeper-gone`."""
+        """The blocks of the threads that are in an instrument which reports that. Raises TargetError `keeper-gone`."""
         ...
 
     def close(self) -> bool | None:
-        """Take out what was put in; whether the process is known to be what it was, None when others have a part in it
-        still."""
+        """Take out what was put in; returns whether the process is known to be what it was, None if others still have a
+        part in it."""
         ...
 
     @property
     def notes(self) -> list[str]:
-        """Notes for the user about the end."""
+        """Notes for the user, known after the end."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class InsideLayout:
-    """Places in the process, in bytes from the session's control page: of the program's memory, of the notes of
-    threads; and of the environment and the unwind tables, which have a size, where these are not in the program's
-    memory."""
+    """Offsets in the process, in bytes from the session's control page: of the program's memory, and of the threads'
+    notes.
+
+    ``environment`` and ``unwind`` (the unwind tables, of ``unwind_size`` bytes) are given only if these are not in the
+    program's memory.
+    """
 
     memory: int
     notes: int
@@ -77,7 +82,7 @@ class InsideLayout:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """The compiler's."""
+        """The compiler's flags for this layout."""
         if self.environment is None:
             return ()
         tables = f"-DD_UNWIND={self.unwind - self.memory}L", f"-DD_UNWIND_SIZE={self.unwind_size}UL"
@@ -86,7 +91,7 @@ class InsideLayout:
 
 @dataclass(frozen=True)
 class _Whole:
-    """Probes that go in together: the clauses, what is enabled, and an instrument for each place."""
+    """Probes that go in together: their clauses, what is enabled, and an instrument for each place."""
 
     unit: TranslationUnit
     enabled: Enabled
@@ -99,7 +104,7 @@ class _Whole:
         return self._with(row for row in self.made.rows if row.site.loaded.path != path)
 
     def at(self, loaded: Loaded) -> _Whole:
-        """All of them in one image, where that lies now."""
+        """The probes of the image, at the addresses where the image is loaded now."""
         return self._with(replace(row, site=_moved(row.site, loaded)) for row in self.made.rows)
 
     def _with(self, rows: Iterable[SiteInstrument]) -> _Whole:
@@ -110,12 +115,13 @@ def _moved(site: ProbeSite, loaded: Loaded) -> ProbeSite:
     return replace(site, loaded=loaded, start=site.start - site.loaded.bias + loaded.bias if site.start else 0)
 
 
-#: Has a part, with memory of so many bytes. Raises TargetError, and OSError when it is more than there can be.
+#: Joins the session of a process with memory of so many bytes. Raises TargetError, and OSError if that is too much.
 Joining = Callable[[int], ProcessPart]
 
 
 class InProcess:
-    """``memory``: the D program's, mapped there and here, of ``size`` bytes; ``made``: its clauses."""
+    """A D program in one process. ``memory``: the program's, of ``size`` bytes, shared with the process. ``made``: its
+    compiled clauses."""
 
     def __init__(
         self,
@@ -129,14 +135,14 @@ class InProcess:
         self._process = process
         self._whole = _Whole(made, enabled, instruments(enabled, groups, made.needs))
         self._in: list[_Whole] = []
-        self._lost: list[_Whole] = []  # of images that have been unmapped
+        self._lost: list[_Whole] = []  # probes of images that have been unmapped
         self._size = size + PAGE - 1 & -PAGE
         self._client = join(self._room)
         self.memory = memoryview(self._client.memory)[:size]
 
     @property
     def _room(self) -> int:
-        """The bytes of memory that the process and we have, and nobody else."""
+        """The bytes of the memory that the process and gilk share."""
         return self._size + THREADS * NOTES
 
     @property
@@ -144,18 +150,20 @@ class InProcess:
         return InsideLayout(self._client.offset, self._client.offset + self._size)
 
     def insert(self, marked: bool) -> list[tuple[DProbe, str]]:
-        """Put in all probes; those that are refused come back, with the reason. ``marked``: for `inside`.
+        """Put all probes in; returns those that are refused, with the reasons. ``marked``: threads note that they are
+        inside, for `inside`.
 
         Raises TargetError `may-not-look`.
         """
         return self._insert(self._whole, marked)
 
     def add(self, made: TranslationUnit, enabled: Enabled, marked: bool) -> list[tuple[DProbe, str]]:
-        """Put more probes in, of images that have come, whose clauses are in ``made``. Raises as insert()."""
+        """Put the probes of new images in, whose clauses are in ``made``; returns those that are refused. Raises as
+        insert()."""
         return self._insert(_Whole(made, enabled, instruments(enabled, enabled.groups(), made.needs)), marked)
 
     def lose(self, loaded: Loaded) -> None:
-        """An image has been unmapped; its probes stay known, for ``regain``. Raises TargetError."""
+        """Note that an image was unmapped; its probes stay known, for ``regain``. Raises TargetError."""
         gone = [whole.only(loaded.path) for whole in self._in]
         if any(whole.made.rows for whole in gone):
             self._client.lose(loaded)
@@ -163,8 +171,10 @@ class InProcess:
         self._lost += [whole for whole in gone if whole.made.rows]
 
     def regain(self, loaded: Loaded, marked: bool) -> list[tuple[DProbe, str]] | None:
-        """An image that was unmapped is mapped again, the same file: its probes are in again, but for those that are
-        refused; None if it had none. Raises as insert()."""
+        """Put the probes of an unmapped image in again, after the same file was mapped again.
+
+        Returns those that are refused; None if the image had no probes. Raises as insert().
+        """
         mine = [bool(whole.only(loaded.path).made.rows) for whole in self._lost]
         back = [whole.at(loaded) for whole, is_mine in zip(self._lost, mine, strict=True) if is_mine]
         self._lost = [whole for whole, is_mine in zip(self._lost, mine, strict=True) if not is_mine]
@@ -172,7 +182,7 @@ class InProcess:
         return refused if back else None
 
     def forget(self, loaded: Loaded) -> None:
-        """An image that was unmapped does not come again: another file lies there."""
+        """Forget the probes of an unmapped image that will not come back, because its path is another file now."""
         self._lost = [whole.without(loaded.path) for whole in self._lost]
 
     def _insert(self, whole: _Whole, marked: bool) -> list[tuple[DProbe, str]]:
@@ -206,15 +216,19 @@ class InProcess:
         return text
 
     def _listen(self, enabled: Enabled, refused: set[DProbe]) -> None:
-        """Have the program make ready what probes are to be told, where it does so only when somebody listens."""
+        """Raise the semaphores of the probes: a program prepares the arguments of some probes only if a tracer
+        listens."""
         found = ((probe, made.semaphores) for probe, made in enabled.in_process)
         wanted = {one for probe, semaphores in found if probe not in refused for one in semaphores}
         if wanted:
             self._process.raise_semaphores([(one.address, one.path) for one in wanted])
 
     def _check_calls(self, whole: _Whole, kinds: list[Kind]) -> None:
-        """Check that the process may make the system calls of clauses, such as those that read its memory:
-        native/runtime/d/peek.h."""
+        """Check that clauses may make system calls in the process, for example to read its memory
+        (native/runtime/d/peek.h).
+
+        Raises TargetError `may-not-look`.
+        """
         calls = any(each.calls for each in (*whole.unit.needs.values(), *kinds))
         if calls and self._process.may_be_killed():
             raise TargetError(
@@ -224,7 +238,7 @@ class InProcess:
             )
 
     def inside(self) -> set[int]:
-        """Threads, by their blocks, that run clauses just now."""
+        """The blocks of the threads that run clauses at the moment."""
         return self._client.inside()
 
     def close(self) -> bool | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A D program in a tree of processes: its clauses run in each of them, over memory that all of them have."""
+"""A D program in a tree of processes: its clauses run in each of them, on memory that all of them share."""
 
 from __future__ import annotations
 
@@ -22,25 +22,26 @@ from gilk.trace.d.layout import pages
 from gilk.values import dataclass
 
 _TABLES_AT = pages(GLOBALS_START + THREADS * NOTES)
-_UNKNOWN = (1 << 32) - 1  # a block that no thread has: it is not known who is inside
+_UNKNOWN = (1 << 32) - 1  # a block that no thread has: stands for threads of which nothing is known
 
 
 @dataclass(frozen=True, slots=True)
 class SealedMemory:
-    """Memory of ours that all processes have: ``size`` bytes, which nobody can make fewer."""
+    """Memory of gilk that all processes map: ``size`` bytes, sealed so that nobody can shrink it."""
 
     descriptor: int
     size: int
 
 
 class TreePart(InProcess):
-    """The program in one of the processes. Its environment, and tables for stacks, are in memory of it alone."""
+    """A D program in one process of a tree. Its environment and its unwind tables are in memory that only this process
+    has."""
 
     def __init__(
         self, process: Target, join: Joining, common: SealedMemory, made: TranslationUnit, enabled: Enabled,
         environment: bytes, unwinding: Unwinding | None,
     ) -> None:  # fmt: skip
-        """``environment``: what clauses know of the process. ``unwinding``: if they look at stacks. Raises
+        """``environment``: what clauses know of the process. ``unwinding``: given if clauses look at stacks. Raises
         TargetError."""
         self._tables = pages(unwinding.room) if unwinding is not None else 0
         self.unwinding = unwinding
@@ -67,41 +68,42 @@ class TreePart(InProcess):
 
 
 class InTree:
-    """``memory``: the D program's, of ``size`` bytes, mapped here and in every process."""
+    """A D program in all processes of a tree. ``memory``: the program's, of ``size`` bytes, mapped here and in each
+    process."""
 
     def __init__(self, size: int) -> None:
-        """Raises OSError when it is more than there can be."""
+        """Raises OSError if there is not that much memory."""
         if size > MOST_MEMORY:
             raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
         self.common = SealedMemory(sealed(f"gilk-memory-d-{os.getpid()}", size), size)
         self.memory = memoryview(mmap.mmap(self.common.descriptor, size))
-        self._parts: dict[int, TreePart] = {}  # by the program's number in the tree
+        self._parts: dict[int, TreePart] = {}  # by the number of the executed program in the tree
         self.notes: list[str] = []
 
     @property
     def parts(self) -> dict[int, TreePart]:
-        """The program in those processes that it is in now, by number."""
+        """The parts in the present processes, by number."""
         return dict(self._parts)
 
     def add(self, number: int, part: TreePart) -> None:
         self._parts[number] = part
 
     def insert(self, marked: bool) -> list[tuple[DProbe, str]]:
-        """Put in all probes of the parts that there are."""
+        """Put in the probes of all present parts; returns those that are refused, with the reasons."""
         return [refused for part in self._parts.values() for refused in part.insert(marked)]
 
     def inside(self) -> set[int]:
-        """Threads that run clauses just now, in any of the processes. One that has gone has none."""
+        """The threads that run clauses at the moment, in any process: program << 32 | block, by their numbers."""
         return {number << 32 | block for number, part in self._parts.items() for block in _inside(part)}
 
     def forget(self, number: int) -> None:
-        """Nobody runs this program any more."""
+        """Close the part of a program that no process of the tree runs any more."""
         part = self._parts.pop(number, None)
         if part is not None:
             part.close()
 
     def close(self) -> bool | None:
-        """Take all out of all processes; whether they are what they were, None where that is not known."""
+        """Take everything out of all processes; returns whether they are what they were, None if that is not known."""
         found = set(self._closed())
         if self.common.descriptor >= 0:
             os.close(self.common.descriptor)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From probes and what their clauses use to instruments: what is done at each place of the process's code."""
+"""Instruments for probes, made from what their clauses use: what is done at each place in the process's code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SiteInstrument:
-    """``probe``: the one that fires, the first of them where there are several, or the one that a step is for."""
+    """An instrument at a place. ``probe``: the probe that fires; the first of several, or the one that a step is
+    for."""
 
     probe: DProbe
     site: ProbeSite
@@ -26,14 +27,15 @@ class SiteInstrument:
 
 @dataclass(frozen=True)
 class Instruments:
-    """``rows``: at one place in the order in which they run. ``refused``: what is given cannot be fetched."""
+    """``rows``: the instruments, for one place in the order in which they run. ``refused``: probes with an argument
+    that cannot be fetched."""
 
     rows: tuple[SiteInstrument, ...]
     refused: dict[DProbe, str]
 
 
 def instruments(enabled: Enabled, groups: list[tuple[int, ...]], needs: Mapping[int, Facts]) -> Instruments:
-    """``needs``: what each clause makes use of."""
+    """The instruments for all enabled probes. ``groups``: lists of clauses; ``needs``: what each clause uses."""
     firing: list[SiteInstrument] = []
     chosen: dict[tuple[object, ...], list[tuple[DProbe, ProbeSite, ClauseEntry]]] = {}
     refused = {}
@@ -49,11 +51,11 @@ def instruments(enabled: Enabled, groups: list[tuple[int, ...]], needs: Mapping[
                 refused[probe] = f"arg{missing} is where it cannot be fetched from"
                 continue
             group = numbers[clauses]
-            kind = group, id(site.given)  # places share them: to compare whole trees would take longer than all else
+            kind = group, id(site.given)  # sites share ``given``: comparing whole trees would take longer than all else
             made_there = alike.get(kind) or alike.setdefault(kind, entry(group, used[clauses], site.given))
             if site.given.select is not None:
                 place = site.loaded, site.point, made_there
-                taken[place, site.value] += 1  # two probes of the same value are not for one choice
+                taken[place, site.value] += 1  # two probes with the same value cannot be in one choice
                 chosen.setdefault((place, taken[place, site.value]), []).append((probe, site, made_there))
             else:
                 firing.append(SiteInstrument(probe, site, made_there))
@@ -63,14 +65,14 @@ def instruments(enabled: Enabled, groups: list[tuple[int, ...]], needs: Mapping[
 
 
 def _missing(site: ProbeSite, used: Facts) -> int | None:
-    """The first argument that is wanted and cannot be had."""
+    """The first argument that clauses use and that the site cannot give."""
     arguments = site.given.arguments
     wanted = (n for n in sorted(used.arguments) if n < len(arguments))
     return next((n for n in wanted if arguments[n] is None), None)
 
 
 def _choice(rows: list[tuple[DProbe, ProbeSite, ClauseEntry]]) -> SiteInstrument:
-    """Probes at the same place that run the same clauses, of which one fires."""
+    """One instrument for probes at the same place with the same clauses, of which one fires, chosen by a value."""
     probe, site, made = rows[0]
     return SiteInstrument(
         probe, site, replace(made, cases=tuple((site.value, probe.number) for probe, site, _ in rows))
@@ -80,7 +82,8 @@ def _choice(rows: list[tuple[DProbe, ProbeSite, ClauseEntry]]) -> SiteInstrument
 def _steps(
     chosen: dict[tuple[object, ...], list[tuple[DProbe, ProbeSite, ClauseEntry]]],
 ) -> tuple[list[SiteInstrument], ...]:
-    """Where a call returns of which it is only known at its entry which it is, that is noted there."""
+    """The steps for calls that are told apart at their entry, but fire at their return: one notes the value at the
+    entry, one forgets it after the return."""
     leaving = {(site.loaded, site.point): (probe, site) for rows in chosen.values() for probe, site, _ in rows
                if site.point.after}  # fmt: skip
     notes = [

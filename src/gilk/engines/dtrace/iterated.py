@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A D program for those who take its events one by one."""
+"""D programs for callers who take the events one by one."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ from gilk.values import dataclass
 
 @dataclass
 class DtraceSession:
-    """A context manager, within which it is iterated over, once. At the end of the context all probes are gone.
+    """A D program as a context manager, which is iterated over once inside the context. At its end all probes are gone.
 
-    Events come as things happen, and each carries out its action when its turn comes: system() runs its command
-    while the iterator is asked for what is next.
+    Events come as things happen. An event's action is carried out in its turn: system() runs its command while the
+    iterator is asked for the next event.
     """
 
     asked: Asked
     outlet: Outlet
     formatted: Formatted
-    until: Callable[[], bool] = lambda: False  # asked from time to time whether to stop
+    until: Callable[[], bool] = lambda: False  # called from time to time; returns whether to stop
     _consumer: Consumer = field(init=False)
     _stopped: bool = False
 
     def __enter__(self) -> DtraceSession:
         """Attach or launch, and compile.
 
-        Raises GilkError, of which CompileError `bad-d-program` and UsageError `no-such-probe`; then all is let go.
+        Raises GilkError, among others CompileError `bad-d-program` and UsageError `no-such-probe`; then everything is
+        let go.
         """
         self._consumer = prepare(self.asked)
         try:
@@ -59,11 +60,12 @@ class DtraceSession:
         let_go(self._consumer)
 
     def __iter__(self) -> Iterator[Event]:
-        """From `Matched` to `Exited`. Raises GilkError."""
+        """The events, from `Matched` to `Exited`. Raises GilkError."""
         yield from self._consumer.matched
         yield from self._consumer.start()
         yield from self._consumer.events(lambda: self._stopped or self.until(), self.outlet, self.formatted)
 
     def stop(self) -> None:
-        """End as exit() does: END fires, and aggregations follow. From any thread, and from a signal's handler."""
+        """End as exit() does: END fires, and aggregations follow. May be called from any thread, and from a signal's
+        handler."""
         self._stopped = True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A D program at work in a kernel, where all of its clauses run: BEGIN, END and what is by the clock among them."""
+"""The engine of a D program in a kernel, where all of its clauses run, also BEGIN, END and those of the clock."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from gilk.targets.kernel.target import KernelTarget
 from gilk.trace.d.events import DropKind, Dropped
 from gilk.trace.d.layout import State
 
-_ABORTED = "processing aborted: Abort due to systemic unresponsiveness"  # as DTrace says it
-_PATIENCE = 0.1  # seconds between looks at whether the program has ended by itself
+_ABORTED = "processing aborted: Abort due to systemic unresponsiveness"  # DTrace's own words
+_PATIENCE = 0.1  # seconds between looks at whether the program has ended
 
 
 class KernelEngine(Engine):
-    """``target``: the kernel. take_out() takes the probes out of it, and close() lets go of its driver."""
+    """A D program in the kernel ``target``. take_out() takes its probes out; close() lets go of the driver."""
 
     def __init__(
         self, program: tree.Program, enabled: Enabled, options: Options, target: KernelTarget, world: World
@@ -55,14 +55,14 @@ class KernelEngine(Engine):
     # From begin to end.
 
     def begin(self) -> None:
-        """BEGIN first; the other probes are put in before it, and find the program inactive."""
+        """Put the probes in, and fire BEGIN. A probe that fires before BEGIN finds the program inactive."""
         self.refused = self._here.insert()
         self.memory.state = State.ACTIVE
         self._fire(own.BEGIN)
         self._here.start_clocks()
 
     def fire_ticks(self) -> float:
-        """None: they fire there. The seconds until the next look at the program."""
+        """Fire nothing, since the kernel does that; returns the seconds until the next look at the program."""
         return _PATIENCE
 
     @property
@@ -75,7 +75,7 @@ class KernelEngine(Engine):
         return True
 
     def losses(self) -> tuple[Dropped, ...]:
-        """The same, with the times that clauses did not run at all."""
+        """The records lost since the last call, and how often clauses did not run at all."""
         now, before = self._here.missed, self._missed
         self._missed = now
         kinds = (DropKind.NESTED, DropKind.SHALLOW)
@@ -83,7 +83,7 @@ class KernelEngine(Engine):
         return (*super().losses(), *grown)
 
     def tend(self) -> None:
-        """Nothing: a table that is full drops what is new, and that is counted."""
+        """Do nothing: a full table drops new keys, which are counted."""
 
     def take_out(self) -> bool | None:
         self.memory.state = State.INACTIVE
@@ -96,7 +96,7 @@ class KernelEngine(Engine):
         self.follow()
 
     def _stopped(self) -> Iterator[str]:
-        """Sentences about processes that clauses have stopped, and that nobody has let go on."""
+        """Sentences about processes that clauses have stopped and that are still stopped."""
         pids, more = self._here.stopped
         for pid in pids:
             yield f"process {pid} is stopped: kill -CONT {pid} lets it go on"
@@ -105,14 +105,16 @@ class KernelEngine(Engine):
 
     @property
     def corrupt(self) -> bool:
-        """Also of a program that was aborted: it has not counted all that it was to count."""
+        """Whether results cannot be relied on: memory is damaged, or the program was aborted, so that counts are too
+        low."""
         return super().corrupt or self._aborted
 
     def close(self) -> None:
         self._here.close()
 
     def follow(self) -> bool:
-        """Ask for what processes have mapped that stacks are of. False: nothing of this one's has changed."""
+        """Ask the driver for the images of processes whose stacks were recorded. Returns False: it tells of no change
+        here."""
         while (told := self._here.image()) is not None:
             self._seen.note(told)
         return False

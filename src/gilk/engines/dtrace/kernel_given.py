@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The conditions and arguments of the tables of a kernel's providers, compiled as a program's clauses are."""
+"""The conditions and arguments in the tables of a kernel's providers, compiled as a program's clauses are."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from gilk.lang.syntax.source import Source
 from gilk.lang.walk import walk
 from gilk.providers.kernel.probe import ProviderRow
 
-_OWN_VARIABLES = 1 << 30  # of tables: numbers of a program's variables are below
+_OWN_VARIABLES = 1 << 30  # the first number of variables of tables; a program's variables have lower numbers
 
 
 def givens(rows: Iterable[ProviderRow], world: World) -> dict[ProviderRow, ir.Given]:
-    """The condition and arguments of each; none of those rows that are about types that the kernel has not."""
+    """The condition and arguments of each row; a row about types that the kernel does not have is left out."""
     known = list(dict.fromkeys(rows))
     try:
         return _compiled(known, world)
@@ -35,7 +35,7 @@ def givens(rows: Iterable[ProviderRow], world: World) -> dict[ProviderRow, ir.Gi
 
 
 def _compiled(rows: Sequence[ProviderRow], world: World) -> dict[ProviderRow, ir.Given]:
-    """Raises DoesNotCompile."""
+    """The condition and arguments of each row, if all rows compile. Raises DoesNotCompile."""
     if not rows:
         return {}
     text = "\n".join(map(_clause, rows))
@@ -45,13 +45,13 @@ def _compiled(rows: Sequence[ProviderRow], world: World) -> dict[ProviderRow, ir
 
 
 def keeps(given: ir.Given) -> bool:
-    """Whether the row has variables of its own, for which there has to be memory."""
+    """Whether the row has variables of its own, which need memory."""
     parts = (part for part in (*given.arguments, given.condition) if part is not None)
     return any(isinstance(node, ir.Keyed) for part in parts for node in walk(part))
 
 
 def _apart(node: Any) -> Any:
-    """The same with numbers of variables that no program's variables have."""
+    """The node with its variables renumbered, so that they differ from any program's variables."""
     if isinstance(node, tuple):
         return tuple(map(_apart, node))
     if type(node).__module__ != ir.__name__:

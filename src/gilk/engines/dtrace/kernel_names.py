@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Names for addresses of the kernel, as far as it tells: /proc/kallsyms has no addresses for those who may not know."""
+"""Names for addresses of the kernel, as far as /proc/kallsyms tells: without privileges it has no addresses."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ if TYPE_CHECKING:
     from gilk.image.kernel.kallsyms import KernelSymbols
     from gilk.targets.kernel.target import KernelTarget
 
-_KERNEL = "vmlinux"  # what DTrace calls what is no module's
-_FARTHEST = 1 << 20  # bytes: no function is that long, so what is farther behind its start is something else
+_KERNEL = "vmlinux"  # DTrace's name for code that is in no module
+_FARTHEST = 1 << 20  # bytes: an address that is farther from a function's start is not in the function
 
 
 class KernelNames:
-    """Read when the first one is asked for: of ``target``, or of the kernel that this runs on."""
+    """The names in the kernel ``target``, or in the one that gilk runs on. Symbols are read when a name is first asked
+    for."""
 
     def __init__(self, target: KernelTarget | None = None) -> None:
         self._target = target
 
     def frames(self, addresses: Sequence[int]) -> list[Named]:
-        """The names of a stack's addresses, the innermost first: all others are where calls return to."""
+        """The names of a stack's addresses, the innermost first; all others are return addresses."""
         return [name_of_return(self.name, each) if at else self.name(each) for at, each in enumerate(addresses)]
 
     def name(self, address: int) -> Named:
@@ -40,14 +41,14 @@ class KernelNames:
 
     @cached_property
     def _rows(self) -> list[tuple[int, str, str]]:
-        """(address, name, module), ascending; none when they are hidden."""
+        """(address, name, module) in ascending order; empty if addresses are hidden."""
         found = self._symbols()
         return [] if found is None else sorted((address, name, owner) for address, _, name, owner in found.text())
 
     def _symbols(self) -> KernelSymbols | None:
         if self._target is not None:
             return self._target.kernel.snapshot.symbols
-        from gilk.image.kernel import kallsyms  # here: it takes long to import, and few programs ask
+        from gilk.image.kernel import kallsyms  # imported here: it is slow, and few need it
 
         try:
             return kallsyms.parse(Path("/proc/kallsyms").read_bytes())

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Types of variables of the kernel that BTF says nothing of: Linux 6.1 puts only those of each processor into it.
+"""Types of kernel variables that BTF lacks: Linux 6.1 has only per-CPU variables in it.
 
-A row has a name and the type that the kernel's headers declare it with. Any other variable is there by its address,
-``&`name``, which a program may convert to the pointer that it knows it to be.
+A row has a name, and the type with which the kernel's headers declare it. Any other variable has only an address,
+``&`name``, which a program may cast to the pointer that it knows it to be.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The compiler's questions to a kernel: types, symbols, parameters. Nothing is read before it is asked for."""
+"""The compiler's view of a kernel: types, symbols, parameters. Nothing is read before it is asked for."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from gilk.values import dataclass
 _OF_FUNCTIONS = ("fbt", "rawfbt")
 _CORE_NAMES = ("", "vmlinux", "kernel")
 _TEXT = frozenset("tTwW")
-_LOWEST = 1 << 63  # addresses below are offsets into what every processor has
+_LOWEST = 1 << 63  # lower addresses are offsets into the memory of each CPU
 
 
 @dataclass
 class KernelWorld:
-    """gilk.lang.d.meaning.world.World for a kernel. Modules go by their names, what is no module's by ``vmlinux``."""
+    """gilk.lang.d.meaning.world.World for a kernel. Modules have their own names; the core kernel is ``vmlinux``."""
 
     target: KernelTarget
     users: UserProcesses
@@ -41,19 +41,19 @@ class KernelWorld:
     _types: dict[str, BtfTypes | None] = field(default_factory=dict)
     _completed: dict[str, Record] = field(default_factory=dict)
 
-    # What there is.
+    # Providers and modules.
 
     def provider(self, name: str) -> bool:
         return name in ("dtrace", "profile", *filter(None, IN_KERNEL.values())) or name in self._providers
 
     @cached_property
     def _providers(self) -> frozenset[str]:
-        """The names of USDT providers in the processes that are traced, without their number."""
+        """The names of the USDT providers in the traced processes, without the pid at the end."""
         return frozenset(mark.provider for file in self._files for mark in self.users.marks(file))
 
     @property
     def _files(self) -> Iterator[UserFile]:
-        """That the processes execute code of which are traced."""
+        """The files whose code the traced processes execute."""
         for _, pids in self.users.meant("*"):
             yield from self.users.files(pids)
 
@@ -65,7 +65,7 @@ class KernelWorld:
         return UserWorld(self.users)
 
     def _modules(self, name: str) -> Iterator[str]:
-        """Those that ``name`` means, each by its owner in /proc/kallsyms."""
+        """The modules that ``name`` means, each by its owner in /proc/kallsyms."""
         if name in _CORE_NAMES:
             yield CORE
         for part in self.target.kernel.snapshot.parts:
@@ -73,7 +73,7 @@ class KernelWorld:
                 yield part.owner
 
     def _of(self, owner: str) -> BtfTypes | None:
-        """None where the kernel tells nothing of its types."""
+        """The types of a module; None if the kernel does not tell them."""
         if owner not in self._types:
             try:
                 found = self._core if owner == CORE else types(self.target.link, owner, self._core)
@@ -100,7 +100,7 @@ class KernelWorld:
         return self._of_users.type(module, kind, name)
 
     def completed(self, record: Record) -> Record:
-        """One of which only a declaration is known may be defined in a module."""
+        """The record with its members; one that is only declared in the kernel may be defined in a module."""
         if self._of_users.has(record):
             return self._of_users.completed(record)
         if record.origin not in self._completed:
@@ -131,7 +131,7 @@ class KernelWorld:
 
     @cached_property
     def _rows(self) -> dict[tuple[str, str], tuple[int, str]]:
-        """(owner, name) -> address and nm's letter: the first one's, where several go by a name."""
+        """Address and nm's letter of each symbol, by owner and name. If several share a name, the first counts."""
         symbols = self.target.kernel.snapshot.symbols
         found: dict[tuple[str, str], tuple[int, str]] = {}
         rows = zip(symbols.owners, symbols.names, symbols.addresses.tolist(), symbols.kinds, strict=True)
@@ -140,7 +140,7 @@ class KernelWorld:
         return found
 
     def _variable(self, owner: str, name: str) -> Type | None:
-        """BTF has variables of which every processor has one; the rest is what kernels have had for long."""
+        """The type of a variable: BTF has those of per-CPU variables, and kernel_variables.py some others."""
         known = self._of(owner)
         try:
             found = known.variable(name) if known is not None else None
@@ -150,21 +150,24 @@ class KernelWorld:
         return found if found is not None or row is None else self._declared(row)
 
     def _declared(self, text: str) -> Type | None:
-        """The type of a row: words of C, stars and at last a number of elements."""
+        """The type of a row of kernel_variables.py: words of C, stars, and a number of elements."""
         words, _, count = text.partition("[")
         name = words.rstrip(" *")
         kind, _, tag = name.partition(" ")
         found = self.type("", kind, tag) if kind in ("struct", "union", "enum") else None
         found = found or basic(tuple(name.split())) or ALIASES.get(name) or self.type("", "", name)
         for _ in range(words.count("*")):
-            found = Pointer(found or VOID)  # what is not known is but an address
+            found = Pointer(found or VOID)  # a pointer to an unknown type is a mere address
         return Array(found, int(count.rstrip("]") or 0)) if found is not None and "[" in text else found
 
     # Functions.
 
     def arguments(self, probe: str) -> tuple[tuple[Type, int | None], ...] | None:
-        """The arguments of fbt that BTF has. Clones like ``name.isra.0`` have other parameters, and are not there.
-        Functions of processes have those of their debug information."""
+        """The types of a probe's arguments, with their registers; None if they are not known.
+
+        BTF has those of functions, but not of clones like ``name.isra.0``, whose parameters differ. Functions of
+        processes have those of their debug information.
+        """
         description = described(probe)
         if description.provider.startswith("pid"):
             return self._of_users.arguments(probe)
@@ -186,7 +189,7 @@ class KernelWorld:
         return None
 
     def _call(self, name: str) -> tuple[tuple[Type, int | None], ...] | None:
-        """The arguments of a system call; None where the kernel does not tell, or a type that it tells is not known."""
+        """The arguments of a system call; None if the kernel does not tell, or if one of their types is unknown."""
         words = declared(self.target.link, name) if name and not is_glob(name) else None
         found = [self._declared(each) for each in words or ()]
         given = [(type_, number) for number, type_ in enumerate(found) if type_ is not None and is_scalar(type_)]
@@ -211,5 +214,6 @@ class KernelWorld:
             return None
 
     def foreign(self, probe: str) -> str:
-        """The language of functions of processes: Rust in the kernel is called as C is, where BTF has it."""
+        """The language of a function of a process, if it does not call as C does. Rust functions in the kernel that BTF
+        has are called as C is."""
         return self._of_users.foreign(probe)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Libraries of D: files ``*.d`` that are read before the program, in the order of what they depend on.
+"""Libraries of D: files ``*.d`` that are compiled before the program, each after those that it depends on.
 
-Those of a user's directories (-L) always are; gilk's own only for a program that says one of their words.
+Libraries in a user's directories (-L) always are; gilk's own only if the program has one of their words.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ _COMMON = frozenset(
 def wanted(
     programs: Sequence[str], directories: Sequence[str], process: Target | None, own: Path = OWN
 ) -> list[Source]:  # fmt: skip
-    """``programs``: their texts. ``own``: the directory of gilk's own libraries. Raises UsageError `no-d-library`,
-    `d-library-cycle`."""
+    """The libraries for the texts ``programs``. ``own``: the directory of gilk's own libraries.
+
+    Raises UsageError `no-d-library`, `d-library-cycle`.
+    """
     found = {path.name: _read(path) for directory in directories for path in _files(Path(directory))}
     words = {
         word for program in (*programs, *(each.text for each in found.values())) for word in _WORD.findall(program)
@@ -59,7 +61,8 @@ def wanted(
 
 @lru_cache(maxsize=2)
 def inlines(own: Path) -> tuple[str, ...]:
-    """The inlines of gilk's libraries, by which a program says that it wants them. Raises UsageError `no-d-library`."""
+    """The names of inlines in gilk's libraries; a program that has one gets the library. Raises UsageError
+    `no-d-library`."""
     texts = (_read(path).text for path in (*_files(_SHARED), *_files(own)))
     return tuple(sorted({name for text in texts for name in _INLINE.findall(text)}))
 
@@ -79,7 +82,7 @@ def _read(path: Path) -> Source:
 
 
 def _defined(text: str) -> set[str]:
-    """Words that may be names that it defines."""
+    """The words that may be names which the library defines."""
     return {word for line in _DEFINING.findall(text) for word in _WORD.findall(line)} - _COMMON
 
 
@@ -88,11 +91,12 @@ def _needs(text: str) -> list[str]:
 
 
 def _ordered(found: dict[str, Source]) -> list[Source]:
-    """Each after those that it depends on; what there is not, is told where the library says so."""
+    """The libraries, each after those that it depends on. A missing one is an error of the compiler, at the line that
+    names it."""
     needed = {name: [other for other in _needs(each.text) if other in found] for name, each in found.items()}
     done: dict[str, Source] = {}
     for first in found:
-        waiting = {} if first in done else {first: iter(needed[first])}  # each for the one that comes after it
+        waiting = {} if first in done else {first: iter(needed[first])}  # a stack: each library needs the one after it
         while waiting:
             name, others = next(reversed(waiting.items()))
             other = next((each for each in others if each not in done), None)
@@ -107,7 +111,7 @@ def _ordered(found: dict[str, Source]) -> list[Source]:
 
 
 def _facts(pid: int) -> str:
-    """The facts about the process that are known at the beginning, as inlines."""
+    """Inlines with facts about the process that are known at the beginning."""
     return "".join(f"inline {line};\n" for line in _lines(pid))
 
 
@@ -133,5 +137,5 @@ def _processors(_pid: int) -> str:
     return chips.library()
 
 
-#: Libraries that are about the process, or its machine, made when they are needed.
+#: Libraries about the process or its machine, which are made when they are needed.
 _MADE = {"process.d": _facts, "mounts.d": _mounts, "processors.d": _processors}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The machine in whose kernel a program runs, and processes there: a command that waits until the probes are in, or
-some that run already."""
+"""The machine in whose kernel a program runs, and its processes: a command that waits until the probes are in, or
+processes that run already."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from gilk.targets.kernel.target import KernelTarget
 from gilk.targets.kernel.users import UserCommand, UserProcesses
 from gilk.values import dataclass
 
-#: Says its number, and stops until it may become the command.
+#: A shell script that prints its pid, stops, and becomes the command when it is continued.
 _WAITING = 'echo $$ >&2; kill -STOP $$; exec "$@"'
-_PATIENCE = 60.0  # seconds for it to say so
+_PATIENCE = 60.0  # seconds within which the script has to print its pid
 _LOOKS = 0.5  # seconds between looks at whether processes have ended
 
 
 @dataclass(frozen=True)
 class TracedMachine:
-    """A kernel and processes there (providers.kernel.probe.HasKernel)."""
+    """A kernel and processes that run on it (providers.kernel.probe.HasKernel)."""
 
     target: KernelTarget
     users: UserProcesses
@@ -43,7 +43,7 @@ class TracedMachine:
 
 
 class OtherMachine:
-    """``target``: its kernel, where that has been read before."""
+    """A machine, reached by a link. ``target``: its kernel, if the caller has it."""
 
     def __init__(self, elsewhere: Elsewhere, target: KernelTarget | None = None) -> None:
         self._elsewhere = elsewhere
@@ -51,7 +51,7 @@ class OtherMachine:
         self._command: RemoteProcess | None = None
         self._said = b""
         self.users = UserProcesses(elsewhere.link)
-        self._begun: dict[int, str] = {}  # when processes began that are traced
+        self._begun: dict[int, str] = {}  # by pid, when the traced process began
         self._next_look = 0.0
 
     @property
@@ -60,11 +60,11 @@ class OtherMachine:
 
     @classmethod
     def reached(cls, where: str) -> OtherMachine:
-        """``where``: ``lab`` or ``ssh:HOST``. Raises as runs.elsewhere.reach()."""
+        """Connect to the machine ``where``: ``lab`` or ``ssh:HOST``. Raises as runs.elsewhere.reach()."""
         return cls(reach(where))
 
     def start(self, command: Sequence[str]) -> int:
-        """The process that will be the command once `release` lets it. Raises TargetError `cannot-launch`."""
+        """Start the command there, stopped until `release`; returns its pid. Raises TargetError `cannot-launch`."""
         words = ["sh", "-c", _WAITING, "sh", *command]
         try:
             self._command = self._elsewhere.link.spawn(
@@ -79,8 +79,11 @@ class OtherMachine:
         return target
 
     def attend(self, pids: Sequence[int], by_number: bool) -> None:
-        """Trace processes there, until the last of them has ended. ``by_number``: each goes by its own number, not all
-        by the first's. Raises TargetError `no-such-process`."""
+        """Trace processes there, until the last of them has ended.
+
+        ``by_number``: descriptions name each by its own pid; else all by the first one's. Raises TargetError
+        `no-such-process`.
+        """
         for pid in pids:
             began = self.users.began(pid)
             if not began:
@@ -89,7 +92,7 @@ class OtherMachine:
         self.users = UserProcesses(self._elsewhere.link, pids, by_number=by_number)
 
     def _hear(self, data: bytes) -> None:
-        """Its errors; before them, its number."""
+        """Take what the command writes to standard error; the first line is its pid."""
         if b"\n" in self._said:
             write_all(2, data)
             return
@@ -108,13 +111,14 @@ class OtherMachine:
         return int(number)
 
     def release(self) -> None:
-        """Let the command begin."""
+        """Let the stopped command run."""
         if self._command is not None:
             self._command.signal(signal.SIGCONT)
 
     @property
     def goes_on(self) -> bool:
-        """Whether the command has not ended, if there is one, and not all of the processes, if there are some."""
+        """Whether there is something left to trace: the command, if there is one, and at least one of the processes, if
+        there are some, still runs."""
         if self._begun and time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + _LOOKS
             if all(self.users.began(pid) != began for pid, began in self._begun.items()):
@@ -122,7 +126,7 @@ class OtherMachine:
         return self._command is None or self._command.status is None
 
     def close(self) -> None:
-        """Let go of the machine; one of the lab ends with that."""
+        """Let go of the machine; a virtual machine of the lab ends then."""
         with contextlib.suppress(MachineGone):
             self.target.link.close_driver()
         self._elsewhere.close()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where a program is at home, as far as its descriptions tell without -p, -c and --on: in processes that they name by
-their numbers, as in ``pid4711:libc::entry``, or in the kernel of this machine, as ``fbt::vfs_read:entry``."""
+"""The target that a program's descriptions name, without -p, -c and --on: processes by their numbers, as in
+``pid4711:libc::entry``, or the kernel of this machine, as in ``fbt::vfs_read:entry``."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from gilk.lang.d.probes import Description, described
 from gilk.providers import IN_KERNEL
 from gilk.targets.alive import is_alive
 
-#: Providers that a process has, too.
+#: Providers of the kernel that are also there for a process.
 _SHARED = frozenset(("syscall", "proc"))
 _OF_KERNEL = frozenset(filter(None, IN_KERNEL.values())) - _SHARED - {"pid"}
-#: Any text that such a description is in has this somewhere; few others have.
+#: A quick test: any text with such a description matches this; few others do.
 _PERHAPS = re.compile(
     rf"[\w*?\]-](?:\d|\$\$?\d+|\$\$?pp?id)\s*:|\b(?:{'|'.join(sorted(_OF_KERNEL | _SHARED))})\s*:|\bprofile-"
 )
@@ -35,16 +35,19 @@ _NUMBERED = re.compile(r".*?([0-9]{1,9})\Z")
 def descriptions(
     texts: Sequence[ProgramText], macros: Macros, options: Options, directories: Sequence[str]
 ) -> frozenset[Description]:
-    """The descriptions from which something may follow; of a program with a mistake none, as it will not compile.
-    ``directories``: of libraries, as of -L."""
+    """The descriptions of the programs; empty if none can name a target, or if a program has a mistake and will not
+    compile.
+
+    ``directories``: of libraries, as for -L.
+    """
     if not any(_PERHAPS.search(text.source.text) for text in texts):
         return frozenset()
     return frozenset(described(each.text) for each in _descriptions(texts, macros, options, directories))
 
 
 def is_of_kernel(found: Iterable[Description], has_process: bool) -> bool:
-    """Whether the program is about the kernel; of one that is about a process as well, only what no process has counts:
-    its system calls are its own."""
+    """Whether the program is about the kernel. If it has a process as well, system calls are the process's, and only
+    other providers of the kernel count."""
     return any(
         each.provider in _OF_KERNEL
         or (not has_process and (each.provider in _SHARED or each.name.startswith("profile-")))
@@ -53,10 +56,10 @@ def is_of_kernel(found: Iterable[Description], has_process: bool) -> bool:
 
 
 def processes_meant(found: Iterable[Description]) -> tuple[int, ...]:
-    """The numbers of the processes that are named, ascending.
+    """The pids of the processes that descriptions name, in ascending order.
 
-    A provider whose name just ends in a number means no process, unless the one of that number has such a provider:
-    whether it does is known without touching it.
+    A provider whose name ends in a number means a process only if that process has such a provider, which can be seen
+    without touching it.
     """
     return tuple(sorted({pid for provider in {each.provider for each in found} if (pid := _named(provider))}))
 
@@ -83,7 +86,7 @@ def _parsed(texts: Sequence[ProgramText], macros: Macros, options: Options, dire
 
 
 def _named(provider: str) -> int:
-    """The number of the process; 0 if it means none."""
+    """The pid that the provider's name ends in; 0 if it means no process."""
     found = _NUMBERED.match(provider)
     pid = int(found[1]) if found else 0
     if not pid or not is_alive(pid):
@@ -92,7 +95,7 @@ def _named(provider: str) -> int:
 
 
 def _provides(pid: int, provider: str) -> bool:
-    from gilk.providers import usdt  # here, as below: programs without a process need not wait for it
+    from gilk.providers import usdt  # imported here, as below: few programs need it
     from gilk.targets.files import Files
     from gilk.targets.maps import read_maps
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""File systems that a process sees mounted, as a library of D: names by the number of the mount."""
+"""The file systems that a process sees, as a library of D: inlines by the number of a mount."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Mount:
 
 
 def mounts(pid: int) -> list[Mount]:
-    """By their numbers; as they are now (proc(5), mountinfo)."""
+    """The mounts that the process sees at the moment, by number (proc(5), mountinfo); at most _MOST."""
     rows: list[Mount] = []
     with suppress(OSError):
         rows = [_mount(line) for line in mounts_of(pid)]
@@ -42,7 +42,7 @@ def _text(field: bytes) -> str:
 
 
 def library(known: Sequence[Mount]) -> str:
-    """Inlines that look a number up."""
+    """The text of the library: inlines that look a mount's number up."""
     points = _chosen([(mount.number, literals.quoted(mount.point)) for mount in known], '"<unknown>"')
     kinds = _chosen([(mount.number, literals.quoted(mount.kind)) for mount in known], '"<unknown>"')
     there = _chosen([(mount.number, "1") for mount in known], "0")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Names for the addresses in records and keys, as the options want them."""
+"""Names for the addresses in records and keys, in the form that the options ask for."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from gilk.values import dataclass
 
 
 class NamesProcesses(Protocol):
-    """Names for addresses of one process, or of several."""
+    """Gives names for addresses of one process, or of several."""
 
     def of(self, process: int) -> SymbolNames:
-        """``process``: the word with which a record tells of it."""
+        """The names of one process. ``process``: the word by which a record identifies it."""
 
 
 @dataclass
 class Names:
-    """``symbols``: of the process, or of those that there are. ``options``: noresolve is looked at each time."""
+    """Makes names. ``symbols``: of the process or processes. ``options``: noresolve is looked up each time."""
 
     symbols: NamesProcesses
     options: Options
     kernel: KernelNames = field(default_factory=KernelNames)
 
     def resolve(self, kind: Kind, pid: int, addresses: tuple[int, ...]) -> tuple[bytes, ...]:
-        """A name for each. Those that came from bytes go back to them."""
+        """A name for each address. Names that came from undecodable bytes are encoded to the same bytes."""
         if kind is Kind.USTACK and self.options.flag("noresolve"):
             places = map(self.symbols.of(pid).place, addresses)
             return tuple(encoded(unresolved(at.address, at.module, at.offset)) for at in places)
@@ -46,20 +46,21 @@ class Names:
         return tuple(encoded(self._name(kind, pid, address)) for address in addresses)
 
     def stands(self, kind: Kind, pid: int, address: int) -> int:
-        """The address that stands for all that are called the same."""
+        """The address that stands for all addresses with the same name: the start of the function or module."""
         symbols = self.symbols.of(pid)
         return symbols.start(address) if kind is Kind.USYM else symbols.module_start(address)
 
     def wanted(
         self, format_: str, values: Sequence[Value], totals: Sequence[Value] = ()
     ) -> tuple[tuple[int, bytes], ...]:
-        """The names that %a and %A of a format show."""
+        """The names of the addresses that %a and %A of a format show."""
         if not _names(format_):
             return ()
         return tuple((address, self._called(address)) for address in _addresses(_pieces(format_), values, totals))
 
     def _called(self, address: int) -> bytes:
-        """The two halves of the address space have nothing in common."""
+        """The name of an address, of the kernel's if it is in the upper half of the address space, else of the
+        process's."""
         found = (self.kernel if address >> 63 else self.symbols.of(0)).name(address)
         return encoded(frame(address, found.module, found.function, found.offset))
 
@@ -76,7 +77,7 @@ class Names:
 
 
 def frame(address: int, module: str = "", function: str = "", offset: int = 0) -> str:
-    """``mod`func+0x10``; without what is not known of ``mod`func``, ``mod`0x4010``, ``0x4010``."""
+    """The text of a frame: ``mod`func+0x10``, ``mod`0x4010`` without a function, or ``0x4010`` without a module."""
     if not module:
         return f"0x{address:x}"
     if not function:
@@ -85,7 +86,7 @@ def frame(address: int, module: str = "", function: str = "", offset: int = 0) -
 
 
 def unresolved(address: int, module: str = "", offset: int = 0) -> str:
-    """With the option noresolve: the object, and where in its mapping."""
+    """The text of a frame with the option noresolve: the object, and the offset in its mapping."""
     return f"{module}:0x{offset:x}" if module else f"0x{address:x}"
 
 
@@ -102,7 +103,8 @@ def _names(format_: str) -> bool:
 def _addresses(
     pieces: Sequence[LiteralText | Conversion], values: Sequence[Value], totals: Sequence[Value]
 ) -> Iterator[int]:
-    """Conversions take values from left to right, widths and precisions among them; the last total is for ever."""
+    """The addresses that a format shows. Conversions take values from left to right, also for widths and precisions;
+    the last total is used again and again."""
     given, counted = iter(values), chain(totals, repeat(totals[-1]) if totals else ())
     for one in pieces:
         if isinstance(one, Conversion):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Types that are made of each other, each once: not deeper in each other than what follows them along may go."""
+"""Types that consist of one another. Each is made once, and their depth is bounded, for code that follows them
+recurses."""
 
 from __future__ import annotations
 
@@ -9,22 +10,23 @@ from typing import Generic, TypeVar
 from gilk.errors import ImageError
 from gilk.lang.types import Type
 
-DEEPEST = 64  # types in types: there are no more, unless the file lies
+DEEPEST = 64  # levels of types in types; more are only in a file that is wrong
 LARGEST = 1 << 47  # bytes: no process and no kernel has room for more
 Key = TypeVar("Key")
 
 
 class Nesting(Generic[Key]):
-    """The types of one file. ``malformed`` makes the error of what the file says wrong."""
+    """The types of one file, by key. ``malformed`` makes the error for a file that is wrong."""
 
     def __init__(self, malformed: Callable[[str], ImageError]) -> None:
         self._malformed = malformed
-        self._open = 0  # types that are being made, each inside of the one before
-        self._below = 0  # how many types are in each other in what the innermost of them is made of
-        self._made: dict[Key, tuple[Type, int]] = {}  # with how many are in each other in it
+        self._open = 0  # types that are being made, each within the one before
+        self._below = 0  # how many levels the parts of the innermost type have so far
+        self._made: dict[Key, tuple[Type, int]] = {}  # each with its number of levels
 
     def of(self, key: Key, make: Callable[[], Type]) -> Type:
-        """The type of that key, which ``make`` makes of others by asking here. Raises ImageError."""
+        """The type of that key; ``make`` makes it, and asks here for the types that it consists of. Raises
+        ImageError."""
         if key not in self._made:
             self._made[key] = self._new(make)
         made, height = self._made[key]
@@ -34,7 +36,7 @@ class Nesting(Generic[Key]):
         return made
 
     def deeper(self, by: int, what: str) -> None:
-        """The type that is being made is ``by`` levels in itself. Raises ImageError."""
+        """Note that the type being made has ``by`` levels of its own. Raises ImageError."""
         self._below += by
         if self._below > DEEPEST:
             raise self._malformed(what)

@@ -21,8 +21,10 @@ _NOT_IN_LIBRARIES = ("dtrace", "profile", "proc", "syscall")
 
 
 def patterns(program: tree.Program, process: Process, renamed: Renamed) -> list[str]:
-    """The images that descriptions name, where their probes may be in libraries. System calls are those of the code
-    that there is."""
+    """The patterns of images in descriptions whose probes may be in libraries that are opened later.
+
+    System calls are not among them: they are traced only in code that is mapped at the beginning.
+    """
     found = (renamed.there(described(text)) for clause in program.clauses for text in clause.probes)
     return [one.module or "*" for one in found if _may_be_in_libraries(one, process.pid)]
 
@@ -35,7 +37,11 @@ def _may_be_in_libraries(description: Description, pid: int) -> bool:
 
 
 class LaterDProbes:
-    """``number``: of the process. ``compile_for``: the program, and what is enabled of it in some images."""
+    """Puts a D program's probes into libraries of one process, for OpenedLibraries (HasProbes).
+
+    ``number``: of the process's program in a tree. ``compile_for``: compiles the program for a process, and enables it
+    in some of its images.
+    """
 
     def __init__(
         self, engine: Engine, number: int, process: Process,
@@ -44,7 +50,7 @@ class LaterDProbes:
         self._engine, self._number, self._process, self._compile_for = engine, number, process, compile_for
 
     def put_in(self, images: Sequence[Loaded]) -> list[str] | None:
-        """As HasProbes says."""
+        """Put probes into the libraries; see HasProbes.put_in."""
         try:
             program, enabled = self._compile_for(self._process, among(self._process, images))
         except DoesNotCompile as error:
@@ -54,20 +60,20 @@ class LaterDProbes:
         return _said(self._engine.put_later(self._number, program, enabled))
 
     def has_points(self, loaded: Loaded) -> bool:
-        """As HasProbes says."""
+        """Whether the library has points that are meant; see HasProbes.has_points."""
         return bool(self._compile_for(self._process, among(self._process, [loaded]))[1].in_process)
 
     def regain(self, loaded: Loaded) -> list[str] | None:
-        """As HasProbes says."""
+        """Put probes into a library that is opened again; see HasProbes.regain."""
         refused = self._engine.regain(self._number, loaded)
         return None if refused is None else _said(refused)
 
     def lose(self, loaded: Loaded) -> None:
-        """As HasProbes says."""
+        """Note that a library was closed; see HasProbes.lose."""
         self._engine.lose(self._number, loaded)
 
     def forget(self, loaded: Loaded) -> None:
-        """As HasProbes says."""
+        """Forget the probes of a closed library; see HasProbes.forget."""
         self._engine.forget_image(self._number, loaded)
 
 

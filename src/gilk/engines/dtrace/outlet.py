@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where the output of a program goes, and what actions ask of the system: system(), freopen(), ftruncate()."""
+"""Outlets: where a program's output goes, and who carries out system(), freopen() and ftruncate()."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import IO, Protocol
 
 class Outlet(Protocol):
     def system(self, command: bytes) -> int:
-        """Have a shell run it, and wait for it; its status, as a shell gives it."""
+        """Have a shell run the command, and wait for its end; returns its exit status, as a shell gives it."""
         ...
 
     def freopen(self, name: bytes) -> None:
-        """Raises OSError, ValueError."""
+        """Send the output to another file. Raises OSError, ValueError."""
         ...
 
     def ftruncate(self) -> None: ...
 
 
 class Pages:
-    """Standard output or a file that is appended to, until freopen() changes it."""
+    """Writes output to standard output or appends it to a file, until freopen() changes that."""
 
     def __init__(self, output: Path | None) -> None:
         self._first: IO[bytes] = sys.stdout.buffer if output is None else output.open("ab")
@@ -37,7 +37,7 @@ class Pages:
         return _run(command, self._to)
 
     def freopen(self, name: bytes) -> None:
-        """Empty: back to where output went at first."""
+        """Send the output to the file ``name``; if that is empty, to where it went at first."""
         self._to = self._first if not name else Path(os.fsdecode(name)).open("wb")  # noqa: SIM115 - until the next
 
     def ftruncate(self) -> None:
@@ -47,20 +47,20 @@ class Pages:
 
 
 class Aside:
-    """For output that is values: it stays where it is, and what commands print goes to standard error."""
+    """An outlet for callers that take values: output is not redirected, and commands print to standard error."""
 
     def system(self, command: bytes) -> int:
         return _run(command, sys.stderr)
 
     def freopen(self, name: bytes) -> None:
-        """The events tell of it."""
+        """Do nothing: an event tells of it."""
 
     def ftruncate(self) -> None:
-        """As of freopen()."""
+        """Do nothing: an event tells of it."""
 
 
 def _run(command: bytes, output: IO[bytes] | IO[str]) -> int:
-    import subprocess  # here: few programs run commands
+    import subprocess  # imported here, as few programs run commands
 
     status = subprocess.run(command, shell=True, check=False, stdout=output).returncode
     return status if status >= 0 else 128 - status

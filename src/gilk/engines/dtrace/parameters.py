@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""In which integer register a parameter is passed (System V ABI for AMD64, section 3.2.3)."""
+"""The integer register in which each parameter is passed (System V ABI for AMD64, section 3.2.3)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from gilk.lang.types import Array, Enumeration, Float, Integer, Pointer, Record, Type, Void, size_of
 
 _REGISTERS = 6
-_LARGEST = 16  # bytes of a struct that is passed in registers
+_LARGEST = 16  # bytes of the largest struct that is passed in registers
 
 
 def placed(parameters: Sequence[Type]) -> tuple[tuple[Type, int | None], ...]:
-    """Each with the number of its register; None of one that is passed otherwise, or in several."""
+    """Each parameter's type with the number of its register; None if it is not passed in one register."""
     found: list[tuple[Type, int | None]] = []
     used = 0
     for type_ in parameters:
@@ -25,7 +25,8 @@ def placed(parameters: Sequence[Type]) -> tuple[tuple[Type, int | None], ...]:
 
 
 def returned(type_: Type) -> tuple[tuple[Type, int | None], ...]:
-    """The arguments of a return: its offset, and the value."""
+    """The arguments of a return probe after the offset: the value, with its number, or None if it is not in one
+    register."""
     return () if isinstance(type_, Void) else ((type_, 1 if _needs(type_) == 1 and not _is_record(type_) else None),)
 
 
@@ -34,7 +35,7 @@ def _is_record(type_: Type) -> bool:
 
 
 def _needs(type_: Type) -> int:
-    """How many integer registers."""
+    """How many integer registers a value of the type needs."""
     if not _is_record(type_):
         return int(isinstance(type_, Integer | Enumeration | Pointer))
     size = size_of(type_, 0)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The probes that a D program would put into a process, at how many places, and which of them are refused.
+"""Previews: the probes that a D program would put into a process, at how many places, and which are refused.
 
-A plan is made as a session would make it (engines/scan/preview.py), and nothing is written.
+The plan is that of a session (engines/scan/preview.py), but nothing is written.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from gilk.providers.probe import ProbeSite
 from gilk.splice.graph import PointOutcome
 from gilk.values import dataclass
 
-MOST_PLACES = 50_000  # that are planned for
+MOST_PLACES = 50_000  # how many places are planned at most
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedProbe:
-    """``reasons``: names of refusals, and at how many of the probe's ``places``; or one in words."""
+    """A refused probe. ``reasons``: names of refusals with how many of the probe's ``places`` have them; or one reason
+    in words."""
 
     probe: DProbe
     places: int
@@ -34,8 +35,10 @@ class RefusedProbe:
 
 @dataclass(frozen=True)
 class Previewed:
-    """``probes`` that fire in the process, ``own`` that the consumer lets fire; ``places`` in the process's code, by
-    ``tactics``."""
+    """A preview. ``probes``: how many probes fire in the process; ``own``: how many the consumer fires itself.
+
+    ``places``: how many places in the process's code, and by ``tactics`` how many of each tactic.
+    """
 
     probes: int
     own: int
@@ -45,7 +48,7 @@ class Previewed:
 
 
 def preview(consumer: Consumer) -> Previewed:
-    """Plan for a program that has been compiled and has no problems. Raises UsageError `too-many-probes`, TargetError,
+    """Plan a program that has been compiled and has no problems. Raises UsageError `too-many-probes`, TargetError,
     ImageError."""
     enabled = consumer.enabled
     needs = {clause.number: facts(clause.function) for clause in consumer.compiled.program.clauses}
@@ -71,7 +74,7 @@ def _place(site: ProbeSite) -> _Place:
 
 
 def _planned(consumer: Consumer, sites: Iterable[ProbeSite]) -> dict[_Place, PointOutcome]:
-    """One plan for each image."""
+    """The outcome of each site; there is one plan per image."""
     images: dict[str, PlannedImage] = {}
     known: dict[str, Subject] = {}
     for site in sites:

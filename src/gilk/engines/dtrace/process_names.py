@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Names for addresses of whatever processes a program about a kernel has met, also once they have ended.
+"""Names for addresses of all processes that a program about a kernel has met, also after their end.
 
-The driver tells what each image of a process has mapped; files are read when a name is asked for.
+The driver tells the mappings of each process image; files are read when a name is asked for.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from gilk.targets.base import Loaded
 from gilk.targets.kernel.d_messages import ProcessImage, ToldMapping
 from gilk.targets.program import path_there
 
-_IMAGES = 32  # the upper half of a word is the image
+_IMAGES = 32  # the upper 32 bits of a word are the number of the image
 _PAGE = 4096
 _VDSO = "[vdso]"
 
 
 class SeenFiles:
-    """Files of the machine, each read once."""
+    """Files of the machine; each is read once."""
 
     def __init__(self, link: ReadsFiles) -> None:
         self._link = link
         self._found: dict[Path, Image | None] = {}
 
     def image(self, path: Path) -> Image:
-        """Raises ImageError."""
+        """The image of a file. Raises ImageError."""
         if path not in self._found:
             try:
                 self._found[path] = elf.load_bytes(self._link.read_file(str(path)), path)
@@ -45,13 +45,13 @@ class SeenFiles:
 
 
 class SeenProcess:
-    """An image of a process, as it was when the driver told of it."""
+    """A process image with the mappings that the driver told."""
 
     def __init__(self, files: SeenFiles, mappings: tuple[ToldMapping, ...]) -> None:
         self._files, self._mappings = files, mappings
 
     def image(self, path: Path) -> Image:
-        """Raises ImageError."""
+        """The image of a file. Raises ImageError."""
         return self._files.image(path)
 
     def loaded(self) -> tuple[Loaded, ...]:
@@ -62,7 +62,7 @@ class SeenProcess:
         return tuple(self._place(each) for each in self._mappings if each.path)
 
     def _place(self, at: ToldMapping) -> Loaded:
-        """A file that cannot be read has its name, and nothing else."""
+        """The mapping as a loaded image. If the file cannot be read, only its name is right."""
         path = Path(path_there(at.path.decode("utf-8", "surrogateescape")))
         bias = at.start - at.offset
         try:
@@ -76,7 +76,7 @@ class SeenProcess:
 
 
 class ProcessNames:
-    """By image. `note` what the driver has told."""
+    """The names in each process image. `note` adds what the driver tells."""
 
     def __init__(self, link: ReadsFiles) -> None:
         self._files = SeenFiles(link)
@@ -85,13 +85,13 @@ class ProcessNames:
         self._none = SymbolNames(None)
 
     def note(self, told: ProcessImage) -> None:
-        """Nothing that was mapped before is forgotten."""
+        """Add the mappings of a process image; earlier ones are kept."""
         before = self._mappings[told.number]
         self._mappings[told.number] = (*before, *(each for each in told.mappings if each not in before))
         self._names.pop(told.number, None)
 
     def of(self, process: int) -> SymbolNames:
-        """The names of what an image has mapped, by the word that tells of it."""
+        """The names of a process image. ``process``: the word by which a record identifies it."""
         number = process >> _IMAGES
         if number not in self._mappings:
             return self._none

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The option cpu: where clauses run that the consumer lets fire. Those in a process run wherever its threads do."""
+"""The option cpu: the processor for clauses that the consumer fires itself. Clauses in a process run where its threads
+do."""
 
 from __future__ import annotations
 
@@ -9,16 +10,16 @@ from gilk.errors import UsageError
 
 
 class Processor:
-    """``number``: the one that such clauses are told they run on."""
+    """The processor for the consumer's clauses. ``number``: the processor that they are told."""
 
     def __init__(self, asked: str) -> None:
-        """``asked``: the option; empty where nobody asked."""
+        """``asked``: the value of the option; empty if it was not given."""
         self.number = int(asked or 0)
         self._asked = bool(asked)
         self._before: set[int] | None = None
 
     def enter(self) -> None:
-        """Have this thread run there, if that was asked for. Raises UsageError `bad-d-option`."""
+        """Have this thread run on the processor, if one was asked for. Raises UsageError `bad-d-option`."""
         if not self._asked:
             return
         before = os.sched_getaffinity(0)
@@ -30,7 +31,7 @@ class Processor:
         self._before = before
 
     def leave(self) -> None:
-        """Have it run wherever it did."""
+        """Have this thread run on the processors that it had before."""
         if self._before is not None:
             os.sched_setaffinity(0, self._before)
         self._before = None

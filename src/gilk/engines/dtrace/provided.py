@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The files to build a program with that has probes of its own: the header of -h, and the object file of -G."""
+"""Files for building a program that has its own probes: the header of -h, and the object file of -G."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from gilk.lang.d.header import header
 from gilk.lang.d.tree import Interface
 from gilk.outputs import replaceable, replacing
 
-#: Functions that the probes of DTrace's own headers call; its -G takes the calls out.
+#: Functions that probes in headers by DTrace call; DTrace's -G takes these calls out.
 _THEIRS = re.compile(rb"__dtrace(?:enabled)?_\w+___\w+", re.ASCII)
-#: Without the section .note.GNU-stack the linker would make stacks executable.
+#: Section names. Without .note.GNU-stack, the linker would make stacks executable.
 _NAMES = b"\0.shstrtab\0.note.GNU-stack\0".ljust(32, b"\0")
 _IDENT = b"\x7fELF\2\1\1".ljust(16, b"\0")
 
 
 def write_header(interfaces: Sequence[Interface], scripts: Sequence[str], output: Path | None) -> None:
-    """``scripts``: what was compiled. Raises UsageError `no-output-file`, `not-for-a-header`, StoreError."""
+    """Write the header of -h. ``scripts``: the scripts that were compiled. Raises UsageError `no-output-file`,
+    `not-for-a-header`, StoreError."""
     if output is None:
         if len(scripts) != 1 or not scripts[0].endswith(".d"):
             raise UsageError("no-output-file", "-h requires an output file unless one script is given", "say -o FILE")
@@ -30,7 +31,7 @@ def write_header(interfaces: Sequence[Interface], scripts: Sequence[str], output
 
 
 def write_objects(scripts: Sequence[str], objects: Sequence[str], output: Path | None) -> None:
-    """One without content for each of ``scripts``, or a single ``output``. ``objects``: what it will be linked with.
+    """Write an empty object file for each of ``scripts``, or a single ``output``. ``objects``: the files to link with.
 
     Raises UsageError `foreign-dtrace-object`, StoreError.
     """
@@ -42,12 +43,16 @@ def write_objects(scripts: Sequence[str], objects: Sequence[str], output: Path |
 
 
 def _beside(script: str, suffix: str) -> Path:
-    """In the current directory, as the name that DTrace gives it."""
+    """The script's name with another suffix, in the current directory, as DTrace does it."""
     return Path(Path(script).name).with_suffix(suffix)
 
 
 def _check(name: str) -> None:
-    """The probes of an object file are there already, unless it was compiled with another header."""
+    """Check that an object file was not compiled with another dtrace's header. With gilk's header, it has its probes
+    already.
+
+    Raises UsageError `foreign-dtrace-object`.
+    """
     try:
         found = _THEIRS.search(Path(name).read_bytes())
     except OSError as error:
@@ -58,7 +63,7 @@ def _check(name: str) -> None:
 
 
 def _empty_object() -> bytes:
-    """An ELF file of type ET_REL for x86-64 (System V gABI, chapter 4)."""
+    """An ELF file of type ET_REL for x86-64 without content (System V gABI, chapter 4)."""
     relocatable, size, count = 1, EHDR.size, 3
     start = size + len(_NAMES)
     rows = (

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The names of probes in the processes of a tree: a provider whose name ends in the number of the first process
-(``pid$target``, ``postgresql$target``) is one in all of them."""
+"""The names of probes in a tree of processes: a provider whose name ends in the first process's number (``pid$target``,
+``postgresql$target``) is the same in all processes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """``first``: the number of the process that programs name; ``here``: of the one that is looked at."""
+    """Maps names between processes. ``first``: the pid in the program text; ``here``: the pid of the process that is
+    looked at."""
 
     first: int = 0
     here: int = 0
 
     def there(self, description: Description) -> Description:
-        """The description of the same probes as the process itself has them."""
+        """The description with the process's own number in the provider."""
         return replace(description, provider=self._ending(description.provider, self.first, self.here))
 
     def back(self, key: Key) -> Key:
-        """The name that a probe of the process goes by in the whole tree."""
+        """The name of a process's probe in the whole tree."""
         return self._ending(key[0], self.here, self.first), *key[1:]
 
     @staticmethod

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Samples of the threads that run when a probe by the clock fires."""
+"""Samples of the running threads when a probe of the clock fires."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from gilk.toolchain.dprogram import ClauseEvent
 
 
 def events(process: Target, probe: DProbe, stacks: bool) -> Iterator[ClauseEvent]:
-    """One for each thread, good until the next; its time is the caller's. ``stacks``: with a copy of its stack behind
-    the registers, taken while it stood still. Raises TargetError."""
+    """The events of a probe, one for each running thread; each is valid until the next, and the caller sets its time.
+
+    ``stacks``: also copy the thread's stack, taken while it was stopped, behind the registers. Raises TargetError.
+    """
     for one in process.sample(MOST_STACK if stacks else 0):
         state = ctypes.create_string_buffer(struct.pack(f"<{len(one.registers)}Q", *one.registers) + one.stack)
         event = ClauseEvent(thread=one.thread, probe=probe.number, copied=len(one.stack), regs=ctypes.addressof(state))

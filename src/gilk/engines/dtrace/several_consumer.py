@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A session of a D program over several processes that run already: they are to it what a tree is (tree_consumer.py),
-but for what they begin, which is not followed."""
+"""A D program's session over several processes that run already. It treats them as a tree (tree_consumer.py), but does
+not follow what they start."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ from gilk.values import dataclass
 
 @dataclass
 class SeveralConsumer(TreeConsumer):
-    """``process`` is the first; `adopt` has the others. ``by_number``: descriptions name each process by its own
-    number; if not, ``pid$target`` means all of them."""
+    """``process`` is the first process; `adopt` adds the others. ``by_number``: descriptions name each process by its
+    own number; else ``pid$target`` means all of them."""
 
     by_number: bool = False
-    _compiled: dict[int, tuple[tree.Program, Enabled]] = field(default_factory=dict)  # by the process's place
-    _known: dict[int, tuple[Loaded, ...]] = field(default_factory=dict)  # images, when it was compiled
+    _compiled: dict[int, tuple[tree.Program, Enabled]] = field(default_factory=dict)  # by number, as _processes
+    _known: dict[int, tuple[Loaded, ...]] = field(default_factory=dict)  # images of each, when it was compiled
 
     def adopt(self, others: Sequence[Process]) -> None:
-        """Before anything is compiled. They are let go when the session is."""
+        """Add the other processes, before anything is compiled. They are let go when the session is."""
         self._processes.update(enumerate(others, 1))
 
     def _renamed(self, process: Process) -> Renamed:
         return Renamed() if self.by_number else super()._renamed(process)
 
     def compile(self, listing: bool = False) -> None:
-        """For each of them. Raises DoesNotCompile, NoSuchProbe where none has a probe, UsageError `cannot-follow`."""
+        """Compile for each process. Raises DoesNotCompile, NoSuchProbe if no process has a probe, UsageError
+        `cannot-follow`."""
         super().compile(listing)
         for number, process in self._processes.items():
             self._known[number] = process.loaded()
@@ -51,7 +52,7 @@ class SeveralConsumer(TreeConsumer):
                     raise NoSuchProbe(clause, described(text), "none of the processes has one")
 
     def start(self) -> list[Refused | Lowered]:
-        """As that of one process: in one after the other, and BEGIN before all of them."""
+        """Start as with one process: fire BEGIN, and put probes into one process after the other."""
         told = super().start()
         for number, (program, enabled) in self._compiled.items():
             refused = self._put_in(number, self._processes[number], program, enabled)
@@ -60,13 +61,13 @@ class SeveralConsumer(TreeConsumer):
         return told
 
     def _begin_following(self) -> None:
-        """Nothing is followed."""
+        """Do nothing: no processes are followed."""
 
     def _rest(self, seconds: float) -> None:
         Consumer._rest(self, seconds)
 
     def _goes_on(self) -> bool:
-        """Until the last of them has ended."""
+        """Whether a process still runs; lets go of those that have ended."""
         for number, process in list(self._processes.items()):
             if not process.alive or not process.keeper.there:
                 self._over_with(number)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The things that clauses of one D program have to agree about where it is compiled more than once."""
+"""The layout on which the clauses of one D program have to agree if it is compiled more than once."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from gilk.lang.types import size_of
 
 
 def shape_of(program: tree.Program, parts: tuple[RecordPart, ...]) -> object:
-    """The places of everything in the memory, and in records: the same each time, or their clauses would take one
-    thing for another."""
+    """A value that is equal if all variables, records and aggregations lie at the same places.
+
+    If it differs, clauses would take one thing for another.
+    """
     variables = [
         (one.name, one.scope, one.offset, one.number, size_of(one.type, program.strsize),
          [size_of(key, program.strsize) for key in one.keys or ()])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Names for addresses of a process, also once it has ended: its images are noted while it is there."""
+"""Names for addresses of a process, also after its end: its images are noted while it runs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from gilk.targets.base import Loaded
     from gilk.targets.jit_map import JitMap
 
-_MOST = 1 << 16  # names that are remembered
+_MOST = 1 << 16  # how many names are cached
 _PAGE = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """``function`` is empty where nothing has a name, ``module`` where nothing is known of the address at all."""
+    """The name of an address. ``function`` is empty if no symbol covers it, ``module`` if it is in no known image."""
 
     address: int
     module: str = ""
@@ -31,20 +31,22 @@ class Named:
 
 
 def name_of_return(name: Callable[[int], Named], address: int) -> Named:
-    """The name of where a call returns to: that lies behind its function when the call is the last thing there."""
+    """The name of a return address. The address before it is looked up: if the call is the function's last instruction,
+    the return address is already in the next function."""
     found = name(address - 1)
     return Named(address, found.module, found.function, found.offset + 1 if found.module else 0)
 
 
 class MapsImages(Protocol):
-    """A process, by what it has mapped."""
+    """A process, as far as its mapped images go."""
 
     def loaded(self) -> tuple[Loaded, ...]: ...
     def image(self, path: Path) -> Image: ...
 
 
 class SymbolNames:
-    """``generated``: of code that the process compiles while it runs, which lies in no image."""
+    """Names in one process. ``generated``: names of code that the process compiles at run time, which is in no
+    image."""
 
     def __init__(self, process: MapsImages | None, generated: JitMap | None = None) -> None:
         self._process, self._generated = process, generated
@@ -53,18 +55,19 @@ class SymbolNames:
         self.look()
 
     def look(self) -> None:
-        """Note what is mapped now; nothing that was is forgotten. Files are read now: they may go with the process."""
+        """Note what is mapped now, and keep what was mapped before. Mappings are read now, because they go with the
+        process."""
         if self._process is None:
             return
         known = set(self._loaded)
         try:
             self._loaded += tuple(loaded for loaded in self._process.loaded() if loaded not in known)
-        except GilkError:  # it has ended meanwhile
+        except GilkError:  # the process has ended
             return
         self._names.clear()
 
     def of(self, process: int) -> SymbolNames:
-        """The names of one process: there is one only."""
+        """The names of the only process there is."""
         return self
 
     def name(self, address: int) -> Named:
@@ -73,22 +76,22 @@ class SymbolNames:
             if len(self._names) >= _MOST:
                 self._names.clear()
             found = self._find(address)
-            if found.module:  # else it may have a name later, if it is generated code
+            if found.module:  # without a module, it may get a name later, if it is generated code
                 self._names[address] = found
         return found
 
     def settle(self) -> None:
-        """The process has ended: there is nothing more to be noted."""
+        """Note that the process has ended, so that nothing more is read."""
         if self._generated is not None:
             self._generated.settle()
 
     @property
     def remarks(self) -> list[str]:
-        """Why names are not known, for the user."""
+        """Reasons why names are missing, for the user."""
         return [self._generated.remark] if self._generated is not None and self._generated.remark else []
 
     def frames(self, addresses: Sequence[int]) -> list[Named]:
-        """The names of a stack's addresses, the innermost first. All but that one are where calls return to, or where
+        """The names of a stack's addresses, the innermost first. All others are return addresses, or the places where
         signals came."""
         found: list[Named] = []
         exact = True
@@ -99,7 +102,7 @@ class SymbolNames:
         return found
 
     def place(self, address: int) -> Named:
-        """Without a function; ``offset`` is where it lies in what is mapped there of the file."""
+        """The module of an address; ``offset`` is the offset in the file's mapping there, and the function is empty."""
         loaded = self._at(address)
         image = None if loaded is None else self._image(loaded)
         if loaded is None or image is None:
@@ -109,7 +112,7 @@ class SymbolNames:
         return Named(address, loaded.name, "", inside - max(starts, default=0))
 
     def start(self, address: int) -> int:
-        """The start of the function that an address lies in; the address itself where there is no name."""
+        """The start of the function that has the address; the address itself if no function is known."""
         found = self.name(address)
         return address - found.offset if found.function else address
 
@@ -144,7 +147,7 @@ class SymbolNames:
         return Named(address, self._generated.name, code.name, address - code.start)
 
     def _is_restorer(self, address: int) -> bool:
-        """Whether handlers of signals return there."""
+        """Whether the address is where signal handlers return to."""
         named = self.name(address)
         if named.offset:
             return False

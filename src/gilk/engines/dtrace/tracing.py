@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A D program at work, from BEGIN to END: what happens comes out as values, in order of time."""
+"""The engine of a D program, from BEGIN to END: it yields what happens as values, in order of time."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ if TYPE_CHECKING:
     from gilk.targets.base import Loaded, Target
 
 _POLICIES = {"switch": BufferPolicy.SWITCH, "fill": BufferPolicy.FILL, "ring": BufferPolicy.RING}
-_STACK_SCRATCH = 96 << 10  # bytes, besides what is asked for: a copy of the stack, keys with stacks
-_MOST_TOLD = 100  # things that are wrong in the memory
-_MARGIN = 2_000_000  # ns: a record that is being made now may belong before one that is whole
+_STACK_SCRATCH = 96 << 10  # bytes for a copy of the stack and for keys with stacks, besides what is asked for
+_MOST_TOLD = 100  # how many kinds of damage to the memory are told
+_MARGIN = 2_000_000  # ns: a record that is being written now may belong before one that is complete
 
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """The records that one clause made in one go. ``time``: ns, as D's ``timestamp``."""
+    """A record that one clause made in one run. ``time``: ns, as D's ``timestamp``."""
 
     probe: DProbe
     cpu: int
@@ -69,8 +69,10 @@ Happening = Firing | Faulted | Dropped | Corrupted
 
 
 class Engine:
-    """``process``: the one that is traced, if any, and how to have a part in its session; what is put into it is taken
-    out by close(). ``processes``: the names of several, where there may be several."""
+    """A D program at work. ``process``: the traced process, if there is one, and how to join its session.
+
+    ``processes``: the names in several processes, if there may be several. take_out() takes the probes out.
+    """
 
     processes: NamesProcesses | None = None
 
@@ -103,7 +105,7 @@ class Engine:
         gone = target.gone if target is not None else thread_is_gone
         self._attend(self.memory, made.parts, program.aggregations, gone)
         self._recycling = Recycling(self.aggregations, self._inside.inside if self._inside is not None else set)
-        self._due: list[tuple[int, int]] = []  # when, and which tick: a heap
+        self._due: list[tuple[int, int]] = []  # a heap of times in ns, each with the number of its tick
         self.text = made.text
 
     def _unit(self, program: tree.Program, enabled: Enabled) -> TranslationUnit:
@@ -111,14 +113,17 @@ class Engine:
         return unit(program, self._fields, enabled.groups(), enabled.names(), error)
 
     def _look_at(self, process: Target) -> Unwinding | None:
-        """The tables by which clauses look at its stacks."""
-        from gilk.engines.dtrace.unwinding import Unwinding  # here: as below
+        """The unwind tables by which clauses walk the process's stacks."""
+        from gilk.engines.dtrace.unwinding import Unwinding  # imported here: see _enter
 
         return Unwinding(process)
 
     def _enter(self, process: Target, join: Joining, size: int, made: TranslationUnit) -> InProcess | InTree:
-        """The part in the process. Modules that put probes into processes take half a second to import, and programs
-        without a process need none."""
+        """The part in the process.
+
+        Modules that put probes into processes are imported only now: this takes half a second, and programs without a
+        process need none.
+        """
         from gilk.engines.dtrace.in_process import InProcess
 
         return InProcess(process, join, size, made, self.enabled, self._groups)
@@ -126,20 +131,21 @@ class Engine:
     def _attend(
         self, memory: ProgramMemory, parts: Iterable[RecordPart], aggregations: Sequence[Aggregation], gone: Gone
     ) -> None:  # fmt: skip
-        """Read this memory from now on. ``aggregations``: as clauses have laid out their keys."""
+        """Begin to read this memory. ``aggregations``: the program's, with the keys as the clauses lay them out."""
         self._parts = {part.epid: part for part in parts}
         self._gone = gone
         self._records, self._drops = Records(memory, gone), Drops(memory)
         self.known = tuple(aggregations)
         self.aggregations = AggregationReader(memory, aggregations)
-        self.notes: list[str] = []  # at the end: what the user is to know of the process
+        self.notes: list[str] = []  # at the end: remarks about the process for the user
         self.refused: list[tuple[DProbe, str]] = []
         self._told: set[str] = set()
 
     # From begin to end.
 
     def begin(self) -> None:
-        """BEGIN first; probes in the process are put in before it, and find the program inactive."""
+        """Put the probes in, and fire BEGIN. A probe in the process that fires before BEGIN finds the program
+        inactive."""
         here = any(self.enabled.fires_here(self.enabled.probes[number]) for number in self.enabled.clauses)
         with compiling(self.text) if here else nullcontext() as compiled:
             if self._inside is not None:
@@ -156,8 +162,12 @@ class Engine:
     # Libraries that are opened later.
 
     def put_later(self, number: int, program: tree.Program, enabled: Enabled) -> list[tuple[DProbe, str]]:
-        """Put the probes of images in that have come since; those that are refused. ``program``: as it is compiled with
-        them; ``number``: of the process, 0 where there is one. Raises UsageError `types-differ`, TargetError."""
+        """Put in the probes of images that were mapped later; returns those that are refused. ``program``: as compiled
+        with these images.
+
+        ``number``: of the process's program in a tree, 0 for a single process. Raises UsageError `types-differ`,
+        TargetError.
+        """
         made = self._unit(program, enabled)
         if not self._fits(program, made):
             what = "types that the D program uses are others with the library than without"
@@ -165,20 +175,23 @@ class Engine:
         return self._part_of(number).add(made, enabled, self._is_keyed)
 
     def lose(self, number: int, loaded: Loaded) -> None:
-        """An image has been unmapped. Raises TargetError."""
+        """Note that an image was unmapped. Raises TargetError."""
         self._part_of(number).lose(loaded)
 
     def regain(self, number: int, loaded: Loaded) -> list[tuple[DProbe, str]] | None:
-        """It is mapped again, and has its probes but for those that are refused; None if it had none. Raises as
-        put_later()."""
+        """Put the probes of an unmapped image in again, after it was mapped again; returns those that are refused, None
+        if it had no probes.
+
+        Raises as put_later().
+        """
         return self._part_of(number).regain(loaded, self._is_keyed)
 
     def forget_image(self, number: int, loaded: Loaded) -> None:
-        """Another file is mapped by that path: probes of the one that was unmapped are not regained."""
+        """Forget the probes of an unmapped image that will not come back, because its path is another file now."""
         self._part_of(number).forget(loaded)
 
     def _fits(self, program: tree.Program, made: TranslationUnit) -> bool:
-        """Whether clauses compiled so agree with those that there are."""
+        """Whether clauses compiled in this way agree with the present ones about memory and records."""
         return shape_of(program, made.parts) == shape_of(self.program, tuple(self._parts.values()))
 
     def _part_of(self, number: int) -> InProcess:
@@ -198,13 +211,13 @@ class Engine:
                 self._sample(probe)
             else:
                 self._fire(probe)
-            late = (now - when) // tick.period  # what was missed is not made up for
+            late = (now - when) // tick.period  # missed firings are not made up for
             heapq.heapreplace(self._due, (when + (late + 1) * tick.period, number))
         return (self._due[0][0] - time.monotonic_ns()) / 1e9 if self._due else 1e9
 
     @property
     def clock(self) -> clock.Clock:
-        """The clock by which ticks are told as times."""
+        """The clock that turns ticks into times."""
         return self._clock
 
     @property
@@ -217,11 +230,11 @@ class Engine:
 
     @property
     def full(self) -> bool:
-        """With the policy fill, when there is no more room."""
+        """Whether a buffer is full, with the policy fill."""
         return self._options.text("bufpolicy") == "fill" and self._records.full
 
     def poll(self, final: bool = False) -> Iterator[Happening]:
-        """The records made since the last call, in order of time."""
+        """The records made since the last call, in order of time. ``final``: no more are being made."""
         self.aggregations.age()
         if self._options.text("bufpolicy") == "switch" or final:
             held = self._is_held and self._options.flag("temporal") and not final
@@ -230,19 +243,20 @@ class Engine:
 
     @property
     def _is_held(self) -> bool:
-        """Whether clauses run at any time, on several processors."""
+        """Whether records are held back until earlier ones cannot come any more: clauses run at any time, on several
+        processors."""
         return self._inside is not None
 
     def _ordered(self, records: list[ClauseRecord]) -> list[ClauseRecord]:
-        """Without `temporal`, those of each processor together."""
+        """The records in order of time; without the option `temporal`, processor by processor."""
         return records if self._options.flag("temporal") else sorted(records, key=lambda record: record.cpu)
 
     def losses(self) -> tuple[Dropped, ...]:
-        """The records lost since the last call, for want of room."""
+        """The records lost since the last call, for lack of room."""
         return self._drops.look()
 
     def corruptions(self) -> Iterator[Corrupted]:
-        """The damage found since the last call, each kind once."""
+        """The damage to gilk's memory found since the last call, each kind once."""
         for source in (self._records.errors, self._drops.errors, self.aggregations.errors):
             for error in source:
                 if error.message not in self._told and len(self._told) < _MOST_TOLD:
@@ -252,16 +266,16 @@ class Engine:
 
     @property
     def corrupt(self) -> bool:
-        """Whether anything has been."""
+        """Whether any damage was found."""
         return bool(self._told)
 
     def clean(self) -> None:
-        """Give back what threads had that have gone."""
+        """Give back the memory of threads that have ended."""
         self.memory.reap(self._gone)
         self.memory.forget(self._gone)
 
     def tend(self) -> None:
-        """Have aggregations that many keys are in go on: where clauses say that they run, or run here."""
+        """Recycle the cells of aggregations with keys, if it can be told which threads run clauses."""
         if self._inside is None or self._is_keyed:
             self._recycling.tend()
 
@@ -270,23 +284,23 @@ class Engine:
         return any(one.key_size for one in self.program.aggregations)
 
     def silence(self) -> None:
-        """No clause runs any more but END's."""
+        """Have no clause run any more, except those of END."""
         self.memory.state = State.INACTIVE
 
     def take_out(self) -> bool | None:
-        """Take all probes out of the process. Whether it is what it was; None without one."""
+        """Take all probes out of the process; returns whether it is what it was, None if there is no process."""
         self.memory.state = State.INACTIVE
         restored = self._inside.close() if self._inside is not None else None
         self.notes = self._inside.notes if self._inside is not None else []
         return restored
 
     def end(self) -> None:
-        """Let END fire, once nothing else does."""
+        """Fire END, when no other probe fires any more."""
         self._fire(own.END)
         self._processor.leave()
 
     def follow(self) -> bool:
-        """Keep up with what the process maps, for the sake of stacks. Whether it has mapped something else."""
+        """Keep up with what the process maps, for walking its stacks; returns whether the mappings have changed."""
         return self._unwinding is not None and self._unwinding.follow()
 
     # Firing.
@@ -303,13 +317,13 @@ class Engine:
         self._native.fire(self._groups.index(tuple(clauses)), self._address, event, always)
 
     def _sample(self, probe: DProbe) -> None:
-        """For each thread of the process that runs."""
+        """Fire a probe for each running thread of the process."""
         if self._process is None or self._native is None:
             return
-        from gilk.engines.dtrace import sampling  # here: a program without a process has nothing to sample
+        from gilk.engines.dtrace import sampling  # imported here: few programs need it
 
         group = self._groups.index(tuple(self.enabled.clauses[probe.number]))
-        with suppress(GilkError):  # it may have ended
+        with suppress(GilkError):  # the process may have ended
             for event in sampling.events(self._process, probe, self._unwinding is not None):
                 event.time = self._now()
                 self._native.fire(group, self._address, event, looks=True)
@@ -335,30 +349,31 @@ class Engine:
     def _fault(self, record: ClauseRecord, probe: DProbe) -> Iterator[Happening]:
         if len(record.data) < ctypes.sizeof(FaultData):
             return
-        if probe is own.ERROR:  # nothing tells of these but their number
+        if probe is own.ERROR:  # errors of ERROR's own clauses are only counted
             so_far = self.memory.drops[DropKind.DBLERROR]
-            self.memory.drops[DropKind.DBLERROR] = so_far + 1 & (1 << 64) - 1  # the process may have written anything
+            self.memory.drops[DropKind.DBLERROR] = so_far + 1 & (1 << 64) - 1  # the process may have overwritten it
             return
         told = FaultData.from_buffer_copy(record.data)
         clauses, clause = self.program.clauses, told.action
-        if 1 <= clause <= len(clauses):  # the process may have written anything
+        if 1 <= clause <= len(clauses):  # the process may have overwritten the record
             clause = self.program.firsts[clause - 1] + clauses[clause - 1].place(probe.name) + 1
         yield Faulted(probe, clause, told.fault, told.address)
         if self._fires_error(probe):
             self._fire(own.ERROR, (0, probe.number, clause - 1, 0, told.fault, told.address))
 
     def _fires_error(self, probe: DProbe) -> bool:
-        """Whether ERROR is yet to fire: for a clause that ran here it has fired at once."""
+        """Whether ERROR has yet to fire: for a clause that ran here, it has fired at once."""
         return not self.enabled.fires_here(probe)
 
     def close(self) -> None:
-        """Let go of what is left when all is read."""
+        """Let go of what is left, when everything is read."""
 
 
 def sizes(
     program: tree.Program, options: Options, processors: int, unwind: int = 0, scratches: int = 256, keyed: bool = False
 ) -> Sizes:  # fmt: skip
-    """The sizes of a program's memory, as its options say. ``keyed``: others have variables of threads there."""
+    """The sizes of a program's memory, by its options. ``keyed``: code besides the program has keyed variables
+    there."""
     largest = 16
     for variable in program.variables:
         if variable.scope == "self" or variable.keys is not None:

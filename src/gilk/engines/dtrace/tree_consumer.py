@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A session of a D program over a tree: programs that its processes execute come to have the probes, each before its
-first instruction, and go when nobody runs them any more."""
+"""A D program's session over a tree of processes: each program that one of them executes gets the probes before its
+first instruction, and is let go when no process runs it any more."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from gilk.targets.tree import Executed, ProgramEnded, TreeEnded
 from gilk.targets.tree_client import TreeClient
 from gilk.values import dataclass
 
-#: The errors of a process that has ended: it has done nothing that could have been seen.
+#: The errors of a process that has ended, which are not reported, as it has done nothing that could have been seen.
 _GONE = frozenset({"no-such-process", "cannot-launch", "keeper-gone"})
 _NAMED, _REASONS = 5, 10
-_GLANCE = 0.005  # seconds between looks at whether a library has been opened
+_GLANCE = 0.005  # seconds between looks for opened libraries
 
 
 @dataclass
 class TreeReport:
-    """The fate of the programs: how many there were, how many of them have probes, and why others have not."""
+    """The fate of the followed programs: how many there were, how many have probes, and why others have none."""
 
     programs: int = 1
     probed: int = 0
-    refused: dict[str, list[str]] = field(default_factory=dict)  # programs, by the reason
+    refused: dict[str, list[str]] = field(default_factory=dict)  # by reason, the names of programs
 
     def remarks(self) -> list[str]:
         what = "program" if self.programs == 1 else "programs"
@@ -55,14 +55,14 @@ class TreeReport:
 
 @dataclass
 class TreeConsumer(Consumer):
-    """``process`` is the first of the tree."""
+    """A session over a tree; ``process`` is its first process."""
 
     tracing: TreeEngine = field(init=False)
     _tree: TreeClient | None = None
     _told: TreeReport = field(default_factory=TreeReport)
-    _processes: dict[int, Process] = field(default_factory=dict)  # by the number of the program
+    _processes: dict[int, Process] = field(default_factory=dict)  # by the number of the executed program
     _bare: set[int] = field(default_factory=set)  # numbers of programs that had no probes when they began
-    _unmatched: set[Description] = field(default_factory=set)  # descriptions that no program had anything of yet
+    _unmatched: set[Description] = field(default_factory=set)  # descriptions that have matched nothing yet
 
     @property
     def _first(self) -> Process:
@@ -76,7 +76,7 @@ class TreeConsumer(Consumer):
         return enabled
 
     def _note_probes(self, number: int, enabled: Enabled) -> None:
-        """A program has these; it may get some with a library."""
+        """Count a program if it has probes; if not, it may get some with a library."""
         self._told.probed += bool(enabled.in_process)
         if not enabled.in_process:
             self._bare.add(number)
@@ -91,10 +91,10 @@ class TreeConsumer(Consumer):
         return Renamed(self._first.pid, process.pid)
 
     def _watch(self, process: Process) -> None:
-        """Programs that are executed are news."""
+        """Do nothing: the tree tells of processes and programs that are started."""
 
     def _engine(self) -> TreeEngine:
-        """They are followed before anything is put in."""
+        """The engine. The tree is followed from before anything is put in."""
         self._begin_following()
         first = self._first
         engine = TreeEngine(self.compiled.program, self.enabled, self.options, (first, partial(joined, first)))
@@ -107,7 +107,8 @@ class TreeConsumer(Consumer):
     # Programs that begin and end.
 
     def _rest(self, seconds: float) -> None:
-        """Until there is news, too: a program waits meanwhile."""
+        """Wait for ``seconds``, or until the tree has news, because a new program is stopped until it has its
+        probes."""
         assert self._tree is not None
         if self._tree.fileno() < 0:
             time.sleep(seconds)
@@ -139,14 +140,14 @@ class TreeConsumer(Consumer):
             if getattr(error, "slug", "") not in _GONE:
                 self._refuse(path, str(error))
         if process is not None:
-            with contextlib.suppress(GilkError):  # it has ended
+            with contextlib.suppress(GilkError):  # the process has ended
                 process.release()
             if news.program not in self._processes:
                 let_go_of(process)
 
     def _make_ready(self, number: int, process: Process, path: str) -> bool:
-        """Put the probes of a program in that waits before its first instruction; whether it has any. Raises GilkError,
-        DoesNotCompile."""
+        """Put probes into a new program, which waits before its first instruction; returns whether it has any, or may
+        get some. Raises GilkError, DoesNotCompile."""
         known = process.loaded()
         program, enabled = self._compiled_in(process)
         names = patterns(program, process, self._renamed(process))
@@ -159,7 +160,7 @@ class TreeConsumer(Consumer):
         return True
 
     def _compiled_in(self, process: Process) -> tuple[tree.Program, Enabled]:
-        """The D program as it is for another process. Raises GilkError, DoesNotCompile."""
+        """The D program compiled for another process. Raises UsageError `cannot-follow`, GilkError, DoesNotCompile."""
         if process.own_number != process.pid:
             raise UsageError("cannot-follow", "it is in a PID namespace of its own, where threads have other numbers")
         return self._compiled_for(process, process)
@@ -172,30 +173,31 @@ class TreeConsumer(Consumer):
     def _put_in(
         self, number: int, process: Process, program: tree.Program, enabled: Enabled
     ) -> list[tuple[DProbe, str]]:  # fmt: skip
-        """The probes that are refused, with the reasons. Raises GilkError."""
+        """Put the probes into a process; returns those that are refused, with the reasons. Raises GilkError."""
         self.tracing.note(number, process)
         return self.tracing.add(number, process, partial(joined, process), program, enabled)
 
     @property
     def _samples(self) -> bool:
-        """Whether probes by the clock fire for what threads do, in any program."""
+        """Whether probes of the clock sample the threads of all programs."""
         return any(tick.samples for _, tick in self.enabled.ticks)
 
     def _refuse(self, path: str, why: str) -> None:
         self._told.refused.setdefault(why, []).append(path.rpartition("/")[2])
 
     def _over_with(self, number: int) -> None:
-        """There will be many of them, which are not to have memory to the end."""
+        """Let go of a program that has ended now, not at the session's end: there may be many, and each takes
+        memory."""
         process = self._processes.pop(number, None)
         with contextlib.suppress(GilkError):
             self._stop_watching(number)
         if process is not None:
-            with contextlib.suppress(GilkError):  # it has ended
+            with contextlib.suppress(GilkError):  # the process has ended
                 self.tracing.forget(number)
             let_go_of(process)
 
     def _goes_on(self) -> bool:
-        """Until the last of them has ended."""
+        """Whether a process of the tree still runs."""
         return self._tree is not None and self._tree.fileno() >= 0
 
     # The end.
@@ -219,7 +221,7 @@ class TreeConsumer(Consumer):
 
     @property
     def _lacking(self) -> list[Description]:
-        """Descriptions of nothing that there was."""
+        """The descriptions that matched nothing in any program."""
         return [] if self.options.flag("zdefs") else sorted(self._unmatched, key=str)
 
     @property
@@ -228,7 +230,7 @@ class TreeConsumer(Consumer):
 
 
 def let_go_of(process: Process) -> None:
-    """Undo everything in one of several processes, which may have ended, and let go of it."""
+    """Take everything out of one of several processes, which may have ended, and let go of it."""
     with contextlib.suppress(GilkError):
         process.close()
     process.meeting.close()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A D program at work in a process and in all that it begins: there is one BEGIN, one END, and one of each variable."""
+"""The engine of a D program in a process and all that it starts: there is one BEGIN, one END, and one of each
+variable."""
 
 from __future__ import annotations
 
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
     from gilk.targets.files import Files
     from gilk.targets.process import Process
 
-_PROGRAM = 32  # the upper half of a word is the number of the program (native/runtime/d/environment.h)
+_PROGRAM = 32  # the upper 32 bits of a word are the number of the program (native/runtime/d/environment.h)
 _HINT = "trace its programs one by one, without --follow"
 
 
 class TreeEngine(Engine):
-    """``process``: the first of them, and how to have a part in its session; `add` is for those that come later."""
+    """A D program in a tree. ``process``: the first process, and how to join its session; `add` adds later programs."""
 
     _inside: InTree
 
@@ -49,7 +50,7 @@ class TreeEngine(Engine):
         super().__init__(program, enabled, options, process)
 
     def _look_at(self, process: Target) -> None:
-        """Each part has the tables of its own process."""
+        """No tables here: each part has the unwind tables of its own process."""
 
     def _enter(self, process: Target, join: Joining, size: int, made: TranslationUnit) -> InTree:
         self._check_samples(made)
@@ -62,7 +63,11 @@ class TreeEngine(Engine):
         return inside
 
     def _check_samples(self, made: TranslationUnit) -> None:
-        """Samples are looked at here, where there are the tables of no process."""
+        """Check that no sampling probe walks stacks: its clauses run in this process, which has no process's unwind
+        tables.
+
+        Raises UsageError `cannot-follow`.
+        """
         for probe, tick in self.enabled.ticks:
             if tick.samples and any(made.needs[n].does & Does.WALKS for n in self.enabled.clauses[probe.number]):
                 raise UsageError("cannot-follow", f"with --follow, stacks cannot be had at {probe.name}", _HINT)
@@ -75,20 +80,22 @@ class TreeEngine(Engine):
         return TreePart(process, join, common, made, enabled, environment(self._clock, process, number), unwinding)
 
     def follow(self) -> bool:
-        """Keep up with what the processes map, for the sake of stacks."""
+        """Keep up with what the processes map, for walking their stacks. Returns False: their names are updated
+        here."""
         for number, part in self._inside.parts.items():
             if part.unwinding is not None and part.unwinding.follow():
                 self._names.look(number)
         return False
 
     def note(self, number: int, process: Process) -> None:
-        """Addresses of this program have names from now on."""
+        """Note a program, so that its addresses have names from now on."""
         self._names.note(number, process)
 
     def add(
         self, number: int, process: Process, join: Joining, program: tree.Program, enabled: Enabled
     ) -> list[tuple[DProbe, str]]:
-        """Put the probes of one more program in; those that are refused. ``program``: as it is compiled for that.
+        """Put the probes into one more program; returns those that are refused. ``program``: the D program as compiled
+        for it.
 
         Raises UsageError `cannot-follow`, TargetError.
         """
@@ -108,18 +115,18 @@ class TreeEngine(Engine):
         return self._inside.parts[number]
 
     def forget(self, number: int) -> None:
-        """Nobody runs this program any more."""
+        """Forget a program that no process of the tree runs any more."""
         self._names.settle(number)
         self._inside.forget(number)
 
     def _sample(self, probe: DProbe) -> None:
-        """For each thread that runs, of all processes."""
+        """Fire a probe for each running thread of all processes."""
         assert self._native is not None
         group = self._groups.index(tuple(self.enabled.clauses[probe.number]))
         here = bytes(self.memory.globals()[:GLOBALS_START])
         for part in self._inside.parts.values():
-            self.memory.globals()[:GLOBALS_START] = part.environment  # only what runs here looks there
-            with suppress(GilkError):  # it may have ended
+            self.memory.globals()[:GLOBALS_START] = part.environment  # clauses that run here read it there
+            with suppress(GilkError):  # the process may have ended
                 for event in sampling.events(part.process, probe, stacks=False):
                     event.time = self._now()
                     self._native.fire(group, self._address, event, looks=True)
@@ -127,11 +134,11 @@ class TreeEngine(Engine):
 
 
 class TreeNames:
-    """Names for addresses, by the program that they are of."""
+    """Names for addresses, by the program that has them."""
 
     def __init__(self) -> None:
         self._names: dict[int, SymbolNames] = {}
-        self._mapped: dict[int, _Mapped] = {}  # of those that run
+        self._mapped: dict[int, _Mapped] = {}  # of programs that still run
         self._none = SymbolNames(None)
 
     def note(self, number: int, process: Process) -> None:
@@ -139,23 +146,23 @@ class TreeNames:
         self._names[number] = SymbolNames(self._mapped[number], JitMap(process.pid))
 
     def look(self, number: int) -> None:
-        """It has mapped something else."""
+        """Note that the program has mapped something new."""
         self._names[number].look()
 
     def settle(self, number: int) -> None:
-        """It runs no more: what is known of it stays, and it is not asked again."""
+        """Note that the program has ended: its names are kept, and it is not read again."""
         if (mapped := self._mapped.pop(number, None)) is not None:
             mapped.ask = tuple
             self._names[number].settle()
 
     def of(self, process: int) -> SymbolNames:
-        """The names of one program, by the word that a record or a key tells of it with."""
+        """The names of one program. ``process``: the word by which a record or a key identifies it."""
         return self._names.get(process >> _PROGRAM, self._none)
 
 
 @dataclass(slots=True)
 class _Mapped:
-    """The images of a program. ``ask``: what it has mapped now."""
+    """The images of a program. ``ask``: returns what it has mapped at the moment."""
 
     files: Files
     ask: Callable[[], tuple[Loaded, ...]]

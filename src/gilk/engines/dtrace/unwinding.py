@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The mappings of a process, as clauses that look at stacks need them; kept up with while it runs."""
+"""The mappings of a process with their unwind tables, for clauses that walk its stacks; updated while it runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _VDSO = "[vdso]"
 
 
 class Unwinding:
-    """Tables of all that is mapped are made when this is; ``place`` says where they go."""
+    """The unwind tables of all code that a process has mapped. They are made with the object; ``place`` says where they
+    go."""
 
     def __init__(self, process: Target) -> None:
         self._process = process
@@ -27,12 +28,12 @@ class Unwinding:
         self._vdso: Unwind | None = None
         self._code: list[
             MappedCode
-        ] = []  # none where nothing is mapped: a process that has ended, and is not waited for yet
+        ] = []  # empty if nothing is mapped: a process that has ended, but is not waited for yet
         self._code = self._look()
 
     @property
     def room(self) -> int:
-        """Bytes of the memory to set aside."""
+        """How many bytes of memory to set aside for the tables."""
         return room([*self._known.values(), *([self._vdso] if self._vdso else [])])
 
     def place(self, buffer: memoryview) -> None:
@@ -40,13 +41,13 @@ class Unwinding:
         self._tables.publish(self._code)
 
     def follow(self) -> bool:
-        """Look again, if a clause has met an address that is not known. Whether anything has changed."""
+        """Look at the mappings again, if a clause has met an unknown address; returns whether anything has changed."""
         if self._tables is None or not self._tables.missed():
             return False
         before = self._mapped
         try:
             self._code = self._look()
-        except GilkError:  # it has ended
+        except GilkError:  # the process has ended
             return False
         if self._mapped == before:
             return False
@@ -76,7 +77,7 @@ class Unwinding:
         return self._known[path]
 
     def _own_vdso(self, mapping: Mapping) -> Unwind | None:
-        """The kernel's is the same in every process: ours can be read."""
+        """The unwind table of the vdso, read from our own, which is the same in every process; None if it differs."""
         if self._vdso is None:
             own = next((one for one in read_maps(os.getpid()) if one.path == _VDSO), None)
             if own is None or own.end - own.start != mapping.end - mapping.start:

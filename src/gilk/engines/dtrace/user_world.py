@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The compiler's questions about processes of a program that is about a kernel: what their files tell of types."""
+"""The compiler's view of the processes that a program about a kernel traces: the types in their debug information."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PID = re.compile(r"pid([0-9]{1,10})\Z")
 
 @dataclass
 class _Traced:
-    """Processes that go by one number (world.HasImages)."""
+    """Processes that descriptions name by one number (world.HasImages)."""
 
     users: UserProcesses
     pid: int
@@ -45,7 +45,7 @@ class _Traced:
 
 @dataclass
 class UserWorld:
-    """Types of all processes that are traced, or that descriptions name. Those of their variables are not there."""
+    """The types of all processes that are traced, or that descriptions name. Types of variables are not among them."""
 
     users: UserProcesses
     _worlds: dict[str, SymbolContext] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class UserWorld:
         return any(self._of(number).module(name) for number, _ in self.users.meant("*"))
 
     def has(self, record: Record) -> bool:
-        """Whether the struct is a process's."""
+        """Whether the struct comes from a process."""
         return record.origin.startswith("/")
 
     def completed(self, record: Record) -> Record:

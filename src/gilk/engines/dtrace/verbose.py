@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""-v: how far one may rely on a program, and on the probes that it is about."""
+"""The stability of a program and of its probes, for the option -v: how far users may rely on them."""
 
 from __future__ import annotations
 
@@ -32,6 +32,6 @@ def of_program(compiled: Compiled, program: ProgramText) -> ProgramStability:
 
 
 def _descriptions(compiled: Compiled, program: ProgramText) -> list[Description]:
-    """In the order of the text; one that follows itself is one."""
+    """The descriptions of a program in the order of the text; equal neighbours count once."""
     found = [described(probe) for clause in compiled.clauses(program) for probe in clause.probes]
     return [each for number, each in enumerate(found) if number == 0 or each != found[number - 1]]

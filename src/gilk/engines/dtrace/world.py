@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The compiler's questions to the process: types, symbols, parameters. Nothing is read before it is asked for."""
+"""The compiler's view of a process: types, symbols, parameters. Nothing is read before it is asked for."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from gilk.image.dwarf.sections import Sections
     from gilk.targets.base import Loaded
 
-#: That are always there; those of programs and libraries (USDT) are besides.
+#: The providers that are always there; programs and libraries may have others (USDT).
 _PROVIDERS = frozenset(("dtrace", "profile", *filter(None, IN_PROCESS.values())))
 _CODE = (SymbolKind.FUNC, SymbolKind.IFUNC)
 
 
 class HasImages(Protocol):
-    """The part of a process that is asked."""
+    """The part of a process that the compiler's questions need."""
 
     @property
     def pid(self) -> int: ...
@@ -39,18 +39,20 @@ class HasImages(Protocol):
 
 
 def _of_file(loaded: Loaded) -> Sections | None:
-    from gilk.image.dwarf import sections  # here: few programs ask for types of a process
+    from gilk.image.dwarf import sections  # imported here: few programs need it
 
     return sections.read(loaded.path)
 
 
 @dataclass
 class SymbolContext:
-    """gilk.lang.d.meaning.world.World for a process or for none. Answers are kept. ``sections``: an image's debug
-    information."""
+    """gilk.lang.d.meaning.world.World for a process or for none. Answers are kept.
+
+    ``sections``: reads an image's debug information.
+    """
 
     process: HasImages | None
-    number: int = 0  # by which programs name the process, where that is not its own (renamed.py)
+    number: int = 0  # the pid by which programs name the process, if not its own (renamed.py)
     sections: Callable[[Loaded], Sections | None] = _of_file
     in_kernel = False
     _types: dict[str, DebugTypes | None] = field(default_factory=dict)
@@ -79,7 +81,7 @@ class SymbolContext:
     def _debug(self, loaded: Loaded) -> DebugTypes | None:
         key = str(loaded.path)
         if key not in self._types:
-            from gilk.engines.dtrace.debug_types import DebugTypes  # here: few programs ask for types of a process
+            from gilk.engines.dtrace.debug_types import DebugTypes  # imported here: few programs need it
             from gilk.image.dwarf.entries import Entries
 
             try:
@@ -92,7 +94,7 @@ class SymbolContext:
     def provider(self, name: str) -> bool:
         if name in _PROVIDERS or self.process is None:
             return name in _PROVIDERS
-        from gilk.providers import usdt  # here: it imports all that splices
+        from gilk.providers import usdt  # imported here: it imports all of splicing
 
         return name in usdt.names(self.process.loaded())
 
@@ -123,7 +125,7 @@ class SymbolContext:
         return self._completed[record.origin]
 
     def _complete(self, record: Record) -> Record:
-        """It may be defined in another image than the one that names it."""
+        """The record with its members; it may be defined in another image than the one that names it."""
         path = record.origin.partition(":")[0]
         try:
             found = next((each.completed(record) for key, each in self._known() if key == path), record)
@@ -160,7 +162,8 @@ class SymbolContext:
         return Symbol(self._address(loaded, row), self._variable(loaded, image, row))
 
     def _address(self, loaded: Loaded, row: Row) -> int:
-        """A variable that the program has a copy of (R_X86_64_COPY) is there, for the libraries too."""
+        """The address of a variable. If the main program has a copy of it (R_X86_64_COPY), that is the one, for
+        libraries too."""
         if row.exported and not loaded.main:
             for main in self._images("a.out"):
                 image = self._image(main)
@@ -170,7 +173,7 @@ class SymbolContext:
         return row.address + loaded.bias
 
     def _variable(self, loaded: Loaded, image: Image, row: Row) -> Type | None:
-        """Under any of the names that it goes by."""
+        """The type of a variable, which debug information may have under any of its names."""
         debug = self._debug(loaded)
         if debug is None:
             return None
@@ -216,7 +219,8 @@ class SymbolContext:
             yield from (loaded for loaded in self.process.loaded() if loaded.is_meant(module))
 
     def _foreign(self, loaded: Loaded, name: str) -> str:
-        """The language of a function of that name, or of any of the image's when the name is empty."""
+        """The language of the function of that name, if it does not call as C does; if the name is empty, of any
+        function of the image."""
         debug, image = self._debug(loaded), self._image(loaded)
         if debug is None or image is None:
             return ""

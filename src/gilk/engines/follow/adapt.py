@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The functions that are called so often that following them would slow the program down (sptracer.txt 5.4).
+"""The budget for following calls: functions that are called so often that following them slows the program down
+(sptracer.txt 5.4).
 
-A followed call costs 20 ns in a loop, and some 100 where the function is not called all the time, in a program that
-needs its caches for itself. While all of them together cost less than a share of the time, everything is followed.
-Beyond that, the functions that are called most often are left out, as few as will do: a call that takes long cannot be
-made often, so only short functions go.
+A followed call costs 20 ns in a loop, and some 100 if the function is called now and then, in a program that needs its
+caches for itself. While all calls together cost less than a share of the time, everything is followed. Beyond that, the
+most frequently called functions are left out, as few as will do: a call that takes long cannot be made often, so only
+short functions go.
 """
 
 from __future__ import annotations
@@ -18,32 +19,34 @@ from numpy.typing import NDArray
 from gilk.trace.drain import Chunk, Identity
 from gilk.values import dataclass
 
-CALL = 100e-9  # seconds that following a call costs
-_SMALL = 100  # a function with a hundredth of what is allowed is not what takes the time
+CALL = 100e-9  # seconds that a followed call costs
+_SMALL = 100  # a function with less than this part of the allowed calls is not worth leaving out
 
 
 @dataclass(frozen=True)
 class Budget:
-    """``share`` of a thread's time that following may take, and calls a second over all threads that can be stored."""
+    """Limits for following: the ``share`` of a thread's time that it may take, and the ``rate`` of calls a second, over
+    all threads, that can be stored."""
 
     share: float = 0.05
     rate: float = 1.5e6
 
     def excess(self, calls: NDArray[np.int64], seconds: float, threads: int) -> list[int]:
-        """The functions to leave out, given how often each was called in the last ``seconds``, by ``threads``."""
+        """The numbers of the functions to leave out; ``calls``: how often each function was called in the last
+        ``seconds``, by ``threads`` threads."""
         allowed = min(self.share * threads / CALL, self.rate) * seconds
         total = int(calls.sum())
         if total <= allowed:
             return []
         order = np.argsort(calls)[::-1]
         remaining = total - np.cumsum(calls[order])
-        enough = int(np.argmax(remaining <= allowed / 2)) + 1  # half: what is left may be called more often then
+        enough = int(np.argmax(remaining <= allowed / 2)) + 1  # half: the remaining ones may be called more often
         return [int(n) for n in order[:enough] if calls[n] * _SMALL >= allowed]
 
 
 @dataclass
 class CallCounts:
-    """Counts calls by function between looks; ``totals`` since the beginning."""
+    """Counts of calls by function since the last look; ``totals``: since the beginning."""
 
     counts: NDArray[np.int64]
     totals: NDArray[np.int64]
@@ -56,7 +59,8 @@ class CallCounts:
         return cls(np.zeros(functions, np.int64), np.zeros(functions, np.int64), now, drops=drops)
 
     def count(self, of_iid: NDArray[np.int64], chunks: Iterable[Chunk]) -> None:
-        """Add what has just been taken out of the buffers; ``of_iid`` says whose an iid is, -1 for nobody's."""
+        """Add the records that were just taken out of the buffers. ``of_iid``: by iid, the number of its function, or
+        -1."""
         for chunk in chunks:
             self.threads.add(chunk.identity)
             iids = chunk.records["iid"]
@@ -66,14 +70,15 @@ class CallCounts:
             self.totals += found[: len(self.counts)]
 
     def scale(self, drops: int) -> None:
-        """Count also what was dropped, ``drops`` records until now, as if it had been like what was not."""
+        """Scale the counts up for dropped records, as if these were like the others. ``drops``: how many were dropped
+        until now."""
         lost, seen = drops - self.drops, int(self.counts.sum())
         self.drops = drops
         if lost and seen:
             self.counts = (self.counts * (1 + lost / (2 * seen))).astype(np.int64)
 
     def again(self, functions: int, now: float) -> CallCounts:
-        """Counts from zero, for the next stretch of time; there may be more functions by now."""
+        """Counts from zero, for the next period; ``functions``: how many there are by now."""
         totals = np.zeros(functions, np.int64)
         totals[: len(self.totals)] = self.totals
         return CallCounts(np.zeros(functions, np.int64), totals, now, drops=self.drops)

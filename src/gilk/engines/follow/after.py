@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Records that were dropped when the trace was over: after its last event, until nothing was followed any more.
+"""Counting of records that were dropped after the trace was over: after its last event, while functions were still
+followed.
 
-A thread that has made a record after that event drops no more records of the trace. Where it is not known on which side
-of the event records were dropped, they count as the trace's.
+A thread that has made a record after that event drops no more records of the trace. If it is not known on which side of
+the event records were dropped, they count as the trace's.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ Thread = tuple[int, int]  # pid, tid
 
 class After:
     def __init__(self) -> None:
-        self._seen: set[int] = set()  # threads that have made a record after it
+        self._seen: set[int] = set()  # threads that have made a record after the event
         self._count = 0
 
     def look(self, table: pa.Table, after: NDArray[np.bool_]) -> None:
-        """``after``: which rows of samples, in order of time, are of later than the event."""
+        """Look at samples, in order of time. ``after``: for each row, whether it is later than the event."""
         rows = np.flatnonzero(after)
         if not len(rows):
             return
@@ -41,12 +42,13 @@ class After:
 
     @staticmethod
     def _first(threads: NDArray[np.int64], gaps: NDArray[np.bool_]) -> dict[int, int]:
-        """For each thread, the first row that is a record."""
+        """The first row of each thread that is a record and no gap."""
         records = np.flatnonzero(~gaps)
         found, at = np.unique(threads[records], return_index=True)
         return dict(zip(found.tolist(), records[at].tolist(), strict=True))
 
     def dropped(self, tails: Iterable[tuple[Thread, int]]) -> int:
-        """How many. ``tails``: those that were dropped behind the last record of each thread."""
+        """How many records were dropped after the event. ``tails``: how many were dropped behind the last record of
+        each thread."""
         behind = (count for (pid, tid), count in tails if pid << 32 | tid & 0xFFFFFFFF in self._seen)
         return self._count + sum(behind)

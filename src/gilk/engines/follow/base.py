@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A session that follows the flow of control: the timing of many functions, made ready and then put in at once.
+"""Followers: sessions that follow all calls. The timing of many functions is made ready, and then activated at once.
 
-The patches of ready functions lie where nothing leads to them, and cost the program nothing. ``follow`` leads control
-there, ``leave`` leads it away again, and both may be done again. A function is followed although some return cannot be
-instrumented: a call that leaves by it is closed by its caller. Without its entry a function is not followed at all.
-
-Functions go by numbers, in the order in which their images were made ready.
+The patches of ready functions cost the program nothing while no jump leads to them. ``follow`` puts the jumps in,
+``leave`` takes them out; both may be repeated. A function is followed even if some return cannot be instrumented: its
+caller's record closes a call that leaves by it. A function whose entry cannot be instrumented is not followed.
+Functions have numbers, in the order in which their images were made ready.
 """
 
 from __future__ import annotations
@@ -36,38 +35,38 @@ from gilk.trace.probes import ProbeRow
 from gilk.trace.traced import Unended, Unfollowed
 from gilk.values import dataclass
 
-_MOST = 1 << 24  # probes
-_TRIES = 8  # to follow what a program unmaps and maps again meanwhile
+_MOST = 1 << 24  # how many probes there can be
+_TRIES = 8  # attempts to follow while the program unmaps images and maps them again
 
 
 @dataclass(frozen=True)
 class Followed:
-    """A function by name."""
+    """A function by its name and its image's."""
 
     name: str
     image: str
 
 
 class BaseFollower(FollowingMeans, ProbingSession):
-    """Besides what a session does. Its gates are how it waits for what the program does.
+    """A session that can follow functions. It waits for events in the program by its gates.
 
-    ``of_iid``: by iid, the number of the function whose entry it is; -1 for others.
+    ``of_iid``: by iid, the number of the function whose entry has it; -1 for others.
     """
 
     def _prepare_to_follow(self, gates: Any) -> None:
-        """``gates``: the memory that has them. Once, when the session is open."""
+        """Set up the follower's part, once, when the session is open. ``gates``: the memory that has the gates."""
         self._capacity = _MOST
         self.gates = Gates(gates)
-        self.followed: set[int] = set()  # what is in force
+        self.followed: set[int] = set()  # numbers of the functions that are active
         self.gone: set[Loaded] = set()  # images that were unmapped before they were ready
         self.of_iid: Keys = np.full(1, -1, np.int64)
         self._made: list[Functions] = []
-        self._base = [0]  # number of the first function of each, and the one after the last
-        self._keys: Keys = np.empty(0, np.int64)  # of all functions, one function behind the other
-        self._edges: Keys = np.zeros(1, np.int64)  # where those of each function begin, and the end
-        self._of_key: Keys = np.empty(0, np.int64)  # the function of each key; -1 for others
-        self._carried: set[int] = set()  # functions that are in force all the time, along with something else
-        self._late: set[int] = set()  # functions of which it showed when they were to be followed that they cannot be
+        self._base = [0]  # number of the first function of each part of _made, and the one after the last
+        self._keys: Keys = np.empty(0, np.int64)  # keys of the probes of all functions, function by function
+        self._edges: Keys = np.zeros(1, np.int64)  # where the keys of each function begin, and the end
+        self._of_key: Keys = np.empty(0, np.int64)  # by key, the function; -1 for others
+        self._carried: set[int] = set()  # functions that are always active, since a gate or the like is in them
+        self._late: set[int] = set()  # functions that turned out to be impossible to follow when they were activated
         self._expected: frozenset[int] | None = None
 
     @property
@@ -75,15 +74,15 @@ class BaseFollower(FollowingMeans, ProbingSession):
         """Whether expected functions are ready, and no other change has come in between."""
         return self._expected is not None
 
-    # Making ready.
+    # Making functions ready.
 
     def prepare(
         self, images: Sequence[Loaded], scope: TraceScope, told: Progress = lambda done, of: None
     ) -> tuple[range, list[str]]:
-        """Have the functions of images that are in ``scope`` ready: their numbers, and what went wrong. Images that
-        have been unmapped meanwhile are in ``gone``.
+        """Make the functions in ``scope`` of some images ready; returns their numbers, and sentences about what went
+        wrong.
 
-        Raises TargetError, CompileError.
+        Images that were unmapped meanwhile are added to ``gone``. Raises TargetError, CompileError.
         """
         self._look_after()
         before = self.functions
@@ -94,7 +93,7 @@ class BaseFollower(FollowingMeans, ProbingSession):
         return range(before, self.functions), trouble
 
     def _take_template(self, loaded: Loaded, template: PlanTemplate | None, scope: TraceScope) -> set[int]:
-        """Have those functions of an image dormant that are in its template; the starts of those that are left."""
+        """Place the functions of an image that its template has; returns the starts of those that are left."""
         starts = scope.starts(loaded, self.code.image(loaded.path))
         if template is None:
             return starts
@@ -125,7 +124,7 @@ class BaseFollower(FollowingMeans, ProbingSession):
         self._keys = np.concatenate((self._keys, made.keys))
 
     def _plan(self, loaded: Loaded, starts: set[int]) -> str:
-        """The functions that begin there, for want of better; what went wrong, '' for nothing."""
+        """Plan the functions that begin at ``starts`` one by one; returns a sentence about what went wrong, or ''."""
         rows: list[ProbeRow] = []
         try:
             groups = list(calls(self.code, loaded, starts))
@@ -135,28 +134,28 @@ class BaseFollower(FollowingMeans, ProbingSession):
                 tactics, refusals = self._put_dormant(wanted, rows)
                 self._take(of_plans(loaded, groups, rows, tactics, refusals))
         except GilkError as error:
-            self._everything += rows  # some may be there, dormant: their numbers are taken
+            self._everything += rows  # some may be in, dormant: their numbers stay taken
             self.gone.update({loaded} if error.slug == "image-gone" else ())
             return f"{loaded.name} is not followed: {error}"
         return ""
 
     @property
     def names(self) -> Iterator[tuple[Loaded, list[str]]]:
-        """The functions that are ready, by image."""
+        """The names of the functions that are ready, by image."""
         return ((made.loaded, made.names) for made in self._made)
 
     @property
     def functions(self) -> int:
-        """How many are ready."""
+        """How many functions are ready."""
         return self._base[-1]
 
     @property
     def unfit(self) -> int:
-        """How many in the scope cannot be followed."""
+        """How many functions in the scope cannot be followed."""
         return sum(len(made.unfit) for made in self._made) + len(self._late)
 
     def unfollowed(self) -> Iterator[Unfollowed]:
-        """The functions that are not followed, by name, each with its callers in the same image."""
+        """The functions that cannot be followed, each with its callers in the same image."""
         for made, base in zip(self._made, self._base, strict=False):
             late = [number - base for number in sorted(self._late) if base <= number < base + len(made.names)]
             lacking = [(one.start, one.name, one.reason) for one in made.unfit]
@@ -167,7 +166,7 @@ class BaseFollower(FollowingMeans, ProbingSession):
                     yield Unfollowed(name, made.loaded.name, reason, found[start])
 
     def unended(self) -> Iterator[Unended]:
-        """Functions of which not all returns are recorded."""
+        """The functions with returns that are not recorded."""
         for made in self._made:
             yield from (Unended(one.name, made.loaded.name, one.reason) for one in made.unended)
 
@@ -183,17 +182,18 @@ class BaseFollower(FollowingMeans, ProbingSession):
 
     @property
     def latest(self) -> list[Chunk]:
-        """The chunks of the last ``take``."""
+        """The chunks of records of the last ``take``."""
         return self._stream.latest
 
     # Putting in, and taking out.
 
     def copy_code(self) -> int:
-        """Prepare for ``follow`` to lead control to all that is ready in one exchange of code (targets/copies.py)."""
+        """Prepare copies of code, so that ``follow`` can activate all that is ready in one exchange
+        (targets/copies.py); returns how many copies there are."""
         return self._copy(self._keys_of(range(self.functions)))
 
     def expect(self, numbers: Iterable[int], busy: Iterable[int] = ()) -> None:
-        """``begin`` will be asked for, of these: do beforehand what can be. Nothing is followed yet.
+        """Prepare for ``begin``, which will follow these functions; nothing is followed yet.
 
         ``busy``: functions that are called often, among these or not.
         """
@@ -202,7 +202,7 @@ class BaseFollower(FollowingMeans, ProbingSession):
         self._expected = chosen
 
     def begin(self) -> Timed:
-        """Follow what is expected."""
+        """Follow the functions that expect() was given."""
         assert self._expected is not None
         try:
             made = self._start()
@@ -213,7 +213,7 @@ class BaseFollower(FollowingMeans, ProbingSession):
         return self._follows(self._expected, made)
 
     def follow(self, numbers: Iterable[int]) -> Timed:
-        """Follow these functions from now on, but for those of images that were unmapped meanwhile."""
+        """Follow these functions from now on, except those of images that were unmapped meanwhile."""
         chosen = frozenset(numbers) - self.followed
         for left in reversed(range(_TRIES)):
             try:
@@ -222,7 +222,7 @@ class BaseFollower(FollowingMeans, ProbingSession):
             except TargetError as error:
                 if error.slug != "code-changed" or not left:
                     raise
-                chosen -= self._lose_unmapped()  # none, if it has been mapped again by now: then it is whole
+                chosen -= self._lose_unmapped()  # empty if the image has been mapped again: then its code is original
         return self._follows(chosen, made)
 
     def _follows(self, numbers: Collection[int], made: Activated) -> Timed:
@@ -232,21 +232,22 @@ class BaseFollower(FollowingMeans, ProbingSession):
         return made.took
 
     def _give_up(self, lost: Iterable[int]) -> None:
-        """Functions of which some probe could not be had after all are not followed."""
+        """Leave the functions that have one of these keys, whose probes could not be put in; they are not followed."""
         functions = self._functions_of(lost)
         if functions:
             self.leave(functions)
             self._late |= functions
 
     def leave(self, numbers: Iterable[int] | None = None) -> Timed:
-        """Do not follow these any more; any, when ``numbers`` is None."""
+        """Stop following these functions; all, if ``numbers`` is None."""
         chosen = set(self.followed) if numbers is None else self.followed & set(numbers)
         outcome = self._deactivate(self._keys_of(chosen))
         self.followed -= chosen
         return outcome
 
     def lose(self, loaded: Loaded) -> None:
-        """An image has been unmapped: what comes to lie there is another, or the same once more, to be made ready."""
+        """Forget an unmapped image: an image that is mapped there later is another one, or has to be made ready
+        again."""
         for made, base in zip(self._made, self._base, strict=False):
             if made.loaded == loaded:
                 if not self.followed.isdisjoint(range(base, base + len(made.names))):
@@ -254,7 +255,7 @@ class BaseFollower(FollowingMeans, ProbingSession):
                 self._forget_image(loaded, made.number)
 
     def _lose_unmapped(self) -> frozenset[int]:
-        """The functions of images that are not there any more."""
+        """Forget images that are not mapped any more; returns the numbers of their functions."""
         present, numbers = set(self.code.loaded()), set[int]()
         for made, base in zip(self._made, self._base, strict=False):
             if made.loaded not in present:
@@ -263,7 +264,7 @@ class BaseFollower(FollowingMeans, ProbingSession):
         return frozenset(numbers)
 
     def _keys_of(self, numbers: Iterable[int]) -> Keys:
-        """The keys of the functions' probes, but for those that are carried all the time, or cannot be had."""
+        """The keys of the functions' probes, except of functions that are always active or cannot be followed."""
         order = np.array(sorted(set(numbers) - self._carried - self._late), np.int64)
         if len(order) == self.functions:
             return self._keys
@@ -271,22 +272,23 @@ class BaseFollower(FollowingMeans, ProbingSession):
         keys: Keys = self._keys[np.repeat(low - np.cumsum(size) + size, size) + np.arange(size.sum())]
         return keys
 
-    # Functions that carry something else as well.
+    # Functions that have gates or the like.
 
     def carries(self, number: int) -> bool:
-        """The function is recorded all the time, whether it is followed or not: something else waits at it."""
+        """Whether the function is recorded whether it is followed or not, since a gate or the like is in it."""
         return number in self._carried
 
     def _functions_of(self, keys: Iterable[int]) -> set[int]:
-        """The functions of those of the keys that are of some."""
+        """The functions that have these keys; keys of other probes are ignored."""
         mine = [key for key in keys if 0 <= key < len(self._of_key)]
         return set(self._of_key[mine].tolist()) - {-1}
 
     def put_gate(self, loaded: Loaded, span: FunctionSpan, where: str, gate: int) -> None:
-        """Have ``gates`` know when control is at the ``entry``, or the ``return``, of a function.
+        """Put a gate at the ``entry``, or at the ``return`` points, of a function; ``gates`` knows when a thread
+        reaches it.
 
-        A gate at the entry is met before the call is recorded, one at a return after it.
-        Raises TargetError `cannot-watch` where the point cannot be instrumented.
+        A gate at the entry comes before the call is recorded, one at a return after it. Raises TargetError
+        `cannot-watch` if a point cannot be instrumented.
         """
         function = self.code.analysis(loaded).function(span)
         places = list(libraries.places(self.code, loaded, function, where))
@@ -304,5 +306,5 @@ class BaseFollower(FollowingMeans, ProbingSession):
 
 
 def _grown(numbers: Keys, size: int) -> Keys:
-    """With -1 for what there is more."""
+    """The array enlarged to ``size``, filled with -1."""
     return np.concatenate((numbers, np.full(size - len(numbers), -1, np.int64)))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The functions of an image that call some others directly, found without analysing all of it.
+"""The direct callers of functions of an image, found without analysing all of it.
 
-The displacement of a direct call or jump is in its last four bytes, so any four bytes of code that lead to one of the
-functions are looked for first, all at once. Only functions that hold some are analysed, which shows whether they are a
-call.
+The displacement of a direct call or jump is in its last four bytes. So any four bytes of code that lead to one of the
+functions are looked for first, all at once; only functions that contain some are analysed, to see whether these are
+calls.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
 from gilk.image.model import Image
 
-_AT_ONCE = 1 << 22  # bytes looked through, to bound the memory that takes
+_AT_ONCE = 1 << 22  # bytes looked through at a time, to bound the memory that this takes
 
 
 def callers(analysis: Analysis, starts: set[int]) -> dict[int, tuple[str, ...]]:
-    """By the link-time start of each function, the names of those that call it or jump to it from another."""
+    """The names of the other functions that call or jump to each function, by its link-time start."""
     found: dict[int, dict[str, None]] = defaultdict(dict)
     wanted = np.array(sorted(starts), np.int64)
     spans = {span for at in _leading_to(analysis.image, wanted) if (span := analysis.image.span_at(at)) is not None}
@@ -34,7 +34,7 @@ def callers(analysis: Analysis, starts: set[int]) -> dict[int, tuple[str, ...]]:
 
 
 def _leading_to(image: Image, starts: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterator[int]:
-    """Addresses of four bytes that, as the end of an instruction, would lead to one of ``starts``."""
+    """The addresses of four bytes that lead to one of ``starts`` if they are the end of a call or jump."""
     for segment in image.segments:
         if not segment.executable:
             continue
@@ -47,6 +47,6 @@ def _leading_to(image: Image, starts: np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 def _targets(function: Function) -> Iterator[int]:
-    """The targets of a function's direct calls, and of its jumps out of it."""
+    """The targets of a function's direct calls, and of its jumps."""
     yield from (target for _, target in function.calls)
     yield from (block.target for block in function.blocks)

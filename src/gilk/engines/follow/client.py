@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A follower in a process that others may have sessions of, too: its functions are units of the broker's ledger."""
+"""The follower in a process that other sessions may share: its functions are units of the broker's ledger."""
 
 from __future__ import annotations
 
@@ -33,39 +33,40 @@ from gilk.trace.parts import OF_TRACE
 from gilk.trace.probes import ProbeRow
 from gilk.values import dataclass
 
-_STAMPS = frozenset((0,))  # the class of the records
-_AT_ONCE = 256  # probes that the broker plans one by one before others have their turn
+_STAMPS = frozenset((0,))  # the class of its records
+_AT_ONCE = 256  # how many probes the broker plans one by one before it serves other clients
 
 
 @dataclass(frozen=True, slots=True)
 class _Took:
-    """Seconds of a change, and of those that the threads stood still."""
+    """The seconds of a change, and how many of these the threads were stopped."""
 
     total: float
     seconds: float
 
 
 class ClientFollower(BaseFollower, ClientSession):
-    """Besides what a ClientSession does. Raises TargetError `trace-alone` where another follows the process."""
+    """A ClientSession that can follow. Raises TargetError `trace-alone` if another client follows the process."""
 
     def __init__(self, process: Process, threads: int = 1024, ring: int = 16 << 20) -> None:
         super().__init__(process, 1, threads, ring, classes=_STAMPS, follows=True)
         self._prepare_to_follow(self._client.memory)
 
     def name_threads_by(self, threads: Callable[[Threads], Threads]) -> None:
-        """Before there are records: ``threads`` is given those of this machine, and returns what names them."""
+        """Use other names of threads; call it before there are records. ``threads`` gets this machine's, and returns
+        the new ones."""
         self._stream.name_by(threads)
 
-    # Making ready.
+    # Making functions ready.
 
     def _templates(self, images: Sequence[Loaded], told: Progress) -> dict[Path, PlanTemplate]:
-        """Made here, and left in the cache for the broker."""
+        """The templates, made here and put into the cache, where the broker finds them."""
         live = int(self._client.say({"do": "timing"}).words["live"])
         rings = tuple((ring.offset, ring.size) for ring in self._geometry.rings)
         return timing_templates(self.process, images, Shape(PAGE, rings, live, OF_TRACE), told)
 
     def _place(self, loaded: Loaded, template: PlanTemplate, starts: set[int]) -> tuple[ReadyTiming | None, set[int]]:
-        """Functions that others have probes in are left: they are planned together with those."""
+        """Place a template. Functions in which others have probes are left: they are planned together with these."""
         first = len(self._everything)
         wanted = np.array(sorted(starts), np.int64)
         answer = self._client.say({"do": "place", **_named(loaded), "first": first}, wanted.tobytes())
@@ -121,11 +122,11 @@ class ClientFollower(BaseFollower, ClientSession):
         return self._functions_of(int(iid) - 1 for iid in answer["carried"]), [str(why) for why in answer["refused"]]
 
     def _look_after(self) -> None:
-        """As a ClientSession does; here also before there is any probe."""
+        """Have the broker look for signal handlers; unlike a ClientSession, also before there are probes."""
         caught = self.process.caught()
         if not self.closed and caught not in (0, self._caught):
             self._caught = caught
-            with contextlib.suppress(TargetError):  # it may have ended: what it left is read all the same
+            with contextlib.suppress(TargetError):  # if the process has ended, its records are read all the same
                 self._client.look()
 
 
@@ -143,7 +144,7 @@ def _request(one: Wanted, row: ProbeRow) -> InsertRequest:
 
 
 def _in_turn(asked: Sequence[InsertRequest]) -> Iterator[list[InsertRequest]]:
-    """Some at a time; what is of one function goes together."""
+    """The requests in groups, so that the broker can serve others in between; those of one function stay together."""
     some: list[InsertRequest] = []
     for one in asked:
         if len(some) >= _AT_ONCE and one.start != some[-1].start:

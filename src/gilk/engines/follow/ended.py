@@ -11,7 +11,8 @@ from gilk.errors import TargetError
 
 @contextlib.contextmanager
 def unless_ended() -> Iterator[None]:
-    """A process that ends just now needs no change of its code any more; that it has ended is noticed elsewhere."""
+    """A context that ignores the error of a process that has just ended: its code needs no change, and its end is
+    noticed elsewhere."""
     try:
         yield
     except TargetError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The function that an event of a trace is about, looked for in the images of a process."""
+"""The lookup of the function that an event of a trace names, in the images of a process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gilk.targets.base import Loaded, Target
 
 
 def place_of(process: Target, event: Reach) -> tuple[Loaded, FunctionSpan]:
-    """The image and the function: of the main program, or of the first library that has one of that name.
+    """The image and the function: in the main program, or else in the first library that has it.
 
     Raises UsageError `no-such-image`, `no-such-function`.
     """

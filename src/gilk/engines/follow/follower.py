@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A follower that has the session of a process to itself: its functions are units of its own ledger."""
+"""The follower that has the session of a process for itself: its functions are units of its own ledger."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from gilk.targets.base import Loaded, Target
 from gilk.trace.clock import Clock
 from gilk.trace.probes import ProbeRow
 
-_FIRST_GATE = 1 << 41  # keys of wants that are no probes, and no brackets of signal handlers
+_FIRST_GATE = 1 << 41  # keys of gates begin here; those of probes and of signal handlers are lower
 
 
 class Follower(BaseFollower, Session):
-    """Besides what a Session does."""
+    """A Session that can follow."""
 
     def __init__(
         self, process: Target, threads: int = 1024, ring: int = 16 << 20, clock: Clock | None = None
@@ -38,7 +38,7 @@ class Follower(BaseFollower, Session):
         super().__init__(process, 1, threads, ring, clock)
         self._prepare_to_follow(self._workspace.data)
         self._gate_key = _FIRST_GATE
-        self._ranks: dict[int, int] = {}  # of a gate's key: whether it is before what else is at its point, or behind
+        self._ranks: dict[int, int] = {}  # by key of a gate: -1: before other probes at its point, 1: after them
 
     def _templates(self, images: Sequence[Loaded], told: Progress) -> dict[Path, PlanTemplate]:
         return timing_templates(self.process, images, self._workspace.shape, told)
@@ -78,10 +78,10 @@ class Follower(BaseFollower, Session):
     def _forget_image(self, loaded: Loaded, number: int) -> None:
         self._ledger.lose(number)
 
-    # Functions that carry something else as well.
+    # Functions that have gates or the like.
 
     def _put(self, wants: list[tuple[Entry, Want]]) -> ChangeResult:
-        """Functions that get something else are in force from then on."""
+        """Add wants for gates or handlers; followed functions that have them are always active from then on."""
         numbers = self._functions_of(key for entry, _ in wants for key in entry.wants)
         result = self._ledger.add(wants, along=self._keys_of(numbers), rank=lambda key: self._ranks.get(key, 0))
         self._carried |= numbers
@@ -103,12 +103,12 @@ class Follower(BaseFollower, Session):
         return set(), [str(why) for key, why in result.refusals.items() if key >= _FIRST_GATE]
 
     def _look_after(self) -> None:
-        """Handlers of signals, as a Session does; here also before there is any probe."""
+        """Put instruments at new signal handlers; unlike a Session, also before there are probes."""
         with contextlib.suppress(TargetError):
             wants = self._handlers() if not self.closed else []
             if wants:
                 self._add(wants)
 
     def _in_force(self) -> InForce:
-        """Also what is dormant, since it comes and goes all the time."""
+        """The batches with their dormant units as well, since these come and go all the time."""
         return self._ledger.held

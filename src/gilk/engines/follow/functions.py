@@ -22,7 +22,7 @@ Int = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """A function of which some probe was refused, and why; ``start`` is its link-time address."""
+    """A function with a refused probe, and the reason. ``start``: its link-time address."""
 
     start: int
     name: str
@@ -31,13 +31,13 @@ class Unfit:
 
 @dataclass(frozen=True)
 class Functions:
-    """Functions of an image that can be followed: a function has its index in ``names``.
+    """Functions of an image that can be followed, each known by its index in ``names``.
 
-    ``rows``: what all iids mean, in their order, and ``asked`` how many of them are of functions that are, or might be,
-    ready. ``keys``: of the probes of the functions, one function behind the other, and ``sizes`` how many each has.
-    ``entries``: the iid of each function's entry. ``unfit``: functions that cannot be followed. ``unended``: functions
-    that are, but of which some return cannot be recorded. ``outcomes``: points by tactic, and by reason for which they
-    are refused. ``number``: that of the batch, if they have one of their own.
+    ``rows``: the rows of all iids, in order. ``asked``: how many of them belong to functions that are, or might be,
+    ready. ``keys``: the keys of the functions' probes, function by function; ``sizes``: how many each has. ``entries``:
+    the iid of each function's entry. ``unfit``: the functions that cannot be followed. ``unended``: followed functions
+    with a return that cannot be recorded. ``outcomes``: the numbers of points by tactic, and by reason of refusal.
+    ``number``: the batch's, if they have one of their own.
     """
 
     loaded: Loaded
@@ -55,7 +55,7 @@ class Functions:
 
 
 def of_template(made: ReadyTiming, wanted: set[int]) -> Functions:
-    """The functions of a placed template that are ready. ``wanted``: starts of those that there were to be."""
+    """The ready functions of a placed template. ``wanted``: the starts of all functions that were to be ready."""
     template, ready = made.template, made.ready
     own = template.unit_owner == np.arange(len(template.unit_owner))
     functions = np.flatnonzero(ready & own)
@@ -78,16 +78,16 @@ def of_template(made: ReadyTiming, wanted: set[int]) -> Functions:
 
 
 def _by_function(function: Array, count: int) -> tuple[Int, Int]:
-    """The rows of each of ``count`` functions, one function behind the other, and how many each has. ``function``: that
-    of each row, or -1."""
+    """The rows of each of ``count`` functions, function by function, and how many each has. ``function``: by row, its
+    function or -1."""
     rows = np.flatnonzero(function >= 0)
     return rows[np.argsort(function[rows], kind="stable")], np.bincount(function[rows], minlength=count)
 
 
 def _lacking(template: PlanTemplate, own: Array, ready: Array, wanted: set[int]) -> list[tuple[int, Unfit]]:
-    """The functions of ``wanted`` that are not ready, or lack some probe, each with the number of its unit.
+    """The functions of ``wanted`` that are not ready or lack some probe, each with its unit's number.
 
-    A function that has a plan, and is not ready all the same, finds no room here for its splices.
+    A function with a plan that is not ready has no room here for its splices.
     """
     starts, reasons, names = template.unit_start.tolist(), template.reasons(), template.unit_names
     some = [n for n in np.flatnonzero(own).tolist() if starts[n] in wanted and (n in reasons or not ready[n])]
@@ -98,15 +98,18 @@ def of_plans(
     loaded: Loaded, groups: list[list[Wanted]], rows: list[ProbeRow], tactics: Mapping[int, str],
     refusals: Mapping[int, str],
 ) -> Functions:  # fmt: skip
-    """Functions that were planned one by one. ``groups``: for each its entry and its returns; ``rows`` are those of all
-    of them, in order. ``tactics`` and ``refusals``: of these and of others, by key."""
+    """Functions that were planned one by one. ``groups``: for each function, its entry and its returns; ``rows``: the
+    rows of all these, in order.
+
+    ``tactics`` and ``refusals``: by key, of these and perhaps of others.
+    """
     keys = {row.iid - 1 for row in rows}
     tactics = {key: tactic for key, tactic in tactics.items() if key in keys}
     refusals = {key: why for key, why in refusals.items() if key in keys}
     numbers = iter(rows)
     own = [[next(numbers).iid - 1 for _ in group] for group in groups]
     reasons = [[refusals[key] for key in some if key in refusals] for some in own]
-    # As PlanTemplate.entered() has it.
+    # The same condition as in PlanTemplate.entered().
     fit = [
         not reasons[n] or (groups[n][0].kind != RecordKind.HEAD and some[0] not in refusals)
         for n, some in enumerate(own)
@@ -128,6 +131,6 @@ def of_plans(
 
 
 def _function_of_rows(groups: list[list[Wanted]], index: dict[int, int]) -> Int:
-    """For each row the function that it comes and goes with, or -1: all that is in one part goes with one."""
+    """The index of the function that each row is activated with, or -1: all probes in one part go together."""
     owner = {one.function.start: index.get(n, -1) for n, group in enumerate(groups) for one in group}
     return np.array([owner[one.function.start] for group in groups for one in group], np.int64)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Combinations of keys, read from the kernel's input devices (Documentation/input/input.rst, input-event-codes.h)."""
+"""Key combinations, read from the kernel's input devices (Documentation/input/input.rst, input-event-codes.h)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CODES |= {"esc": (1,), "tab": (15,), "enter": (28,), "space": (57,), "pause": (
 
 
 def codes(keys: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    """For each key, the codes that it has; two where there is a left one and a right one. UsageError `bad-event`."""
+    """The codes of each key, two if there is a left and a right one. Raises UsageError `bad-event`."""
     for key in keys:
         if key not in _CODES:
             raise UsageError("bad-event", f"there is no key {key!r}", f"keys are {', '.join(sorted(_CODES))}")
@@ -32,7 +32,8 @@ def codes(keys: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
 
 
 class Keyboard:
-    """All input devices that can be read. Use as a context manager, or call close()."""
+    """Watches all input devices that can be read for a key combination. Use it as a context manager, or call
+    close()."""
 
     def __init__(self, keys: tuple[str, ...], devices: Path = DEVICES) -> None:
         """Raises UsageError `bad-event`, TargetError `no-keyboard`."""

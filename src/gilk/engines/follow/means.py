@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The changes of a process that a follower asks for: a client asks a broker for them, others make them themselves."""
+"""The changes of a process that a follower needs: one implementation asks a broker for them, the other makes them
+itself."""
 
 from __future__ import annotations
 
@@ -22,61 +23,65 @@ from gilk.trace.probes import ProbeRow
 from gilk.values import dataclass
 
 Keys = NDArray[np.int64]
-#: By key: the tactics of the probes that are had, and why others are refused.
+#: By key: the tactics of probes, and why others are refused.
 Outcome = tuple[Mapping[int, str], Mapping[int, str]]
 
 
 @dataclass(frozen=True)
 class Activated:
-    """How long it took, and the keys of probes that could not be had after all: nothing of their functions is in
-    force."""
+    """The outcome of an activation: how long it took, and the keys of probes that could not be had after all, whose
+    functions are not active."""
 
     took: Timed
     lost: frozenset[int] = frozenset()
 
 
 class FollowingMeans(ABC):
-    """Keys are those of probes, each of one session."""
+    """The changes that a follower needs. Keys are those of the probes of one session."""
 
     @abstractmethod
     def _templates(self, images: Sequence[Loaded], told: Progress) -> dict[Path, PlanTemplate]:
-        """The timing of all functions of each image, by its path; without those for which there can be none."""
+        """The timing template of each image, by path; an image that cannot have one is missing."""
 
     @abstractmethod
     def _place(self, loaded: Loaded, template: PlanTemplate, starts: set[int]) -> tuple[ReadyTiming | None, set[int]]:
-        """Have those functions of an image dormant that are in its template; and the starts of those that are left."""
+        """Place the functions of an image that its template has, dormant; returns them, and the starts of those that
+        are left."""
 
     @abstractmethod
     def _put_dormant(self, wanted: Sequence[Wanted], rows: Sequence[ProbeRow]) -> Outcome:
-        """Have probes dormant that are planned one by one. Raises GilkError."""
+        """Put in probes, planned one by one and dormant; returns their outcome. Raises GilkError."""
 
     @abstractmethod
     def _copy(self, keys: Keys) -> int:
-        """Have copies of the code ready in which these are in force; how many."""
+        """Make copies of the code in which these probes are active; returns how many."""
 
     @abstractmethod
     def _expect(self, keys: Keys, busy: Keys) -> None:
-        """``_start`` is to activate these; ``busy``: those of functions that are called often."""
+        """Prepare for ``_start``, which will activate these keys; ``busy``: keys of functions that are called often."""
 
     @abstractmethod
     def _start(self) -> Activated:
-        """Raises TargetError; then nothing has changed."""
+        """Activate the expected probes. Raises TargetError; then nothing has changed."""
 
     @abstractmethod
     def _activate(self, keys: Keys) -> Activated:
-        """Raises TargetError; then nothing has changed."""
+        """Activate these probes. Raises TargetError; then nothing has changed."""
 
     @abstractmethod
     def _deactivate(self, keys: Keys) -> Timed:
-        """Raises TargetError; then nothing has changed."""
+        """Make these probes dormant. Raises TargetError; then nothing has changed."""
 
     @abstractmethod
     def _forget_image(self, loaded: Loaded, number: int) -> None:
-        """It has been unmapped. ``number``: of its batch."""
+        """Note that an image was unmapped. ``number``: of its batch."""
 
     @abstractmethod
     def _put_gate(
         self, loaded: Loaded, places: Sequence[tuple[Function, Point]], gate: int, first: bool
     ) -> tuple[set[int], list[str]]:
-        """Put a gate at points of a function. ``first``: it is met before what is recorded there. The functions that
-        are in force from now on because it is, and why the gate is refused."""
+        """Put a gate at points of a function. ``first``: it comes before the recording there.
+
+        Returns the functions that are always active from now on, because the gate is in them; and the reasons if the
+        gate is refused.
+        """

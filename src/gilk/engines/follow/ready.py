@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The first part of ``gilk trace``, done while the program runs undisturbed: functions are found, patches are written,
-and gates are put where events are waited for.
-"""
+and gates are put where events are waited for."""
 
 from __future__ import annotations
 
@@ -33,14 +32,14 @@ from gilk.trace.traced import NEVER, Unended, Unfollowed
 from gilk.values import dataclass
 
 START, STOP, _LIBRARIES = 0, 1, 2  # gates
-_HOLD = 10.0  # seconds that the thread that starts the trace waits at most for it to have started
+_HOLD = 10.0  # how many seconds the thread that starts the trace waits at most
 _RING = 32 << 20
 _KERNEL_RING = 16 << 20
 
 
 @dataclass
 class ReadyTrace(Run):
-    """A trace that has been made ready, of one or several processes."""
+    """A trace of one or several processes that has been made ready."""
 
     start: Event = field(default_factory=lambda: Now("now"))
     stop: Event = field(default_factory=lambda: Exit("exit"))
@@ -50,15 +49,15 @@ class ReadyTrace(Run):
     started: int = NEVER  # ns since time 0
     stopped: int = NEVER
     depth: int = 0
-    interrupts: bool = False  # also those that come to the processors of the processes while others run
+    interrupts: bool = False  # whether to record interrupts on the processors of the processes, too
     unfollowed: list[Unfollowed] = field(default_factory=list)
     unended: list[Unended] = field(default_factory=list)
     _followers: list[ClientFollower] = field(default_factory=list)
     _libraries: list[Libraries] = field(default_factory=list)
-    _throttles: dict[int, Throttle] = field(default_factory=dict)  # by id of a follower; none without a budget
+    _throttles: dict[int, Throttle] = field(default_factory=dict)  # by id of a follower; empty if there is no budget
     _watches: list[Watch] = field(default_factory=list)
     _in_kernel: KernelSession | None = None
-    _relay: int = 0  # the number of gilk's own process, where functions are followed whoever calls them
+    _relay: int = 0  # pid of gilk's relay on the other machine; its calls are left out
 
     def _insert(self) -> None:
         self._watches = [Watch(self.start, START), Watch(self.stop, STOP)]
@@ -81,7 +80,7 @@ class ReadyTrace(Run):
             self._follow()
 
     def _take_in_follower(self, process: Process) -> ClientFollower:
-        """A follower that has nothing ready yet. Raises TargetError."""
+        """A new session for a process, with nothing ready yet. Raises TargetError."""
         follower = ClientFollower(process, ring=_RING)
         if self.sessions:
             follower.align(self._zero, self.clock)
@@ -93,16 +92,17 @@ class ReadyTrace(Run):
 
     @property
     def _is_empty(self) -> bool:
-        """Whether nothing is in the scope, of the processes that it is about."""
+        """Whether no function of the processes is in the scope."""
         return bool(self.processes) and not any(follower.functions for follower in self._followers)
 
     def _check_scope(self, may_come: bool) -> None:
-        """``may_come``: functions of libraries that are opened later. Raises UsageError `nothing-to-follow`."""
+        """Check that there is something to follow. ``may_come``: whether libraries with functions may be opened later.
+        Raises UsageError `nothing-to-follow`."""
         if self._is_empty and not may_come:
             raise UsageError("nothing-to-follow", f"no function is in the scope {self.scope}", "see gilk scan --list")
 
     def _expect(self, follower: ClientFollower) -> None:
-        """All is to be ready for the starting event. A program that has not begun has nothing to rehearse."""
+        """Prepare for the starting event. A program that has not begun is not rehearsed."""
         follower.copy_code()
         throttle = self._throttles.get(id(follower))
         if throttle is not None and not follower.process.unstarted:
@@ -110,7 +110,7 @@ class ReadyTrace(Run):
         follower.expect(self._chosen(follower), throttle.busy if throttle is not None else ())
 
     def _prepare(self, follower: BaseFollower, images: Sequence[Loaded]) -> None:
-        """Images are made ready; and followed, if the trace has begun."""
+        """Make images ready; if the trace has begun, follow them."""
         chosen = [loaded for loaded in images if self.scope.takes_image(loaded)]
         fresh, trouble = follower.prepare(chosen, self.scope, self.told)
         self.notes += trouble
@@ -118,7 +118,7 @@ class ReadyTrace(Run):
             follower.follow(fresh)
 
     def _library(self, follower: BaseFollower, opened: Sequence[Loaded]) -> None:
-        """Make ready libraries that were opened on the way."""
+        """Make libraries ready that were opened during the trace."""
         for loaded in opened:
             try:
                 self._prepare(follower, [loaded])
@@ -126,7 +126,7 @@ class ReadyTrace(Run):
                 self.notes.append(f"{loaded.name} is not followed: {error}")
 
     def _insert_kernel(self) -> None:
-        """Insert the kernel's probes, which record nothing until the starting event turns them on."""
+        """Put in the kernel's probes, which record nothing until the starting event turns them on."""
         if self.kernel is None:
             return
         wanted = [one for one in expand(self.kernel, self.requests) if one.kind != RecordKind.COUNT]
@@ -143,7 +143,7 @@ class ReadyTrace(Run):
             self._relay = self.elsewhere.relay()
 
     def _set_gates(self, present: list[tuple[Loaded, ...]]) -> None:
-        """``present``: the images of each process that have been made ready."""
+        """Put in gates for the events, and for libraries. ``present``: for each process, the images that are ready."""
         for follower, images in zip(self._followers, present, strict=True):
             for event, gate in ((self.start, START), (self.stop, STOP)):
                 if isinstance(event, Reach):
@@ -154,21 +154,21 @@ class ReadyTrace(Run):
                 follower.gates.arm(START, self.start.hits, _HOLD)
 
     def _watch_for_libraries(self, follower: ClientFollower, images: Sequence[Loaded]) -> Libraries:
-        """``images``: those that have been made ready."""
+        """Watch for libraries that the process opens. ``images``: those that are ready."""
         libraries = Libraries(follower, _LIBRARIES, partial(self._library, follower), images)
         self._libraries.append(libraries)
         return libraries
 
     def _put_gate(self, follower: ClientFollower, event: Reach, gate: int) -> None:
-        """At the function that goes by that name: in the main program, or in the first library that has one."""
+        """Put a gate at the function of an event: in the main program, or else in the first library that has it."""
         loaded, span = place_of(follower.process, event)
         follower.put_gate(loaded, span, event.where, gate)
 
     def _chosen(self, follower: BaseFollower) -> Iterable[int]:
-        """The functions to begin with."""
+        """The numbers of the functions to begin with."""
         throttle = self._throttles.get(id(follower))
         return range(follower.functions) if throttle is None else throttle.chosen()
 
     @abstractmethod
     def _follow(self) -> None:
-        """Follow what is ready: the starting event has come."""
+        """Follow what is ready, because the starting event has come."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Probes of functions that were refused: which functions are not followed, or only into, for that reason."""
+"""Refused probes: which functions are not followed because of them, or without their returns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def unfollowed(probes: Sequence[Probe]) -> list[Unfollowed]:
 
 
 def unended(wanted: Sequence[Wanted], probes: Sequence[Probe]) -> list[Unended]:
-    """The functions that are followed although some return was refused."""
+    """The functions that are followed although a return was refused."""
     starts = [one.function.whole or one.function.start for one in wanted]
     pairs = list(zip(starts, probes, strict=True))
     entered = {start for start, probe in pairs if probe.row.kind in ENTRIES and probe.tactic is not None}
@@ -31,12 +31,13 @@ def unended(wanted: Sequence[Wanted], probes: Sequence[Probe]) -> list[Unended]:
 
 
 def stripped(followers: Iterable[BaseFollower]) -> list[str]:
-    """A sentence about images whose functions have no names, if there are such."""
+    """A sentence about images whose functions have no names, if there are any."""
     return remark({loaded.name: names for follower in followers for loaded, names in follower.names})
 
 
 def without_entry(wanted: Sequence[Wanted], probes: Sequence[Probe]) -> list[Probe]:
-    """Returns of functions whose entry is refused: they would look like those of calls made before the trace."""
+    """The probes at returns of functions whose entry was refused: their records would look like returns of calls made
+    before the trace."""
     functions = [one.function.whole or one.function.start for one in wanted]
     pairs = list(zip(functions, probes, strict=True))
     refused = {start for start, probe in pairs if probe.row.kind in ENTRIES and probe.tactic is None}

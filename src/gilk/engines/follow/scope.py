@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The functions that a trace follows: globs over images and functions, and those that are left out."""
+"""The scope of a trace: globs for images and functions to follow, and for those to leave out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gilk.values import dataclass
 
 
 def glob(text: str) -> FunctionPattern:
-    """``[IMAGE:]FUNCTION``, or ``IMAGE:`` for all of an image; without an image, functions of any.
+    """Read ``[IMAGE:]FUNCTION``, or ``IMAGE:`` for all of an image; without an image, functions of any image match.
 
     Raises UsageError `bad-scope`.
     """
@@ -29,14 +29,14 @@ def glob(text: str) -> FunctionPattern:
 
 @dataclass(frozen=True)
 class TraceScope:
-    """The functions that match one of ``included`` (any, when there is none) and none of ``excluded``."""
+    """The functions that match one of ``included`` (if that is empty, all) and none of ``excluded``."""
 
     included: tuple[FunctionPattern, ...] = ()
     excluded: tuple[FunctionPattern, ...] = ()
 
     @classmethod
     def parse(cls, included: Iterable[str], excluded: Iterable[str] = ()) -> TraceScope:
-        """Raises UsageError `bad-scope`."""
+        """Read the globs of a scope. Raises UsageError `bad-scope`."""
         return cls(tuple(glob(text) for text in included), tuple(glob(text) for text in excluded))
 
     def __str__(self) -> str:
@@ -45,17 +45,17 @@ class TraceScope:
         return ", ".join(words)
 
     def takes_image(self, loaded: Loaded) -> bool:
-        """Whether any function of it may be in the scope."""
+        """Whether functions of the image may be in the scope."""
         whole = any(g.function == "*" and loaded.is_meant(g.image) for g in self.excluded)
         return not whole and (not self.included or any(loaded.is_meant(g.image) for g in self.included))
 
     def awaits(self, images: Iterable[Loaded]) -> bool:
-        """Whether it names an image that is none of ``images``, which the program may yet open."""
+        """Whether the scope names an image that is not among ``images``, which the program may still open."""
         present = tuple(images)
         return any(not any(loaded.is_meant(g.image) for loaded in present) for g in self.included)
 
     def starts(self, loaded: Loaded, image: Image) -> set[int]:
-        """Where the functions of an image begin that are in the scope."""
+        """The starts of the functions of an image that are in the scope."""
         every = (FunctionPattern("*", "*"),)
         return _starts(self.included or every, loaded, image) - _starts(self.excluded, loaded, image)
 
@@ -66,7 +66,7 @@ def _starts(globs: Iterable[FunctionPattern], loaded: Loaded, image: Image) -> s
 
 
 def calls(process: Code, loaded: Loaded, starts: Container[int]) -> Iterator[list[Wanted]]:
-    """For each function of an image that begins at one of ``starts``: the timing of its entry, then of its returns."""
+    """The entry, then the returns, of each function that begins at one of ``starts``, with the instrument `time`."""
     image, analysis = process.image(loaded.path), process.analysis(loaded)
     for span in image.spans:
         if span.start not in starts:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Leaves out, in one process, what is called too often to be followed: before a trace begins, and all through it."""
+"""The throttle of one process: it leaves out functions that are called too often to be followed, before a trace begins
+and all through it."""
 
 from __future__ import annotations
 
@@ -11,28 +12,30 @@ from gilk.engines.follow.adapt import Budget, CallCounts
 from gilk.engines.follow.base import BaseFollower
 from gilk.trace.traced import Omitted
 
-_ROUNDS = (0.003, 0.006, 0.012, 0.024, 0.2)  # seconds of rehearsal
-_PATIENCE = 0.24  # seconds that a round may take of a program that does nothing
-_TELLING = 1000  # calls; a program that makes fewer is in no hurry
-_FIRST, _EVERY = 0.005, 0.1  # seconds between looks
+_ROUNDS = (0.003, 0.006, 0.012, 0.024, 0.2)  # seconds of each round of the rehearsal
+_PATIENCE = 0.24  # seconds that a round may take if the program does nothing
+_TELLING = 1000  # calls; a program that makes fewer in a round is idle
+_FIRST, _EVERY = 0.005, 0.1  # seconds between looks, at first and later
 
 
 class Throttle:
-    """``chosen()`` is what to begin with; from ``begin`` on, ``count`` after each time that buffers were emptied."""
+    """Leaves functions out. ``chosen()``: the functions to begin with. After ``begin``, call ``count`` each time that
+    buffers were emptied."""
 
     def __init__(self, follower: BaseFollower, budget: Budget) -> None:
         self._follower = follower
         self._budget = budget
         self._hot: set[int] = set()
-        self._called: set[int] = set()  # in the rehearsal
+        self._called: set[int] = set()  # functions that were called in the rehearsal
         self._calls = CallCounts.none(0, 0.0)
         self._due = 0.0
         self._pause = _FIRST
 
     def rehearse(self) -> None:
-        """Follow everything for a while, to know what is called too often before the trace begins: its first moments
-        would be the slow ones otherwise. Each round is longer than the one before and has less to follow. Nothing of
-        it is kept.
+        """Follow everything for a while, to learn what is called too often; without that, a trace's first moments would
+        be slow.
+
+        Each round is longer than the one before, and follows fewer functions. Its records are thrown away.
         """
         follower = self._follower
         follower.follow(range(follower.functions))
@@ -44,7 +47,8 @@ class Throttle:
         follower.poll()
 
     def _rehearse_once(self, seconds: float) -> list[int]:
-        """The functions called too often within ``seconds``, or up to ten times that where nothing seems to happen."""
+        """Follow for ``seconds``, or up to ten times that if little happens; returns the functions that were called too
+        often."""
         follower, began, patience = self._follower, time.monotonic(), min(10 * seconds, _PATIENCE)
         calls = CallCounts.none(follower.functions, began, follower.drain.drops())
         while (past := time.monotonic() - began) < seconds or (past < patience and calls.counts.sum() < _TELLING):
@@ -64,22 +68,23 @@ class Throttle:
 
     @property
     def busy(self) -> frozenset[int]:
-        """The functions called in the rehearsal, chosen or not."""
+        """The functions that were called in the rehearsal, chosen or not."""
         return frozenset(self._called)
 
     def begin(self, at: int) -> list[Omitted]:
-        """The trace has begun, ``at`` ns of its time line; what is not in it."""
+        """Note that the trace has begun, at ``at`` ns of its time line; returns the functions that are left out from
+        the start."""
         now = time.monotonic()
         self._calls = CallCounts.none(self._follower.functions, now, self._follower.drain.drops())
         self._due = now + self._pause
         return self._omitted(sorted(self._hot), at)
 
     def count(self) -> None:
-        """Note what has just been taken out of the buffers."""
+        """Count the records that were just taken out of the buffers."""
         self._calls.count(self._follower.of_iid, self._follower.latest)
 
     def adapt(self, at: int) -> list[Omitted]:
-        """Leave out what is called too often, if it is time to look: that. Raises TargetError."""
+        """If it is time to look, leave out functions that are called too often; returns these. Raises TargetError."""
         now, calls = time.monotonic(), self._calls
         if now < self._due:
             return []
@@ -92,7 +97,7 @@ class Throttle:
 
     @property
     def patience(self) -> float:
-        """Seconds until it wants to look again."""
+        """How many seconds there are between looks."""
         return self._pause
 
     def _omitted(self, numbers: list[int], at: int, calls: CallCounts | None = None) -> list[Omitted]:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk trace``: wait for an event, follow the flow of control, and stop at another event.
+"""The second part of ``gilk trace``: wait for an event, follow all calls, and stop at another event.
 
-All that can be done beforehand is done while the program runs undisturbed:
-functions are found and patches written. The first event only leads control
-there (sptracer.txt 4.2: analysis in advance, activation on demand).
+All that can be done beforehand has been done while the program runs undisturbed: functions are found and patches are
+written. The first event only activates them (sptracer.txt 4.2: analysis in advance, activation on demand).
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from gilk.trace.traced import NEVER, Omitted, TraceDescription
 from gilk.values import dataclass
 
 _TICK = 0.02
-_APART = 1_000_000  # ns; times of records and ours agree to a fraction of it
+_APART = 1_000_000  # ns; the times of records and of this process agree better than this
 
 
 @dataclass
@@ -45,9 +44,9 @@ class Tracing(ReadyTrace):
 
     omitted: list[Omitted] = field(default_factory=list)
     activation_ms: float = 0.0
-    _held: int = 0  # ns for which libraries were held, in processes that are followed no more
+    _held: int = 0  # ns that opening libraries took longer, in processes that are followed no more
     _recorded: int = 0
-    _dropped_before: int = 0  # records
+    _dropped_before: int = 0  # records dropped before the trace
     _after: After = field(default_factory=After)
     _began_trace: float = 0.0
 
@@ -75,17 +74,17 @@ class Tracing(ReadyTrace):
                 show(self.progress())
 
     def _await(self, watch: Watch, since: float, patience: float) -> bool:
-        """Whether an event has come; after waiting for it for up to ``patience`` seconds. ``since``: the time from
-        which a stretch of time counts."""
+        """Wait up to ``patience`` seconds for an event; returns whether it has come. ``since``: when the time of
+        `after:` or `for:` begins to count."""
         return watch.come(self._followers, since, patience)
 
     def _since(self) -> float:
-        """The time from which a stretch counts for the stopping event."""
+        """When the time of the stopping event begins to count."""
         before = isinstance(self.stop, Elapsed) and not self.stop.since_start
         return self._began if before else self._began_trace
 
     def _drain_and_adapt(self) -> float:
-        """How long to wait until the next time, in seconds."""
+        """Drain, and leave out what is called too often; returns the seconds to wait until the next time."""
         pause = min(self._drain(), _TICK)
         for throttle in self._throttles.values():
             throttle.count()
@@ -95,9 +94,9 @@ class Tracing(ReadyTrace):
         return pause
 
     def _follow(self) -> None:
-        """The starting event has come."""
+        """Follow, because the starting event has come."""
         reached = self._watches[0].reached
-        if reached is None:  # a function with a gate is recorded all the time: make room for the trace
+        if reached is None:  # a function with a gate has been recorded all the time: make room for the trace
             self._drain()
         self._dropped_before = sum(session.drain.drops() for session in self.sessions)
         before, began = self._now(), time.perf_counter()
@@ -110,7 +109,7 @@ class Tracing(ReadyTrace):
         if self._in_kernel is not None:
             self._in_kernel.record(True)
         self.activation_ms = 1000 * (time.perf_counter() - began)
-        # A thread that is held does nothing until now, however long all that took.
+        # The thread at the gate has done nothing until now, however long all this took.
         self.started = before if reached is None else max(self._time_of(*reached), self._now() - _APART)
         if isinstance(self.stop, Reach):
             for follower in self._followers:
@@ -124,18 +123,18 @@ class Tracing(ReadyTrace):
         self._began_trace = time.monotonic()
 
     def _look_for_stop(self) -> None:
-        """Note when control got to where the trace is to stop, if it has."""
+        """Note the time when a thread reached the stopping function, if one has."""
         passed = self._watches[1].passed(self._followers) if self.started != NEVER and self.stopped == NEVER else None
         if passed is not None:
             self.stopped = self._time_of(*passed)
 
     def _halt(self) -> None:
-        """The stopping event has come."""
+        """Stop following, because the stopping event has come."""
         reached = self._watches[1].reached
         if reached is not None:
             self.stopped = self._time_of(*reached)
         elif isinstance(self.stop, Elapsed) and self.stop.since_start:
-            self.stopped = self.started + int(1e9 * self.stop.seconds)  # not when it was noticed
+            self.stopped = self.started + int(1e9 * self.stop.seconds)  # not the time when it was noticed
         else:
             self.stopped = self._now()
         self._hurry()
@@ -155,7 +154,7 @@ class Tracing(ReadyTrace):
         """Keep the records of ``table`` that were made within the trace."""
         if self.started == NEVER or not table.num_rows:
             return
-        self._look_for_stop()  # some of this may be of later, although nobody has looked since
+        self._look_for_stop()  # these records may be later than the stopping event, which may not have been noticed yet
         times = table["time"].to_numpy()
         inside = times >= self.started
         if self.stopped != NEVER:
@@ -168,7 +167,7 @@ class Tracing(ReadyTrace):
         super()._keep(table)
 
     def _numbers(self, tactics: dict[str, int], refusals: dict[str, int]) -> dict[str, Any]:
-        """Records are those of the trace, not what was recorded before it and behind, and so are those dropped."""
+        """The numbers of the report; records, and dropped records, count only within the trace."""
         numbers = super()._numbers(tactics, refusals)
         after = self._after.dropped(tails for session in self.sessions for tails in session.drain.tails().items())
         drops = max(numbers["drops"] - self._dropped_before - after, 0)
@@ -184,7 +183,7 @@ class Tracing(ReadyTrace):
     # The end.
 
     def finish(self) -> Result:
-        self._look_for_stop()  # before the gates are opened; the program may have ended since
+        self._look_for_stop()  # before the gates open; the program may have ended since
         self._look_for_exit()
         for watch in self._watches:
             watch.close()
@@ -200,12 +199,12 @@ class Tracing(ReadyTrace):
         return result
 
     def _look_for_exit(self) -> None:
-        """Note when all had ended, if that is where the trace is to stop."""
+        """Note when all processes had ended, if that stops the trace."""
         if isinstance(self.stop, Exit) and self.started != NEVER and self.stopped == NEVER and self._over():
             self.stopped = self._now()
 
     def _name_unseen_libraries(self) -> None:
-        """Libraries that were opened where no thread could be held."""
+        """Note libraries that were opened where no thread could be held."""
         for libraries in self._libraries:
             self._name_unseen(libraries)
 
@@ -217,14 +216,14 @@ class Tracing(ReadyTrace):
         self.partial |= bool(remarks)
 
     def _close_file(self, result: Result, duration: int) -> None:
-        """A trace in whose scope nothing came is refused, and leaves no file."""
+        """Close the file; if nothing came into the scope, the trace is refused, and its file is removed."""
         if self._kept.writer is not None and self._is_empty:
             self._kept.writer.remove()
         else:
             super()._close_file(result, duration)
 
     def _name_what_is_missing(self) -> None:
-        """Functions of which there are no calls, or only their beginnings."""
+        """Note the functions whose calls, or whose returns, are missing."""
         for follower in self._followers:
             self._name_missing(follower)
         self.notes += stripped(self._followers)
@@ -232,14 +231,14 @@ class Tracing(ReadyTrace):
     def _name_missing(self, follower: BaseFollower) -> None:
         try:
             self.unfollowed = list(dict.fromkeys([*self.unfollowed, *follower.unfollowed()]))
-        except GilkError as error:  # of the analysis that says who calls them
+        except GilkError as error:  # of the analysis that finds the callers
             self.notes.append(f"{follower.code.who}: functions that are not followed cannot be named: {error}")
         self.unended = list(dict.fromkeys([*self.unended, *follower.unended()]))
 
     def traced(self) -> TraceDescription:
         """The trace's description of itself."""
         events = self.start.text, self.stop.text
-        ended = self.stopped != NEVER  # what was left out later had been in it to its end
+        ended = self.stopped != NEVER  # a function that was left out after the end was followed to the end
         omitted = tuple(each for each in self.omitted if not ended or each.from_ns < self.stopped)
         missing = tuple(self.unfollowed), tuple(self.unended)
         return TraceDescription(self.started, self.stopped, *events, str(self.scope), omitted, self.depth, *missing)
@@ -248,26 +247,27 @@ class Tracing(ReadyTrace):
         return self.traced()
 
     def _calls(self) -> None:
-        """Nothing: of a trace the flow is shown, not the histograms of single functions."""
+        """None: a trace shows the flow of calls, not histograms of functions."""
 
     def flow(self) -> Flow | None:
-        """All calls, as a tree; None when nothing was recorded."""
+        """All calls, as a tree; None if nothing was recorded."""
         table = self._kept.table()
         return None if table is None else flow_build.build(table, self._about(), Tally(trace=self.traced()))
 
     @property
     def window(self) -> tuple[int, int]:
-        """The begin and the end of the trace, in ns of CLOCK_MONOTONIC; an event that has not come is before all."""
+        """The beginning and the end of the trace, in ns of CLOCK_MONOTONIC; an event that has not come is before
+        everything."""
         return self._zero + self.started, self._zero + self.stopped
 
     @property
     def functions(self) -> int:
-        """How many were made ready."""
+        """How many functions were made ready."""
         kernel = self._in_kernel.rows if self._in_kernel is not None else ()
         return sum(follower.functions for follower in self._followers) + sum(row.kind in ENTRIES for row in kernel)
 
     @property
     def refused(self) -> int:
-        """How many of those cannot be followed."""
+        """How many functions cannot be followed."""
         kernel = {(each.function, each.reason) for each in self.unfollowed if each.image == KERNEL}
         return sum(follower.unfit for follower in self._followers) + len(kernel)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk trace --follow``: one trace of processes and of all that they begin."""
+"""Traces with ``gilk trace --follow``: one trace of processes and of all that they start."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _KINDS = (RecordKind.ENTRY, RecordKind.HEAD, RecordKind.RETURN)
 
 @dataclass
 class TreeTracing(TreeRun, Tracing):
-    """A trace that follows. A program in which nothing is in the scope has no follower, and runs on at once."""
+    """A trace of a tree of processes. A program without functions in the scope has no follower, and runs on at once."""
 
     _watched: dict[int, Libraries] = field(default_factory=dict)  # by id of a follower
-    _newest: dict[int, FollowedProgram] = field(default_factory=dict)  # by process
-    _rows: dict[tuple[str, str], ProbeRow] = field(default_factory=dict)  # by point and kind, of programs that are over
-    _over_functions: int = 0  # that were ready in programs that are over
+    _newest: dict[int, FollowedProgram] = field(default_factory=dict)  # by pid, the program that it runs now
+    _rows: dict[tuple[str, str], ProbeRow] = field(default_factory=dict)  # by point and kind, of ended programs
+    _over_functions: int = 0  # functions that were ready in programs that have ended
     _over_unfit: int = 0
-    _named: dict[str, set[str]] = field(default_factory=dict)  # the paths of programs, by name
+    _named: dict[str, set[str]] = field(default_factory=dict)  # by name, the paths of programs
 
     def _insert(self) -> None:
         self._watches = [Watch(self.start, 0), Watch(self.stop, 1)]
@@ -61,7 +61,7 @@ class TreeTracing(TreeRun, Tracing):
         self._enter_program(program, process)
 
     def _enter_program(self, program: FollowedProgram, process: Process) -> None:
-        """Have the functions of a program ready, and followed if the trace has begun. Raises GilkError."""
+        """Make the functions of a program ready, and follow them if the trace has begun. Raises GilkError."""
         self._newest[process.pid] = program
         images = process.loaded()
         self._named.setdefault(program.outcome().name, set()).add(program.path)
@@ -88,7 +88,7 @@ class TreeTracing(TreeRun, Tracing):
             self.omitted += throttle.begin(self._now())
 
     def _await(self, watch: Watch, since: float, patience: float) -> bool:
-        """News of programs, which wait meanwhile, come before the event."""
+        """Wait for an event; news of programs, which wait meanwhile, are handled first."""
         self._rest(patience)
         return watch.come(self._followers, since, 0.0)
 
@@ -100,7 +100,8 @@ class TreeTracing(TreeRun, Tracing):
         self._newest[news.pid] = self._programs[root, news.program]
 
     def _mark(self, pid: int, path: str) -> None:
-        """Say in the trace that a process has another program now, or has ended: nothing of the one before goes on."""
+        """Put a mark into the trace: a process executes another program, or has ended, so that no open call of it goes
+        on."""
         tsc = np.array([clock.sample()[0]], np.uint64)
         when = int(self.clock.to_ns(tsc)[0]) - self._zero
         name = OwnThreads().name(pid, pid) if path else ""
@@ -110,7 +111,7 @@ class TreeTracing(TreeRun, Tracing):
         super()._over_with(program)
         if program is None:
             return
-        for follower in _followers(program):  # of a process that the trace began with: its records are still read
+        for follower in _followers(program):  # a process that the trace began with: its records are still read
             self._follow_no_more(follower)
         if self._newest.get(program.pid) is program:
             self._drain()
@@ -121,12 +122,12 @@ class TreeTracing(TreeRun, Tracing):
             self._follow_no_more(follower)
         super()._forget(program)
         for row in (row for part in program.past for row in part.rows):
-            if (row.point, row.kind) not in self._rows:  # those of a library once, whoever had it
+            if (row.point, row.kind) not in self._rows:  # a library's rows are kept once, whichever program had it
                 self._rows[row.point, row.kind] = replace(row, iid=0)
         program.past = [replace(part, rows=()) for part in program.past]
 
     def _follow_no_more(self, follower: ClientFollower) -> None:
-        """Its program is over, or is not followed after all."""
+        """Remove the follower of a program that has ended, or is not followed after all."""
         if follower not in self._followers:
             return
         self._followers.remove(follower)
@@ -157,7 +158,7 @@ class TreeTracing(TreeRun, Tracing):
         return self._over_unfit + sum(follower.unfit for follower in self._followers)
 
     def traced(self) -> TraceDescription:
-        """A function that was left out in several processes is named once, from when the first of them did without."""
+        """The description; a function that several processes left out is in it once, with the earliest time."""
         made, once = super().traced(), dict[tuple[str, str], Omitted]()
         for one in sorted(made.omitted, key=lambda one: one.from_ns):
             first = once.setdefault((one.function, one.image), one)
@@ -166,7 +167,8 @@ class TreeTracing(TreeRun, Tracing):
         return replace(made, omitted=tuple(once.values()))
 
     def _about(self) -> About:
-        """Processes that are begun later have nothing that was entered before, so that they are not among `pids`."""
+        """The file's description. ``pids`` has only the first processes: in later ones, no call was open when they
+        began."""
         about = super()._about()
         return replace(about, probes=(*self._rows.values(), *about.probes), pids=tuple(self._trees))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Whether an event of a trace has come."""
+"""Watching for the event that starts or stops a trace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gilk.trace.gates import Reached
 
 
 class Watch:
-    """Waits for one event. ``gate``: which one of the followers' gates it has. Close it at the end.
+    """Waits for one event; close it at the end. ``gate``: the followers' gate for it.
 
     Raises UsageError `bad-event`, TargetError `no-keyboard`.
     """
@@ -32,9 +32,9 @@ class Watch:
         self._signals += 1
 
     def come(self, followers: Sequence[BaseFollower], began: float, patience: float) -> bool:
-        """Whether it has come; after waiting for it for up to ``patience`` seconds.
+        """Wait up to ``patience`` seconds for the event; returns whether it has come.
 
-        ``began``: the time, of time.monotonic, from which a stretch of time counts.
+        ``began``: when the time of `after:` or `for:` begins to count, by time.monotonic.
         """
         match self.event:
             case Now():
@@ -53,7 +53,7 @@ class Watch:
                 return False
 
     def passed(self, followers: Sequence[BaseFollower]) -> tuple[BaseFollower, Reached] | None:
-        """The first follower that has reached its gate, with the hit; None while none has."""
+        """The follower that has reached its gate, with the hit; None if none has."""
         if isinstance(self.event, Reach):
             self._reach(followers, 0.0)
         return self.reached

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Asking a question: its D program runs until the process ends or somebody stops it, and events become an answer."""
+"""Asking of a question: its D program runs until the process ends or the caller stops it; its events become an
+answer."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ _Key = tuple[str, tuple[str, ...]]
 
 @dataclass
 class Asking:
-    """The answer as it grows. ``tell`` is told of each record, ``began`` of the process when all probes are in."""
+    """The answer while it grows. ``tell`` is called with each record, ``began`` with the pid when all probes are in."""
 
     question: Question
     tell: Callable[[QuestionRecord], None] = lambda _record: None
@@ -33,7 +34,7 @@ class Asking:
     _end: events.Exited = events.Exited(0)
 
     def take(self, found: Iterable[events.Event]) -> Answer:
-        """All events of a session, to its end."""
+        """Take all events of a session; returns the answer at its end."""
         for event in found:
             self._take(event)
         return self._answer()
@@ -110,7 +111,7 @@ class Asking:
 
 
 def _key(keys: tuple[Value, ...]) -> _Key:
-    """The first key, and the stack, if there is one."""
+    """The first key as text, and the frames of the stack, if there is one."""
     return _text(keys[0]), _frames(keys[1]) if len(keys) > 1 and isinstance(keys[1], Stack) else ()
 
 
@@ -119,7 +120,7 @@ def _frames(stack: Stack) -> tuple[str, ...]:
 
 
 def _text(value: Value) -> str:
-    """A key: a string, or the name of an address."""
+    """The text of a key, which is a string or the name of an address."""
     match value:
         case Text(data=data):
             return data.decode("utf-8", "replace")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The question who takes mutexes, how often, and how long that takes."""
+"""The question of `gilk locks`: which code takes mutexes, how often, and how long that takes."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ _COLUMNS = (
 
 
 def question(library: str = "libc") -> Question:
-    """``library``: the image whose pthread_mutex_lock it is."""
+    """The question. ``library``: the image that has pthread_mutex_lock."""
     return Question(_PROGRAM.replace("LIBRARY", library), "called by", _COLUMNS, "time")

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The question who allocates memory, how much of it, and how much of that is freed again."""
+"""The question of `gilk mallocs`: which code allocates memory, how much, and how much of it is freed again."""
 
 from __future__ import annotations
 
 from gilk.trace.d.question import Question, QuestionColumn, QuestionUnit
 
-# malloc is called by realloc(NULL, n), and counted there. An allocation within another is a part of it.
+# realloc(NULL, n) calls malloc, and is counted there. An allocation within another is a part of it.
 _PROGRAM = """
 uint64_t kept[uint64_t];
 
@@ -51,5 +51,5 @@ _TOTALS = (
 
 
 def question(library: str = "libc") -> Question:
-    """``library``: the image whose malloc it is."""
+    """The question. ``library``: the image that has malloc."""
     return Question(_PROGRAM.replace("LIBRARY", library), "called by", _COLUMNS, "bytes", _TOTALS)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The question where the threads of a process wait: the time without a processor that they spend in system calls."""
+"""The question of `gilk offcpu`: where the threads of a process wait, by the time in system calls during which they
+have no processor."""
 
 from __future__ import annotations
 
 from gilk.trace.d.question import Question, QuestionColumn, QuestionUnit
 
-# A thread's time on a processor stands still while it waits: what is left of the clock's is the wait. Signed, for the
-# two are not read at the same moment.
+# A thread's time on a processor (vtimestamp) stands still while it waits: the rest of the elapsed time is the wait. It
+# is signed, since the two clocks are not read at the same moment.
 _PROGRAM = """
 syscall:::entry { self->under_way = 1; self->began = timestamp; self->ran = vtimestamp; }
 syscall:::return
@@ -27,6 +28,6 @@ COLUMNS = (
 
 
 def question(threshold: int, depth: int = 20) -> Question:
-    """``threshold``: ns. ``depth``: frames of the stacks."""
+    """The question. ``threshold``: ns of the shortest wait. ``depth``: frames of the stacks."""
     program = _PROGRAM.replace("THRESHOLD", str(threshold)).replace("DEPTH", str(depth))
     return Question(program, "system call", COLUMNS, "time", stacks=True)

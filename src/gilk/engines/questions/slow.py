@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The question which calls of a function take longer than a threshold, with what, and from where."""
+"""The question of `gilk slow`: which calls of a function take longer than a threshold, with which arguments, and from
+where."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from gilk.errors import UsageError
 from gilk.spec import functions
 from gilk.trace.d.question import Question, QuestionColumn, QuestionUnit
 
-# The stack pointer tells calls apart, also where one is left by an exception. A return finds it as the entry did.
+# The stack pointer tells calls apart, also if one is left by an exception: at the return it is what it was at the
+# entry.
 _PROGRAM = """
 pid$target:FUNCTION:entry
 {
@@ -42,11 +44,11 @@ _TOTALS = (
     QuestionColumn("longest", QuestionUnit.NANOSECONDS),
 )  # fmt: skip
 _FIELDS = ("took", "arg0", "arg1")
-_NO_LETTER = re.compile(r"[^-:\w.?*\[\]!]", re.ASCII)  # of a description: a glob of one letter stands for it
+_NO_LETTER = re.compile(r"[^-:\w.?*\[\]!]", re.ASCII)  # a description cannot have these letters; `?` stands for one
 
 
 def question(function: str, threshold: int, depth: int = 20) -> Question:
-    """``threshold``: ns. ``depth``: frames of the stack. Raises UsageError `bad-point`."""
+    """The question. ``threshold``: ns. ``depth``: frames of the stack. Raises UsageError `bad-point`."""
     found = functions.parse(function)
     if ":" in found.image:
         raise UsageError("bad-point", f"{function!r} is not [IMAGE:]FUNCTION")

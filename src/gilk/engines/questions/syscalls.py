@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The question which system calls a process makes, how often they fail, and how long they take."""
+"""The question of `gilk syscalls`: which system calls a process makes, how often they fail, and how long they take."""
 
 from __future__ import annotations
 

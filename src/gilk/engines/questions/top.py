@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The question which functions a process spends its time in: a trace of which figures are kept, not records."""
+"""The question of `gilk top`: in which functions a process spends its time. It is a trace that keeps figures, no
+records."""
 
 from __future__ import annotations
 
@@ -22,12 +23,12 @@ from gilk.trace.folding import Figures, Folding, NamedPlace, Thread, TopPeriod
 from gilk.trace.traced import NEVER
 from gilk.values import dataclass
 
-CALLS = 200_000  # a second: what gilk can fold with a good part of a processor to itself
+CALLS = 200_000  # calls a second that gilk can fold if it has most of a processor
 
 
 @dataclass
 class _Fold(Recorder):
-    """In place of what keeps samples."""
+    """Folds samples into figures, in place of the recorder that keeps them."""
 
     folding: Folding | None = None
 
@@ -39,16 +40,16 @@ class _Fold(Recorder):
 
 @dataclass
 class Top(Tracing):
-    """A trace of one process without a file. ``tell`` is told of each period of ``every`` ns as it ends."""
+    """A trace of one process without a file. ``tell`` is called with each period, of ``every`` ns, as it ends."""
 
     every: int = 1_000_000_000
     tell: Callable[[TopPeriod], None] = lambda _period: None
     _sum: Figures = field(default_factory=Figures)
-    _begun: int = NEVER  # the period
+    _begun: int = NEVER  # when the present period began
     _known_drops: int = 0
     _told_omitted: int = 0
     _places: SymbolNames | None = None
-    _seen: Counter[NamedPlace] = field(default_factory=Counter)  # in the period
+    _seen: Counter[NamedPlace] = field(default_factory=Counter)  # samples in the present period
     _seen_before: Counter[NamedPlace] = field(default_factory=Counter)
 
     def _insert(self) -> None:
@@ -68,18 +69,18 @@ class Top(Tracing):
             self.tell(self._period())
 
     def _sample(self) -> None:
-        """Note where the threads are that run: functions that are left out are seen so alone."""
+        """Sample the running threads: functions that are left out are seen only in this way."""
         assert self._places is not None
-        with contextlib.suppress(TargetError):  # it may end, or be busy with another change
+        with contextlib.suppress(TargetError):  # the process may end, or be busy with another change
             for one in self.processes[0].sample():
                 name = self._places.name(one.registers[PC])
                 self._seen[name.function, name.module] += 1
 
     def _period(self) -> TopPeriod:
-        """The one that ends now."""
+        """Close the period that ends now, and return it."""
         gone, now = self._gone(), self._now()
         with unless_ended():
-            for _ in range(2):  # records are held back for a poll, to be in order
+            for _ in range(2):  # records are held back for one poll, to be in order
                 self._take_all()
         self._folding.fold(now, gone)
         return self._close_period(self._folding.since)
@@ -91,7 +92,7 @@ class Top(Tracing):
             throttle.count()
 
     def _gone(self) -> Callable[[Set[Thread]], Set[Thread]]:
-        """A function that tells which threads had ended by now: they make no more records."""
+        """A function that returns which of some threads had ended by now, and so make no more records."""
         known = {(one.pid, one.tid) for session in self.sessions for one in session.drain.identities()}
         live = OwnThreads().live(known)
         return lambda threads: {thread for thread in threads if thread not in live}
@@ -119,7 +120,7 @@ class Top(Tracing):
         return result
 
     def whole(self, result: Result) -> TopPeriod:
-        """All of it, after ``finish``, of which ``result`` is."""
+        """The figures of the whole trace; call it after ``finish``, which returns ``result``."""
         self._sum.join(self._folding.figures())
         start = max(self.started, 0)
         dropped = int(result.numbers["drops"])

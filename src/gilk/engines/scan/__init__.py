@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Scanning: functions, blocks and points of a program or kernel, and the tactic by which each point can be spliced."""
+"""The engine of scans: functions, blocks and points of a program or kernel, and the tactic by which each point can be
+spliced."""

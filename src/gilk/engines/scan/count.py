@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How every pre- and every post-point of some functions would be spliced.
+"""Counts of tactics: how each pre-point and each post-point of some functions would be spliced.
 
-The two sides are planned apart, as if only points of that side were asked
-for. Where there are two processors, the post-points are planned by a child;
-planning takes four times as long as analysis.
+The two sides are planned apart, as if only points of that side were wanted. If there are two processors, a child
+process plans the post-points: planning takes four times as long as analysis.
 """
 
 from __future__ import annotations
@@ -34,19 +33,19 @@ from gilk.splice.tactics.table import OUTCOMES
 from gilk.targets.apart import fork
 from gilk.values import dataclass
 
-#: Told what is being done, how much of it is done, and how much there is.
+#: Called with the name of the step, how much of it is done, and how much there is.
 Progress = Callable[[str, int, int], None]
 Counts = NDArray[np.int32]
 
 _CHUNK: Final = 64  # functions planned between two reports
-_WORTH_A_CHILD: Final = 2000  # blocks
+_WORTH_A_CHILD: Final = 2000  # blocks from which on a child process pays
 _COLUMN: Final = {name: column for column, name in enumerate(OUTCOMES)}
-_ARENA_RESERVE: Final = 16 << 20  # bytes; more than the patches of a chunk
+_ARENA_RESERVE: Final = 16 << 20  # bytes; more than the patches of a chunk need
 
 
 @dataclass(frozen=True, slots=True)
 class Planning:
-    """A kind of target's planner, and an instrument to plan for: a counter, given the number of a block."""
+    """The planner for a kind of target, and the instrument to plan for: a counter, made from the number of a block."""
 
     plan: Callable[[PatchContext, Iterable[tuple[Function, list[Want]]]], Plan]
     counter: Callable[[int], Instrument]
@@ -56,7 +55,7 @@ PROCESS: Final = Planning(plan, Count)
 
 
 def analysed(analysis: Analysis, spans: Sequence[FunctionSpan], progress: Progress) -> list[Function]:
-    """The functions, with everything worked out that planning asks for."""
+    """The functions, with all of the analysis that planning needs."""
     functions = []
     for number, span in enumerate(spans):
         if number % _CHUNK == 0:
@@ -74,7 +73,11 @@ def outcomes(
     progress: Progress,
     planning: Planning = PROCESS,
 ) -> tuple[Counts, Counts]:
-    """The outcomes of pre- and of post-points: functions by OUTCOMES. ``ground`` makes new ground to plan on."""
+    """The counts of outcomes of pre-points and of post-points, each with a row per function and a column per name of
+    OUTCOMES.
+
+    ``ground``: makes new ground to plan on.
+    """
 
     def side(which: int, report: Progress) -> Counts:
         return _side(analysis, ground(), functions, which, report, planning)
@@ -98,7 +101,8 @@ def _side(
     progress: Progress,
     planning: Planning,
 ) -> Counts:
-    """Chunk by chunk from the highest address down, as the planner itself orders functions."""
+    """The counts of one side. Functions are planned in chunks from the highest address down, the planner's own
+    order."""
     counts = np.zeros((len(functions), len(OUTCOMES)), np.int32)
     order = sorted(range(len(functions)), key=lambda i: -functions[i].start)
     for begin in range(0, len(order), _CHUNK):
@@ -113,7 +117,7 @@ def _side(
 
 
 def wants(analysis: Analysis, function: Function, which: int, planning: Planning = PROCESS) -> list[Want]:
-    """A counter at each point of one side; the key is the block's number."""
+    """A counter at each point of one side; its key is the block's number."""
     return [_want(analysis, function, block, which, planning) for block in function.blocks]
 
 
@@ -123,7 +127,7 @@ def _want(analysis: Analysis, function: Function, block: Block, which: int, plan
 
 
 def _make_room(ground: PatchContext) -> None:
-    """Nothing is written, so that an arena that is nearly full can begin again."""
+    """Start a nearly full arena anew, since nothing is written into it."""
     arena = ground.arena
     if arena.allocate(0) > arena.base + arena.size - _ARENA_RESERVE:
         ground.arena = Arena(arena.base, arena.size, arena.offset, PAGE)
@@ -138,7 +142,7 @@ def _tally(counts: Counts, made: FunctionPlan) -> None:
 
 
 def _may_fork(functions: Sequence[Function]) -> bool:
-    """Not among other threads, whose locks the child would inherit."""
+    """Whether a child process pays and is safe: a child would inherit locks that other threads hold."""
     alone = threading.active_count() == 1 and len(os.sched_getaffinity(0)) > 1
     return alone and sum(len(function.blocks) for function in functions) >= _WORTH_A_CHILD
 
@@ -155,7 +159,8 @@ def _while_parent_lives() -> Progress:
 
 @contextlib.contextmanager
 def _child(work: Callable[[], bytes]) -> Iterator[Callable[[], bytes]]:
-    """``work`` in a forked child; the function given waits for what it returns, b'' or less of it if it failed."""
+    """Run ``work`` in a forked child. The context's value is a function that waits for the result; it returns less, or
+    b'', if the child failed."""
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # numpy's own threads hold no lock of ours
@@ -173,7 +178,7 @@ def _child(work: Callable[[], bytes]) -> Iterator[Callable[[], bytes]]:
 
 
 def _run(work: Callable[[], bytes], writing: int) -> None:
-    """In the child: never returns, and leaves alone what it inherited, such as buffers of files."""
+    """Do the child's work. Never returns, so that inherited objects, such as buffers of files, are left alone."""
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         with open(writing, "wb") as channel:
@@ -184,7 +189,8 @@ def _run(work: Callable[[], bytes], writing: int) -> None:
 
 @contextlib.contextmanager
 def without_collector() -> Iterator[None]:
-    """A quarter faster: millions of small values are made, and none of them in cycles."""
+    """A context without the garbage collector, which is a quarter faster: millions of small values are made, none in
+    cycles."""
     was = gc.isenabled()
     gc.disable()
     try:

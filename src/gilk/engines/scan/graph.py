@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The control-flow graph of one function, made to be drawn."""
+"""The control-flow graph of one function, as values to be drawn."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _REGISTERS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FunctionContext:
-    """Where a function is looked at: in what, by what its addresses differ, and how its points are planned."""
+    """The surroundings of a function: its image's name, the bias of its addresses, and how its points are planned."""
 
     name: str
     bias: int
@@ -46,11 +46,10 @@ class FunctionContext:
 
 
 def cfg(target: str, function: str, link: Link | None = None) -> Graph:
-    """The graph of one function of ``target``: ``[IMAGE:]NAME``, or ``[IMAGE:]0xADDRESS`` of something in it.
+    """The graph of one function of ``target``: ``[IMAGE:]NAME``, or ``[IMAGE:]0xADDRESS`` of an address in it.
 
-    ``link`` leads to another kernel than this machine's.
-
-    Raises as scan does, and UsageError `ambiguous-function`, `no-code`.
+    ``link``: leads to another kernel than this machine's. Raises as scan does, and UsageError `ambiguous-function`,
+    `no-code`.
     """
     if target == KERNEL:
         return _of_kernel(function, link)
@@ -180,7 +179,8 @@ class _Names:
         self._objects = {symbol.address: symbol.name for symbol in reversed(image.symbols) if symbol.name}
 
     def of(self, address: int) -> str:
-        """A function, with an offset if need be, a stub, a slot or an object; '' when it has no name."""
+        """The name of an address: a function, with an offset if need be, a stub, a slot or an object; '' if it has
+        none."""
         stub = self._image.plt.get(address) or self._image.got.get(address)
         if stub:
             return f"{stub}@plt" if address in self._image.plt else f"{stub}@got"

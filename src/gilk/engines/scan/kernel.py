@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Scanning a kernel: this machine's running one, or one behind a link.
+"""Scans of a kernel: this machine's running one, or one behind a link.
 
-All of a kernel, or of a module, is surveyed by arithmetic, and the figures are kept until the machine boots again or
-modules change. A choice of functions is planned by the planner itself.
+A scan of a whole kernel or module is made by arithmetic on arrays, and kept until the machine boots again or modules
+change. For a choice of functions, the planner itself makes plans.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from gilk.targets.kernel.link import Link, LocalLink
 from gilk.values import dataclass
 from gilk.version import VERSION
 
-#: Where plans that are not carried out put their patches: between modules and the end of their range.
+#: The addresses for patches of plans that are not carried out: between modules and the end of their range.
 _ARENA, _ARENA_SIZE = 0xFFFFFFFFE0000000, 256 << 20
-_COUNTER: Final = 0x1000  # relative to GS; which one does not change a plan
+_COUNTER: Final = 0x1000  # an offset from GS; its value does not change a plan
 
 PLANNING: Final = Planning(plan, lambda _: KernelCount(_COUNTER))
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The part of a survey about the kernel itself or about one module, by its name."""
+    """The part of a survey about the kernel itself, or about the module of that name."""
 
     name: str
     path: Path
@@ -57,14 +57,14 @@ class Share:
 
 
 class KernelSubject:
-    """A kernel that is looked at, and not changed."""
+    """A kernel that is scanned, and not changed."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
 
     @cached_property
     def kernel(self) -> KernelImage:
-        """Raises ImageError, TargetError `kernel-unreadable`."""
+        """The kernel's image, with its modules. Raises ImageError, TargetError `kernel-unreadable`."""
         with without_collector():
             return kernel(self.read())
 
@@ -83,7 +83,7 @@ class KernelSubject:
         return kernel_context(self.analysis, _ARENA, _ARENA_SIZE)
 
     def spans(self, spec: FunctionPattern) -> list[FunctionSpan]:
-        """Raises UsageError `no-such-image`, `no-such-function`."""
+        """The functions that a pattern means. Raises UsageError `no-such-image`, `no-such-function`."""
         owners = self.kernel.owners
         chosen = choose(spec.image, sorted(set(owners)))
         named = lookup.spans(self.kernel.image, spec.function)
@@ -95,7 +95,8 @@ class KernelSubject:
 
 
 def choose(pattern: str, names: Sequence[str]) -> frozenset[str]:
-    """The images that the image part of a point means: all, unless told. Raises UsageError `no-such-image`."""
+    """The names, of the kernel and modules, that match ``pattern``; all, if it is empty. Raises UsageError
+    `no-such-image`."""
     found = frozenset(name for name in names if not pattern or image_names.matches(pattern, name))
     if not found:
         raise UsageError("no-such-image", f"no module matches {pattern!r}", f"there are: {', '.join(names)}")
@@ -103,7 +104,7 @@ def choose(pattern: str, names: Sequence[str]) -> frozenset[str]:
 
 
 def survey(subject: KernelSubject, glob: str, progress: Progress) -> tuple[list[Share], bool]:
-    """The shares that ``glob`` means, and whether they are known from before. Raises as survey.scan does."""
+    """The shares that ``glob`` means, and whether they came from the cache. Raises as survey.scan does."""
     spec = parse(glob)
     if spec.function == "*":
         return _whole(subject, spec.image, progress)
@@ -118,7 +119,7 @@ def survey(subject: KernelSubject, glob: str, progress: Progress) -> tuple[list[
 
 
 def recalled(subject: KernelSubject) -> list[Share] | None:
-    """All shares of a survey that was made before; None before there has been one."""
+    """All shares of an earlier survey, from the cache; None if there is none."""
     kept = load_arrays(_key(subject))
     table = checked(kept) if kept is not None and "owners" in kept else None
     return None if table is None or kept is None else _shares(table, _owners(kept))
@@ -170,14 +171,14 @@ def _census(found: KernelImage) -> SurveyTable:
 
 
 def _counted(blocks: Blocks, side: NDArray[np.int8], functions: int) -> NDArray[np.int32]:
-    """Functions by OUTCOMES."""
+    """The counts of one side, with a row per function and a column per name of OUTCOMES."""
     cells = blocks.owner * len(OUTCOMES) + side
     counts = np.bincount(cells, minlength=functions * len(OUTCOMES))
     return counts.reshape(functions, len(OUTCOMES)).astype(np.int32)
 
 
 def _shares(table: SurveyTable, owners: Sequence[str]) -> list[Share]:
-    """The kernel first, and then the modules by name."""
+    """The shares: the kernel first, then the modules by name."""
     names = sorted(set(owners), key=lambda name: (name != NAME, name))
     numbers = {name: number for number, name in enumerate(names)}
     tables = table.split(np.array([numbers[owner] for owner in owners]), len(names))

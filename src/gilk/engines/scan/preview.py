@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The outcomes of points that are asked for together, before anything is written.
+"""Previews of points that are wanted together: the outcome of each, before anything is written.
 
-A plan is made as a session would make it, with a counter at each point: which instrument it is changes how large a
-patch is, but not how control gets there.
+The plan is that of a session with a counter at each point. The instrument affects how large a patch is, but not how
+control gets there.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Placed = tuple[Function, Point]
 
 @dataclass(frozen=True, slots=True)
 class PlannedPoint:
-    """A point by the name that a report has for it."""
+    """A point, by the name that it has in reports, and its outcome."""
 
     point: str
     outcome: PointOutcome
@@ -41,7 +41,7 @@ class PlannedPoint:
 
 @dataclass(frozen=True)
 class PlannedImage:
-    """An image as a plan is made for it, and the points that are wanted there."""
+    """An image with what planning needs, and the points that are wanted in it."""
 
     image: Image
     analysis: Analysis
@@ -51,9 +51,10 @@ class PlannedImage:
 
 
 def preview(target: str, wanted: Sequence[tuple[Spec, bool]]) -> tuple[PlannedPoint, ...]:
-    """The outcome of every point of an ELF file, of ``pid:N`` or of ``kernel``, in the order asked for, each once.
+    """The outcome of every wanted point, in an ELF file, in ``pid:N`` or in ``kernel``, in the order asked for, each
+    once.
 
-    The flag says that calls are timed, which takes the returns as well. Raises as scan(), and UsageError
+    The flag of a point says that calls are timed, which needs the returns as well. Raises as scan(), and UsageError
     `no-such-block`, `not-an-instruction`, `no-preview-of-lines`.
     """
     images: dict[str, PlannedImage] = {}
@@ -66,7 +67,7 @@ def preview(target: str, wanted: Sequence[tuple[Spec, bool]]) -> tuple[PlannedPo
 
 
 def image_of(subject: Subject) -> PlannedImage:
-    """An image of a process or a file, in which nothing is wanted yet. Raises ImageError."""
+    """An image of a process or a file, without wanted points. Raises ImageError."""
     image = load(subject.path)
     analysis = analyse(image)
     return PlannedImage(image, analysis, partial(subject.ground, analysis), PROCESS, [])
@@ -85,8 +86,9 @@ def _meant(
 
 
 def _of_kernel(spec: Spec, images: dict[str, PlannedImage]) -> tuple[PlannedImage, list[FunctionSpan]]:
-    """All of a kernel is one image, and ``kernel`` in a point means all of it."""
-    from gilk.engines.scan import kernel as survey_kernel  # here: who looks at programs need not wait for it
+    """The kernel as one image, with the functions that a point means; ``kernel`` in a point means the core and all
+    modules."""
+    from gilk.engines.scan import kernel as survey_kernel  # imported here: few need it
 
     subject = survey_kernel.KernelSubject(survey_kernel.LocalLink())
     if KERNEL not in images:
@@ -114,7 +116,7 @@ def _planned(target: PlannedImage) -> Iterator[PlannedPoint]:
 
 
 def outcomes(target: PlannedImage) -> Iterator[tuple[Point, PointOutcome]]:
-    """One plan for all of them: they may be in each other's way."""
+    """The outcome of each wanted point. All are in one plan, since they may be in each other's way."""
     chosen = {(point.address, point.after, point.label): (function, point) for function, point in target.placed}
     numbered = list(enumerate(chosen.values()))
     functions = {function.start: function for _, (function, _) in numbered}

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 def scan(target: str, glob: str = "*", progress: Progress | None = None, link: Link | None = None) -> Survey:
     """Scan ``target``, an ELF file, ``pid:N`` or ``kernel``: how its points can be spliced.
 
-    ``glob`` is ``[IMAGE:]FUNCTION`` with shell globs, IMAGE being the main program unless told. A whole file comes from
-    the cache if it has been scanned before; a process and a choice of functions are planned anew, since the answer
+    ``glob`` is ``[IMAGE:]FUNCTION`` with shell globs; without IMAGE, it is the main program. The result for a whole
+    file comes from the cache if there is one. A process, and a choice of functions, are planned anew, since the result
     depends on what else is mapped and planned. In a kernel, this machine's or the one that ``link`` leads to, IMAGE is
-    a module or ``kernel``, and all of them unless told.
+    a module or ``kernel``; without it, all are scanned.
 
-    Raises UsageError `bad-point`, `bad-target`, `no-such-image`, `no-such-function`; ImageError when a file is not a
+    Raises UsageError `bad-point`, `bad-target`, `no-such-image`, `no-such-function`; ImageError if a file is not a
     program for this machine; TargetError `no-such-process`, `no-permission`, `no-program`, `no-room`.
     """
     begun = time.monotonic()
@@ -43,7 +43,8 @@ def scan(target: str, glob: str = "*", progress: Progress | None = None, link: L
 
 
 def sources(survey: Survey) -> dict[tuple[str, int], str]:
-    """The file and line that each function begins at, by image and address, where they are known."""
+    """The file and line where each function begins, as text, by image and address; functions whose line is unknown are
+    missing."""
     found: dict[tuple[str, int], str] = {}
     for part in survey.parts:
         table = source_lines(part.path)

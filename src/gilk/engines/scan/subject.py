@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The subject of a scan: an ELF file, or images of a live process, which is only looked at.
+"""The subject of a scan: an ELF file, or images of a live process.
 
-For a process, /proc/PID/maps, /proc/PID/exe and the files that are mapped are read. Nothing is attached, and the
-process does not notice.
+A process is scanned by reading /proc/PID/maps, /proc/PID/exe and the mapped files. Nothing is attached, and the process
+does not notice.
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ from gilk.targets.maps import Mapping, find_room, link_of, occupied, read_maps
 from gilk.targets.program import path_there, program_file
 from gilk.values import dataclass
 
-#: The name of this machine's running kernel. A file of that name is ./kernel.
+#: The name of this machine's running kernel. A file of that name is written ./kernel.
 KERNEL = "kernel"
 _ARENA = 256 << 20
-_MOST_PUN_PAGES = 24_000  # as target.workspace: what vm.max_map_count leaves
+_MOST_PUN_PAGES = 24_000  # as in targets/workspace.py: what vm.max_map_count leaves
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """An image, and where it lies when it is a process's. ``path`` is where its file can be read now."""
+    """An image to scan. ``path``: where its file can be read now. ``mapping`` and ``space`` are given if it is a
+    process's."""
 
     name: str
     path: Path
-    mapping: Mapping | None = None  # the first executable one
+    mapping: Mapping | None = None  # the first executable mapping
     space: Occupied | None = None
 
     @property
@@ -50,8 +51,8 @@ class Subject:
         return self.mapping is not None
 
     def bias(self, image: Image) -> int:
-        """The number that the loader added to link-time addresses. Raises ImageError when the image is not the one
-        mapped."""
+        """The difference between run-time and link-time addresses. Raises ImageError if the file is not the mapped
+        one."""
         if self.mapping is None:
             return 0
         for segment in image.segments:
@@ -61,7 +62,8 @@ class Subject:
         raise ImageError("not-what-is-mapped", f"{self.path} has no code where the process has it mapped")
 
     def ground(self, analysis: Analysis) -> PatchContext:
-        """Where plans are made: at the image's real address among the process's real mappings."""
+        """The ground to plan on: the image at its real address, among the process's real mappings. Raises TargetError
+        `no-room`."""
         if self.space is None:
             return pretend_loaded(analysis)
         segments, bias = analysis.image.segments, self.bias(analysis.image)
@@ -80,7 +82,7 @@ class Subject:
 def subjects(target: str, glob: str) -> tuple[list[Subject], str]:
     """The images that ``[IMAGE:]FUNCTION`` means in ``target``, and FUNCTION.
 
-    Raises UsageError `bad-point`, `bad-target`, `no-such-image`; ImageError and TargetError when the target cannot be
+    Raises UsageError `bad-point`, `bad-target`, `no-such-image`; ImageError and TargetError if the target cannot be
     read.
     """
     spec = parse(glob)
@@ -141,7 +143,7 @@ def _main_path(pid: int) -> str:
 
 
 def _images(maps: tuple[Mapping, ...]) -> Iterator[tuple[str, Mapping]]:
-    """(path, its first executable mapping) of the files mapped as code."""
+    """The path and the first executable mapping of each file that is mapped as code."""
     seen = set()
     for mapping in maps:
         path = path_there(mapping.path)
@@ -151,7 +153,7 @@ def _images(maps: tuple[Mapping, ...]) -> Iterator[tuple[str, Mapping]]:
 
 
 def _file(pid: int, mapping: Mapping, main: bool) -> Path:
-    """Where the mapped file can be read, also from another mount namespace or when it was replaced on disk."""
+    """A path by which the mapped file can be read, even if it is in another mount namespace or was replaced on disk."""
     found = open_mapped(pid, mapping, main)
     if found is None:
         raise ImageError("no-such-file", f"{mapping.path}: what the process has mapped cannot be read")

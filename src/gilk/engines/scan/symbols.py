@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The functions of a target by name, at once; and what a survey has found out about them, where there has been one."""
+"""The functions of a target by name, which are found fast; and figures of an earlier survey, if there was one."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TargetImage:
-    """An image of a target. ``pattern`` names it, and no other of the target, in points; '' is the main program.
-    ``file`` is where it can be read now, and what a survey of it alone is of."""
+    """An image of a target. ``pattern`` names it, and no other image of the target, in points; '' for the main program.
+
+    ``file``: where it can be read now; surveys are kept by that.
+    """
 
     name: str
     pattern: str
@@ -32,7 +34,7 @@ class TargetImage:
 
 @dataclass(frozen=True, slots=True)
 class FunctionSymbol:
-    """A function; ``address`` is link-time, ``size`` in bytes."""
+    """A function. ``address`` is its link-time address, ``size`` is in bytes."""
 
     name: str
     address: int
@@ -58,7 +60,7 @@ def _image(number: int, subject: Subject, ambiguous: bool) -> TargetImage:
 
 
 def symbols(target: str, image: TargetImage) -> tuple[FunctionSymbol, ...]:
-    """All functions of one image, in order of their addresses. Raises ImageError."""
+    """All functions of one image, in address order. Raises ImageError."""
     if target == KERNEL:
         found = _kernel().kernel
         spans = [span for span, owner in zip(found.image.spans, found.owners, strict=True) if owner == image.name]
@@ -68,21 +70,23 @@ def symbols(target: str, image: TargetImage) -> tuple[FunctionSymbol, ...]:
 
 
 def surveyed(target: str, image: TargetImage) -> SurveyTable | None:
-    """The figures of a survey of the whole image, for which it need not be run there and then; None before there has
-    been one. Those of a file are what they are where nothing else is mapped."""
+    """The figures of an earlier survey of the whole image, from the cache; None if there was none.
+
+    Those of a file hold for the file alone, with nothing else mapped.
+    """
     if target == KERNEL:
         return _recalled().get(image.name)
     return recall(key_of(image.file))
 
 
 class _Known:
-    """The figures of a kernel that was surveyed, by image: they are taken out of the cache once."""
+    """The figures of a surveyed kernel, by image, read from the cache once."""
 
     shares: ClassVar[dict[str, SurveyTable]] = {}
 
 
 def _recalled() -> dict[str, SurveyTable]:
-    from gilk.engines.scan.kernel import recalled  # here: who looks at programs need not wait for it
+    from gilk.engines.scan.kernel import recalled  # imported here: most do not need it
 
     if not _Known.shares:
         _Known.shares = {share.name: share.table for share in recalled(_kernel()) or ()}

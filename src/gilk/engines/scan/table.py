@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The figures of whole images, kept in the cache."""
+"""The cache of the figures of whole images."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ SOURCES: Final = ("analysis", "arch", "image", "engines/scan", "splice")
 
 @dataclass(frozen=True, slots=True)
 class TableKey:
-    """The key of a whole image's table."""
+    """The key of a whole image's table in the cache."""
 
     build_id: str
     text: str
 
 
 def key_of(path: Path) -> TableKey:
-    """From what is read of the file, and of its debug file, as they are. Raises ImageError.
+    """The key, made from all that a scan reads of the file and of its debug file. Raises ImageError.
 
-    So does gilk's own code count, of which a version may be under development.
+    gilk's own code counts, too, since a version may be under development.
     """
     with open_source(path) as source:
         head = header.parse(source)
@@ -55,7 +55,7 @@ def keep(key: TableKey, table: SurveyTable) -> None:
 
 
 def checked(kept: dict[str, Array]) -> SurveyTable | None:
-    """None when the arrays are not of a table."""
+    """The table in the arrays; None if they are no table."""
     try:
         names, about, counts = kept["names"], kept["about"], kept["counts"]
     except KeyError:

@@ -2,8 +2,8 @@
 """The counts of edges between blocks, computed from counts before blocks and before the jumps at their ends.
 
 The counts of all edges into a block add up to the count at its start, those of all edges out of it to the count at its
-end. Where all but one edge of such a sum are known, so is that one. An edge from a block with several ways out into one
-with several ways in may stay unknown; it is never guessed.
+end. If all but one edge of such a sum are known, so is that one. An edge from a block with several ways out to one with
+several ways in may stay unknown; it is never guessed.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from gilk.analysis.model import Block, End, Function
 from gilk.splice.points import Point
 from gilk.values import dataclass
 
-Key = tuple[int, int]  # starts of two blocks; 0 for outside
+Key = tuple[int, int]  # the starts of two blocks; 0 for outside the function
 
-#: Blocks that are left in other ways than over their edges, or in addition.
+#: Blocks that can be left in other ways than by their edges.
 _LEFT = frozenset((End.TAIL, End.TAIL_INDIRECT, End.INDIRECT, End.RETURN, End.NORETURN, End.STOP))
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """A point of ``function`` and how often it was hit; None when it could not be spliced."""
+    """A point of ``function``, and how often it was hit; None if it could not be spliced."""
 
     image: str
     function: Function
@@ -33,20 +33,20 @@ class Passed:
 
 @dataclass
 class _Sum:
-    """``total`` is what ``edges`` add up to."""
+    """A sum: the counts of ``edges`` add up to ``total``."""
 
     total: int
     edges: set[Key] = field(default_factory=set)
 
 
 def told(passed: Iterable[Passed]) -> dict[str, int | None]:
-    """The count of each edge by its name, as `prog:f:@1->@2`; None for an unknown one. Edges into other functions are
-    left out."""
+    """The count of each edge by its name, such as `prog:f:@1->@2`; None if it is unknown. Edges into other functions
+    are left out."""
     graphs: dict[tuple[str, int], tuple[Function, dict[int, int | None]]] = {}
     for each in passed:
         _, counts = graphs.setdefault((each.image, each.function.start), (each.function, {}))
         counts[each.point.address] = each.count
-    # A part of a function jumps into the middle of it, so what comes in there is not all known.
+    # Parts of a function jump into the middle of it, so that not all ways into these blocks are counted.
     targets = {block.target for function, _ in graphs.values() for block in function.blocks}
     found: dict[str, int | None] = {}
     for (image, _), (function, counts) in graphs.items():
@@ -84,9 +84,9 @@ def _sums(function: Function, counts: dict[int, int | None], targets: set[int]) 
 
 
 def _end(block: Block, counts: dict[int, int | None]) -> int | None:
-    """How often the block was passed to its end; None when that is not known.
+    """How often control reached the block's end; None if that is not known.
 
-    A block that has no jump at its end is passed as often as entered, unless a call in it did not come back.
+    A block without a jump at its end is left as often as it is entered, unless a call in it does not return.
     """
     return counts.get(block.terminator) if block.terminator < block.end else None
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Changes of an experiment's text: one value becomes another, and all else stays, comments included.
+"""Changes to an experiment's text: one value is changed, and everything else stays, comments included.
 
-Lines are looked for as people write them. A text that is written otherwise may be misread; so the outcome is read
-again, and unless it has the changed value and all others as they were, the change is refused.
+Lines are looked for in the form in which people write them. Text in another form may be misread. So the result is read
+again, and unless it has the changed value and all others as before, the change is refused.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from gilk.values import dataclass
 
 Value = str | float
 _HEADER: Final = re.compile(r"\s*\[\[?\s*([\w.-]+)\s*\]\]?")
-_MOST_LINES: Final = 200  # of one value
+_MOST_LINES: Final = 200  # how many lines a value can have
 _INSTRUMENT: Final = "instrument"
 
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """The lines [start, end) of a table; ``start`` is its header's, of the first table -1."""
+    """The lines from ``start`` to before ``end`` of a table; ``start`` is its header's, -1 for the first table, which
+    has none."""
 
     name: str
     start: int
@@ -35,8 +36,11 @@ class TextPart:
 
 
 def with_value(text: str, path: Path, where: str, key: str, value: Value | None) -> str:
-    """``where``: ``""``, ``workload`` or ``instrument[2]``; None takes the key out. Raises UsageError
-    `bad-experiment`."""
+    """The text with a value changed. ``where``: ``""``, ``workload`` or ``instrument[2]``. ``value``: None removes the
+    key.
+
+    Raises UsageError `bad-experiment`.
+    """
     lines, part = text.splitlines(), _part(text, where)
     if part is None:
         made = _with_table(lines, where, {} if value is None else {key: value})
@@ -46,13 +50,13 @@ def with_value(text: str, path: Path, where: str, key: str, value: Value | None)
 
 
 def with_instrument(text: str, path: Path, values: Mapping[str, Value]) -> str:
-    """One more, behind the others. Raises UsageError `bad-experiment`."""
+    """The text with one more instrument at the end. Raises UsageError `bad-experiment`."""
     made = text.rstrip("\n") + "\n\n[[instrument]]\n" + "".join(f"{key} = {_written(v)}\n" for key, v in values.items())
     return _checked(text, made, path, lambda table: table.setdefault(_INSTRUMENT, []).append(dict(values)))
 
 
 def without_instrument(text: str, path: Path, number: int) -> str:
-    """Instruments are counted from 1. Raises UsageError `bad-experiment`."""
+    """The text without an instrument; these are counted from 1. Raises UsageError `bad-experiment`."""
     part = _part(text, f"instrument[{number}]")
     if part is None:
         raise _refused(path)
@@ -62,7 +66,8 @@ def without_instrument(text: str, path: Path, number: int) -> str:
 
 
 def values_of(request: str) -> dict[str, Value]:
-    """The keys of an instrument that `gilk run -i` would be given so. Raises UsageError `bad-instrument`."""
+    """The keys and values for an instrument that `gilk run -i` would be given as ``request``. Raises UsageError
+    `bad-instrument`."""
     functions, strategy, chosen = request.partition("=@")
     if strategy:
         name, _, instrument = chosen.partition(":")
@@ -74,7 +79,7 @@ def values_of(request: str) -> dict[str, Value]:
 
 
 def _place(where: str) -> tuple[str, int | None]:
-    """The name of a table, and its number among those of that name, from 1; None of one that there is once."""
+    """A table's name, and its number, from 1, among those of that name; None if there is only one."""
     match = re.fullmatch(r"(\w+)\[(\d+)\]", where)
     return (match[1], int(match[2])) if match else (where, None)
 
@@ -94,7 +99,7 @@ def _parts(lines: list[str]) -> list[TextPart]:
 
 
 def _own_end(lines: list[str], part: TextPart) -> int:
-    """Comments and empty lines before the next header are about what follows."""
+    """The end of a table's own lines: comments and empty lines before the next header belong to what follows."""
     end = part.end
     while end > part.start + 1 and lines[end - 1].lstrip()[:1] in ("", "#"):
         end -= 1
@@ -114,7 +119,7 @@ def _with_line(lines: list[str], part: TextPart, key: str, value: Value | None) 
 
 
 def _extent(lines: list[str], start: int, end: int) -> tuple[int, str]:
-    """Where the value that begins in a line is over, and the comment behind it."""
+    """The line after the value that begins at ``start``, and the comment behind the value."""
     for last in range(start, min(end, start + _MOST_LINES)):
         whole = "\n".join(lines[start : last + 1])
         if _reads(whole):
@@ -131,7 +136,7 @@ def _reads(text: str) -> bool:
 
 
 def _with_table(lines: list[str], where: str, values: Mapping[str, Value]) -> list[str]:
-    """A table that is not there yet, before the instruments."""
+    """The lines with a new table, before the instruments."""
     at = next((part.start for part in _parts(lines) if part.name == _INSTRUMENT), len(lines))
     while 0 < at < len(lines) and lines[at - 1].startswith("#"):
         at -= 1
@@ -140,7 +145,7 @@ def _with_table(lines: list[str], where: str, values: Mapping[str, Value]) -> li
 
 
 def _written(value: Value) -> str:
-    """JSON's strings are TOML's, but for DEL, which TOML wants escaped."""
+    """A value as TOML. JSON's strings are TOML's, except that TOML wants DEL escaped."""
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return str(int(value) if value == int(value) else round(value, 3))
@@ -162,7 +167,7 @@ def _without(table: dict[str, Any], number: int) -> None:
 
 
 def _checked(old: str, new: str, path: Path, change: Callable[[dict[str, Any]], None]) -> str:
-    """``new``, if it differs from ``old`` by that change alone."""
+    """``new``, if it differs from ``old`` by that change alone. Raises UsageError `bad-experiment`."""
     meant = copy.deepcopy(table_of(old, path))
     try:
         change(meant)

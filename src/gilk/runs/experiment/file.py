@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Experiments: files that say what to put where and when, what runs meanwhile, and where the samples go.
+"""Experiments' files: what to put where and when, what runs meanwhile, and where the samples go.
 
-docs/experiments.md describes the format. A mistake in a file is told with the
-key, as `instrument[2].start`, and its line where the file has the key.
+docs/experiments.md describes the format. An error names the key, such as `instrument[2].start`, and its line if the
+file has it.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _NO_FILE = {"null": "/dev/null"}
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """``duration`` in seconds, None: until the workload, or the last target, ends.
+    """An experiment. ``duration``: seconds; None: until the workload, or the last target, ends.
 
-    ``targets`` are `workload`, `kernel`, `pid:N` and `name:GLOB`. ``machine`` is where the kernel and the workload are,
-    if not here. ``mode`` is `flight` when the newest records of the kernel are to be kept, not the oldest; else `drop`.
+    ``targets``: `workload`, `kernel`, `pid:N` and `name:GLOB`. ``machine``: the machine of the kernel and the workload,
+    '' for this one. ``mode``: `flight` if full buffers in the kernel keep the newest records, `drop` if the oldest.
     """
 
     name: str
@@ -52,15 +52,15 @@ class Experiment:
     mode: str = "drop"
 
     def output_of(self, number: int) -> Path | None:
-        """The output of a repetition; where there are several, a.parquet becomes a-1.parquet. None without an
-        output."""
+        """The output file of a repetition, None without one; if there are several, a.parquet becomes a-1.parquet."""
         if self.output is None or self.repetitions == 1:
             return self.output
         return self.output.with_name(f"{self.output.stem}-{number}{self.output.suffix}")
 
 
 def load(path: Path) -> Experiment:
-    """Raises UsageError `bad-experiment`, and what is wrong with points, instruments and strategies."""
+    """The experiment in a file. Raises UsageError `bad-experiment`, and the errors of points, instruments and
+    strategies."""
     try:
         text = path.read_text()
     except FileNotFoundError:
@@ -71,16 +71,17 @@ def load(path: Path) -> Experiment:
 
 
 def parse(text: str, path: Path, own_code: bool = True) -> Experiment:
-    """The experiment that a file of this name and text describes; no file is read unless it has code of the user's.
+    """The experiment that a file of this name and text describes. No file is read unless the text names one with the
+    user's code.
 
-    Without ``own_code`` that is refused: a Python file with a strategy is executed to know what it chooses. Raises as
+    Without ``own_code``, that is refused: a Python file with a strategy is executed to know what it chooses. Raises as
     `load`, and UsageError `own-code`.
     """
     return _Reader(path, text, own_code).experiment(table_of(text, path))
 
 
 def table_of(text: str, path: Path) -> dict[str, Any]:
-    """The values of the file. Raises UsageError `bad-experiment`."""
+    """The values in the file. Raises UsageError `bad-experiment`."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -90,7 +91,7 @@ def table_of(text: str, path: Path) -> dict[str, Any]:
 
 
 class _Reader:
-    """Knows the file, to name the place of a mistake."""
+    """Reads an experiment, and knows its text, to name the place of a mistake."""
 
     def __init__(self, path: Path, text: str, own_code: bool) -> None:
         self._path, self._own_code = path, own_code
@@ -176,7 +177,7 @@ class _Reader:
         self._fail(where, "it needs points and an instrument, or functions and a strategy", hint)
 
     def _sources(self, instrument: str) -> str:
-        """C files are found from where the experiment is."""
+        """The instrument, with its C file relative to the experiment's directory."""
         source, separator, function = instrument.rpartition(":")
         return f"{self._path.parent / source}:{function}" if separator else instrument
 
@@ -187,7 +188,7 @@ class _Reader:
         return wanted
 
     def _named(self, key: str, make: Callable[[], T]) -> T:
-        """The value that ``make`` makes; an error about a point is raised with the key that has it."""
+        """The value that ``make`` returns; an error that it raises gets the place of the key."""
         try:
             return make()
         except GilkError as error:
@@ -237,7 +238,7 @@ class _Reader:
         return f"{self._path}{f', line {line}' if line else ''}, {key}"
 
     def _line(self, key: str) -> int:
-        """The line of a key, counting the headers of tables; 0 when the file does not have it."""
+        """The line of a key, or of its table's header; 0 if the file has neither."""
         table, _, name = key.rpartition(".")
         match = re.fullmatch(r"(\w+)\[(\d+)\]", table or name)
         nth, inside = (int(match[2]), match[1]) if match else (1, table)

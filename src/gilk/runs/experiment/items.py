@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""One instrument of an experiment while it runs: when it is due, when it went in and out, what became of its points."""
+"""The state of an experiment's instruments while it runs: when each is due, when it went in and out, and the outcome of
+its points."""
 
 from __future__ import annotations
 
@@ -15,14 +16,15 @@ from gilk.session.request import CFunction, Request, Wanted
 from gilk.trace.probes import RefusedPoint, distinct_refusals
 from gilk.values import dataclass
 
-Interval = tuple[int, int]  # ns since the session's start: a change was made within
+Interval = tuple[int, int]  # ns since the session's start; a change was made between these two times
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An instrument to put in, and the times in seconds after the targets began to run.
+    """An instrument, and when to put it in, in seconds after the targets begin to run.
 
-    ``stop`` None: it stays until the end. ``only`` are the targets that it is meant for, by their names; () means all.
+    ``stop``: when to take it out, None for the end. ``only``: globs for the names of the targets that it is for; ()
+    means all.
     """
 
     wanted: Request | Chosen
@@ -48,17 +50,17 @@ class ItemState(Enum):
     WAITING = "waiting"
     IN = "in"
     OUT = "out"
-    NEVER = "never"  # its target had ended, or refused
+    NEVER = "never"  # its target had ended, or the probes were refused
 
 
 @dataclass
 class Deployment:
-    """An item in one target. ``probes`` are all it has had; ``present`` the numbers of those that are there now."""
+    """An item in one target. ``probes``: all that it has had; ``present``: the numbers of those that are in now."""
 
     item: Item
     session: ProbingSession
     pid: int  # 0 for the kernel
-    target: str  # its name
+    target: str  # the target's name
     wanted: list[Wanted]
     state: ItemState = ItemState.WAITING
     probes: tuple[Probe, ...] = ()
@@ -69,17 +71,17 @@ class Deployment:
 
     @property
     def due(self) -> float | None:
-        """When there is next something to do, in seconds after the beginning."""
+        """When there is next something to do, in seconds after the start; None if there is nothing."""
         if self.state is ItemState.WAITING:
             return self.item.start
         return self.item.stop if self.state is ItemState.IN else None
 
     def spliced(self, number: int) -> bool:
-        """Whether this probe was, when it was put in."""
+        """Whether the probe got in when it was put in."""
         return self.probes[number - self.probes[0].number].tactic is not None
 
     def ended(self, when: Interval) -> None:
-        """The session was closed, or the target has gone: what was in is out."""
+        """Note that the session was closed, or that the target has gone, so that the item is out."""
         if self.state is ItemState.IN:
             self.state, self.went_out = ItemState.OUT, when
         elif self.state is ItemState.WAITING:
@@ -87,7 +89,8 @@ class Deployment:
             self.failure = self.failure or "it was over before its time came"
 
     def to_json(self) -> dict[str, Any]:
-        """`in` and `out` are each [from, to]: the change was made between these two moments, ns as in `time`."""
+        """The item as JSON values. `in` and `out` are each [from, to] in ns: the change was made between these two
+        times of `time`."""
         item, spliced = self.item, sum(probe.tactic is not None for probe in self.probes)
         return {
             "instrument": item.name,
@@ -106,7 +109,7 @@ class Deployment:
 
 
 def refused_points(probes: Iterable[Probe]) -> list[RefusedPoint]:
-    """The points that were refused when their time had come."""
+    """The points that were refused when they were to be put in, each reason once."""
     return distinct_refusals((p.row.point, p.refusal) for p in probes if p.refusal is not None)
 
 

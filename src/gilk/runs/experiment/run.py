@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A run whose instruments come and go while it lasts: at their times, and when a strategy has seen enough.
+"""Runs of experiments: instruments come and go at their times, and when a strategy has seen enough.
 
-All points are found before anything runs, so that a mistake is told at once and
-a file's list of probes is complete from its first byte; they are put in when
-their time has come. Times are kept between two looks at the buffers, and to
-within a millisecond of what was asked, unless a change before takes longer.
+All points are found before anything runs, so that mistakes are told at once and the file's list of probes is complete
+from the beginning; probes are put in when their time has come. Times are kept to within a millisecond, unless an
+earlier change takes longer.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ from gilk.targets.kernel.target import KernelTarget
 from gilk.targets.process import Process
 from gilk.values import dataclass
 
-_SOON = 0.05  # seconds: what is due within them is waited for
-_REST = 9  # watching for first hits may take one part of so many and one of the target's time
+_SOON = 0.05  # seconds; a change that is due within them is waited for
+_REST = 9  # watching for first hits may take one part in this many plus one of the time
 
 
 Meant = list[tuple[Item, list[Wanted]]]
@@ -52,9 +51,9 @@ Meant = list[tuple[Item, list[Wanted]]]
 
 @dataclass
 class Staged(run.Run):
-    """``items`` in place of ``requests``. ``names`` are what an item's ``only`` may call the processes.
+    """A run with ``items`` in place of ``requests``. ``names``: by pid, the name that items' ``only`` may match.
 
-    ``unattended``: it has an end of its own, and to be stopped before is to be cut short.
+    ``unattended``: the run has its own end, so that a stop before that cuts it short.
     """
 
     items: list[Item] = field(default_factory=list)
@@ -68,10 +67,10 @@ class Staged(run.Run):
     _watch_again: float = 0.0
     _of: dict[int, ProbingSession] = field(default_factory=dict)  # by pid, 0 for the kernel
     _left: set[int] = field(default_factory=set)
-    _arrivals: dict[int, Arrivals] = field(default_factory=dict)  # of libraries, which are not instrumented, by pid
+    _arrivals: dict[int, Arrivals] = field(default_factory=dict)  # by pid, of libraries, which get no instruments
 
     def begin(self, planning: AbstractContextManager[None] | None = None) -> None:
-        self._zero, self.tells_of_unseen = time.monotonic_ns(), False  # a workload may begin what it likes
+        self._zero, self.tells_of_unseen = time.monotonic_ns(), False  # a workload may start other programs
         super().begin(planning)
         self._began = time.monotonic()
         self._released = time.monotonic_ns() - self._zero
@@ -83,7 +82,7 @@ class Staged(run.Run):
                 raise
 
     def _insert(self) -> None:
-        """Insert as in a plain run: processes, then the kernel."""
+        """Find all points, and put in what is due at the start: processes first, then the kernel, as in a plain run."""
         for process in self.processes if any(not item.of_kernel for item in self.items) else ():
             self._arrivals[process.pid] = Arrivals(process, process.loaded())
             meant = self._meant(process, process.pid)
@@ -95,7 +94,7 @@ class Staged(run.Run):
         self._change(0.0, first=True)
 
     def _meant(self, target: Code, pid: int) -> Meant:
-        """The instruments for a target, in the order of time."""
+        """The instruments for a target, each with its points, in order of time."""
         items = sorted((item for item in self.items if self._is_for(item, pid)), key=lambda item: item.start)
         meant = [(item, _points(target, item)) for item in items]
         for item, wanted in meant if pid else ():
@@ -112,7 +111,7 @@ class Staged(run.Run):
         self.placed += [Deployment(item, session, pid, name, wanted) for item, wanted in meant]
 
     def _is_for(self, item: Item, pid: int) -> bool:
-        """``pid`` 0 is the kernel."""
+        """Whether the item is for the target; ``pid`` 0 is the kernel."""
         if item.of_kernel or not pid:
             return item.of_kernel and not pid
         name = self.names.get(pid, "")
@@ -136,7 +135,7 @@ class Staged(run.Run):
     # Duties between two looks at the buffers.
 
     def _advance(self) -> bool:
-        """Do what is due; whether there is nothing left to wait for."""
+        """Do what is due; returns whether there is nothing left to wait for."""
         self._change(time.monotonic() - self._began)
         soon = min((p.due for p in self.placed if p.due is not None), default=None)
         rest = soon - (time.monotonic() - self._began) if soon is not None else _SOON
@@ -147,7 +146,7 @@ class Staged(run.Run):
         if self.workload is not None:
             return self.workload.over()
         if any(process.launched for process in self.processes) or (self.elsewhere is not None and self.command):
-            return False  # it ends when they do
+            return False  # the run ends when they do
         return soon is None and self._all_out()
 
     def _all_out(self) -> bool:
@@ -182,7 +181,7 @@ class Staged(run.Run):
         placed.state, placed.went_out = ItemState.OUT, self._since(began)
 
     def _failed(self, placed: Deployment, began: int, error: GilkError) -> None:
-        """A target that has just ended took its instruments along; anything else is noted."""
+        """Note a failed change. If the target has just ended, that is no error: its instruments went with it."""
         if placed.state is ItemState.WAITING:
             placed.failure = str(error)
         placed.ended(self._since(began))
@@ -194,7 +193,7 @@ class Staged(run.Run):
         return began - self._zero, time.monotonic_ns() - self._zero
 
     def _watch(self) -> None:
-        """Take out what was hit, of strategies that want each point once."""
+        """Take out the hit probes of strategies that want each point only once."""
         began = time.monotonic()
         if began < self._watch_again:
             return
@@ -208,7 +207,8 @@ class Staged(run.Run):
         self._watch_again = time.monotonic() + _REST * (time.monotonic() - began)
 
     def _drain(self) -> float:
-        """Drain as in a plain run, but notice the end of a pipeline's program at once: its neighbours wait for it."""
+        """Drain as in a plain run, but notice the end of a pipeline's program at once, since its neighbours wait for
+        it."""
         rest = super()._drain()
         if self.workload is None or not self.workload.running or not rest:
             return rest
@@ -226,7 +226,8 @@ class Staged(run.Run):
                 self._let_go(process)
 
     def _let_go(self, process: Process) -> None:
-        """Its keeper holds the ends of its pipes: the neighbours wait until that is gone too."""
+        """Close the session of a process that has ended, and its keeper, which holds ends of its pipes: the neighbours
+        wait for these to close."""
         began = time.monotonic_ns()
         if process.pid in self._of:
             self._keep(self._closed(self._of[process.pid]))
@@ -258,7 +259,7 @@ class Staged(run.Run):
         return result
 
     def _name_unseen_libraries(self) -> None:
-        """Libraries with points, which have been opened since points were found."""
+        """Note libraries with points that were opened after points were found."""
         specs = [item.wanted.spec for item in self.items if not item.of_kernel and item.wanted.spec.image]
         for process in self.processes:
             arrivals = self._arrivals.get(process.pid)
@@ -271,7 +272,7 @@ class Staged(run.Run):
             self.notes += remarks_unseen(unseen)
 
     def _result(self) -> Result:
-        """The result of all probes that were ever in, where a plain run tells of those that are in at the end."""
+        """The result for all probes that were ever in, not only for those that are in at the end as in a plain run."""
         for placed in self.placed:
             placed.ended(self._since(self._finishing))
         result = super()._result()
@@ -285,7 +286,8 @@ class Staged(run.Run):
         return result
 
     def happened(self) -> dict[str, Any]:
-        """The times and outcomes of all instruments. `began` is when the targets were let go, ns as in `time`."""
+        """The times and outcomes of all instruments, as JSON values. `began`: when the targets were let go, in ns as in
+        `time`."""
         return {
             "began": self._released,
             "instruments": [placed.to_json() for placed in self.placed],
@@ -293,7 +295,7 @@ class Staged(run.Run):
         }
 
     def _described(self) -> None:
-        """All of it was known when the file was opened."""
+        """None: the description was complete when the file was opened."""
 
     def _report(self) -> dict[str, Any]:
         return {"notes": self.notes, "experiment": self.happened()}
@@ -308,13 +310,14 @@ def of_requests(
     processes: list[Process], wanted: Sequence[Request | Chosen], output: Path | None, command: tuple[str, ...],
     kernel: KernelTarget | None, elsewhere: Elsewhere | None = None, flight: bool = False,
 ) -> Staged:  # fmt: skip
-    """The run that `gilk run` makes when a strategy is among the requests: everything from the start to the end."""
+    """The run that `gilk run` makes if a strategy is among the requests: all instruments are in from the start to the
+    end."""
     items = [Item(each, title(each)) for each in wanted]
     return Staged(processes, [], output, command, kernel, elsewhere, flight, items=items)
 
 
 def _points(target: Code, item: Item) -> list[Wanted]:
-    """Raises what `strategy.expand` does, with the name of the item."""
+    """The points of an item. Raises as `strategy.expand`, with the item's name in the message."""
     try:
         return list(strategy.expand(target, item.wanted))
     except GilkError as error:
@@ -326,7 +329,7 @@ def _capacity(meant: Meant) -> int:
 
 
 def _has(process: Process, loaded: Loaded, spec: Spec) -> bool:
-    """Whether a library, which may have been closed since, has functions that are meant; True where nobody knows."""
+    """Whether a library, which may be closed by now, has functions that are meant; True if that is not known."""
     try:
         return loaded.is_meant(spec.image) and bool(lookup.matching(process.image(loaded.path), spec.function))
     except (GilkError, OSError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From an experiment to a run of it: its targets are held or launched, and nothing is in them yet."""
+"""The preparation of an experiment's run: targets are attached to or launched, and no probe is in yet."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from gilk.trace import destination
 def prepare(
     experiment: Experiment, number: int = 1, kernel: KernelTarget | None = None, elsewhere: Elsewhere | None = None
 ) -> Staged:
-    """Repetition ``number``. ``elsewhere`` is where ``kernel`` is. Raises GilkError; then all is let go."""
+    """The run for repetition ``number``. ``elsewhere``: the machine that has ``kernel``. Raises GilkError; then
+    everything is let go."""
     held: list[Process] = []
     workload = None
     try:
@@ -51,14 +52,14 @@ def prepare(
 
 
 def _command(experiment: Experiment, elsewhere: bool) -> tuple[str, ...]:
-    """The command for the file's description; elsewhere, the command that runs there."""
+    """The command for the file's description; on another machine, the command to run there."""
     if experiment.workload is None:
         return ()
     if elsewhere:
         return "sh", "-c", experiment_workload.script(experiment.workload)
     try:
         return tuple(shlex.split(experiment.workload.command))
-    except ValueError:  # a shell may make more of it
+    except ValueError:  # a shell may be able to read it
         return (experiment.workload.command,)
 
 
@@ -75,6 +76,6 @@ def pids(experiment: Experiment) -> Iterator[int]:
 
 
 def _called(glob: str) -> list[int]:
-    """Processes that may be looked into and whose program, or own name for it, matches; never gilk itself."""
+    """The pids of processes that the user may look into and whose program, or own name, matches; never gilk's own."""
     own = {os.getpid(), os.getppid()}
     return sorted(named(processes(), glob) - own)

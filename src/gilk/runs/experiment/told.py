@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The uses that strategies make of counts: first hits, whose probes go, and edges, computed from the counts of
-blocks."""
+"""The use that strategies make of counts: probes are taken out after their first hit, and edges are computed from
+counts of blocks."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from gilk.runs.experiment.edges import Passed, told
 from gilk.runs.experiment.items import Deployment, ItemState
 
-_NAMED = 3  # edges or points in a note
+_NAMED = 3  # how many edges or points a note names
 
 
 def take_hit(placed: Deployment, zero: int) -> list[str]:
-    """Take out what was hit; notes on what is watched no more. ``zero`` is time 0, in ns. Raises TargetError.
+    """Take out the probes that were hit; returns notes on points that are watched no more. ``zero``: time 0, in ns.
+    Raises TargetError.
 
-    To go on without its neighbours, a point may need another tactic, and there may be none.
+    Without its neighbours, a point may need another tactic, and there may be none.
     """
     counts = placed.session.drain.counts()
     hit = [p for p in placed.probes if p.number in placed.present and counts[p.row.counter]]
@@ -34,7 +35,7 @@ def take_hit(placed: Deployment, zero: int) -> list[str]:
 
 
 def edges(every: Sequence[Deployment]) -> dict[str, int | None]:
-    """How often each edge was taken, of functions under the strategy `edges`; None where points cannot tell."""
+    """How often each edge was taken, in functions under the strategy `edges`; None if that cannot be told."""
     found: dict[str, int | None] = {}
     for placed in every:
         if placed.item.told_by_edges and placed.probes:
@@ -54,7 +55,7 @@ def _passed(placed: Deployment) -> list[Passed]:
 
 
 def with_edges(counts: dict[str, int], every: Sequence[Deployment]) -> tuple[dict[str, int], list[str]]:
-    """``counts`` with those of edges in place of the points that they are told from; and notes."""
+    """The counts with those of edges in place of the points that they are computed from; and notes."""
     sources = {w.point.label for placed in every for w in placed.wanted if placed.item.told_by_edges}
     others = {w.point.label for placed in every for w in placed.wanted if not placed.item.told_by_edges}
     kept = {name: count for name, count in counts.items() if name not in sources - others}

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The programs that an experiment starts: those that are its targets, held until all is in place, or a command beside
-them.
+"""Workloads: the programs that an experiment starts, held as its targets until all is in place, or a command beside
+these.
 
-A pipeline that is a target is started here and not by a shell, for each of its
-programs has to be held before its first instruction. Their keepers inherit the
-ends of the pipes along with them; so a keeper has to go as soon as its program
-has ended, or the neighbours would wait for an end that never comes.
+gilk, not a shell, starts a pipeline that is a target, since each of its programs has to be held before its first
+instruction. Keepers inherit the ends of the pipes with their programs. So a keeper has to go as soon as its program has
+ended, or the neighbours would wait for an end of their input that never comes.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from gilk.targets.process import Process
 from gilk.targets.startup import start
 from gilk.values import dataclass
 
-_PATIENCE = 5.0  # seconds that a workload has to end in, once it is asked to
+_PATIENCE = 5.0  # seconds that a workload has to end, after it was asked to
 _SHELL = frozenset("|&;<>()")
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A command line and where it runs. ``stdin`` and ``stdout`` are files; '' is gilk's own."""
+    """A command line, and the surroundings that it runs in. ``stdin`` and ``stdout`` are files; '' is gilk's own."""
 
     command: str
     directory: str = ""
@@ -42,16 +41,18 @@ class Setting:
 
 @dataclass
 class Workload:
-    """Ends with the last of its programs. ``held`` are those that are targets; else a shell runs the command."""
+    """The programs of a workload; it ends with the last of them. ``held``: those that are targets; if there are none, a
+    shell runs the command."""
 
     setting: Setting
     held: list[Process] = field(default_factory=list)
     statuses: dict[int, int] = field(default_factory=dict)
-    _running: dict[int, int] = field(default_factory=dict)  # file descriptors by pid
+    _running: dict[int, int] = field(default_factory=dict)  # by pid, pidfds of running programs
     _shell: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start the programs that are not targets; the instruments are in. Raises TargetError `cannot-launch`."""
+        """Start a workload that is no target; call it when the instruments are in. Raises TargetError
+        `cannot-launch`."""
         if self.held:
             self._running = {program.pid: os.pidfd_open(program.pid) for program in self.held}
             return
@@ -59,7 +60,7 @@ class Workload:
         with _files(setting) as (source, sink):
             options: dict[str, Any] = {"cwd": setting.directory or None, "env": _environment(setting)}
             try:
-                # In a session of its own, so that all of it can be ended together.
+                # It gets a session of its own, so that all of it can be ended together.
                 self._shell = subprocess.Popen(
                     ["sh", "-c", setting.command], stdin=source, stdout=sink, start_new_session=True, **options
                 )
@@ -68,7 +69,7 @@ class Workload:
 
     @property
     def running(self) -> list[int]:
-        """File descriptors, one per held program, that can be read from when it has ended."""
+        """A descriptor for each held program that runs; it can be read from when the program has ended."""
         return list(self._running.values())
 
     def over(self) -> bool:
@@ -87,14 +88,14 @@ class Workload:
 
     @property
     def status(self) -> int | None:
-        """The exit status as a shell gives it, in a pipeline the last program's; None for one that gilk ended, or never
-        began."""
+        """The exit status, as a shell gives it, of a pipeline its last program's; None if it has not ended, or if gilk
+        has ended it."""
         if self.held:
             return self.statuses.get(self.held[-1].pid)
         return self._shell.returncode if self._shell is not None else None
 
     def end(self, _programs: Iterable[Process]) -> None:
-        """End what still runs."""
+        """End all programs that still run."""
         for program in self.held:
             if program.pid not in self.statuses:
                 _terminate(program)
@@ -104,7 +105,7 @@ class Workload:
 
 
 def launch(setting: Setting) -> Workload:
-    """Every program of ``setting.command``, connected by pipes and stopped before its own code runs.
+    """Start every program of ``setting.command``, connected by pipes and stopped before its own code runs.
 
     Raises UsageError `bad-command`, TargetError `cannot-launch`; then nothing is left behind.
     """
@@ -122,7 +123,7 @@ def launch(setting: Setting) -> Workload:
 
 
 def script(setting: Setting) -> str:
-    """The setting as a script for a shell of another machine."""
+    """A shell script that runs the setting on another machine."""
     quote = shlex.quote
     lines = [f"export {name}={quote(value)}" for name, value in setting.environment]
     lines += [f"cd {quote(setting.directory)} || exit"] if setting.directory else []
@@ -132,7 +133,7 @@ def script(setting: Setting) -> str:
 
 
 def split(command: str) -> list[list[str]]:
-    """The programs of a pipeline. Raises UsageError `bad-command` for what only a shell can do."""
+    """The programs of a pipeline, each as its words. Raises UsageError `bad-command` if the command needs a shell."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars="|&;<>()")
     lexer.whitespace_split = True
     programs: list[list[str]] = [[]]
@@ -171,7 +172,8 @@ def _launch(programs: Sequence[list[str]], workload: Workload, source: int | Non
 
 @contextlib.contextmanager
 def _standing_in(source: int | None, sink: int | None) -> Iterator[None]:
-    """Our own input and output are these meanwhile: a keeper that is started now, and its program, inherit them."""
+    """A context in which gilk's own input and output are these, so that a keeper started meanwhile, and its program,
+    inherit them."""
     kept: list[tuple[int, int]] = []
     try:
         for fd, other in ((0, source), (1, sink)):
@@ -187,7 +189,8 @@ def _standing_in(source: int | None, sink: int | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _files(setting: Setting) -> Iterator[tuple[int | None, int | None]]:
-    """Raises TargetError `cannot-launch`."""
+    """A context with the opened stdin and stdout of the setting; None for gilk's own. Raises TargetError
+    `cannot-launch`."""
     with contextlib.ExitStack() as stack:
         opened: list[int | None] = []
         for name, flags in ((setting.stdin, os.O_RDONLY), (setting.stdout, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""One session of a process that several consumers have a part in."""
+"""The broker: a process that shares one session of a target among several consumers."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A process of its own that has the session of another, in which any number of consumers have a part.
+"""The broker: a process of its own that has the session of a target, in which any number of consumers have a part.
 
-It is forked by the first of them, ends after the last of them, and then the process is what it was. Consumers may be
-killed, stopped or send anything: what one does is nothing to the others.
+The first consumer forks it; it ends after the last one, and then the target is what it was. Consumers may be killed, be
+stopped or send anything: this does not affect the other consumers.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from gilk.targets.process import Process
 from gilk.targets.running import MOST_STACK
 from gilk.version import VERSION
 
-_TURN = 0.5  # seconds between looks at the process
-_SHYNESS = 10.0  # seconds in which who comes has to say who it is
-_PATIENCE = 30.0  # seconds between attempts to take out what a thread was in the way of
+_TURN = 0.5  # seconds between two checks of the target
+_SHYNESS = 10.0  # seconds within which a new client has to say who it is
+_PATIENCE = 30.0  # seconds between attempts to take out code in which a thread was
 _MOST_LINES, _MOST_NOTES = 512, 64
 
 
 class Connection:
-    """Somebody on a line, who has a part in the session once it has shown that it may."""
+    """A client on a line. It has a part in the session once it has shown that it may trace the target."""
 
     def __init__(self, end: socket.socket, identity: int, known: bool) -> None:
         end.setblocking(False)
         self.end, self.state, self.known = end, ClientState(identity), known
-        self.takes_part = known  # it has, or is about to have, something in the session
+        self.takes_part = known  # whether it has, or is about to have, something in the session
         self.due = time.monotonic() + _SHYNESS
         self.inbox = Inbox(end, MOST if known else MOST_FROM_STRANGERS, takes_fds=True)
         self._unsent = b""
@@ -47,7 +47,7 @@ class Connection:
         self.inbox.trust()
 
     def answer(self, words: dict[str, Any], fd: int = -1, content: bytes = b"") -> None:
-        """``fd`` is closed once it has gone. Raises Closed."""
+        """Send an answer; ``fd`` is sent along, and closed after that. Raises Closed."""
         self._unsent += packed(words, content)
         if fd >= 0:
             self._drop_fd()
@@ -80,7 +80,8 @@ class Connection:
 
 
 class Broker:
-    """``listener``: where others come to, if that could be had; ``first``: the line of who has founded it."""
+    """The broker of one process. ``listener``: the socket where other clients connect, None if there is none.
+    ``first``: the line of the client that founded the broker."""
 
     def __init__(self, process: Process, listener: socket.socket | None, first: socket.socket) -> None:
         self._process, self._listener = process, listener
@@ -88,9 +89,9 @@ class Broker:
         self._right = right_to_trace(process.pid)
         self._identities = 0
         self._connections: dict[int, Connection] = {}
-        self._leaving: list[ClientState] = []  # whose probes could not be taken out yet
+        self._leaving: list[ClientState] = []  # clients that have gone, whose probes could not be taken out yet
         self._patient_until = 0.0
-        self._failed = False  # the session could not be ended: the keeper's end is what undoes it
+        self._failed = False  # the session could not be ended: the end of the keeper will undo it
         self._admit(first, known=True)
         if listener is not None:
             listener.setblocking(False)
@@ -102,7 +103,7 @@ class Broker:
             for fd, events in self._wait(due - time.monotonic()):
                 self._turn(fd, events)
             if time.monotonic() >= due:
-                with contextlib.suppress(GilkError, OSError):  # the process may end while it is looked at
+                with contextlib.suppress(GilkError, OSError):  # the process may end during these checks
                     self._look_after()
                 due = time.monotonic() + _TURN
         self._end()
@@ -143,10 +144,10 @@ class Broker:
         self._identities += 1
         self._connections[end.fileno()] = Connection(end, self._identities, known)
 
-    # What is asked.
+    # Requests of clients.
 
     def _hear(self, connection: Connection) -> None:
-        """Raises Closed."""
+        """Read from a client, and answer its whole messages. Raises Closed."""
         try:
             connection.inbox.read()
         except BlockingIOError:
@@ -167,7 +168,7 @@ class Broker:
             raise Closed from None
         except Closed:
             raise
-        except Exception as error:  # an object file that is none, for one: it is this connection's trouble only
+        except Exception as error:  # for example an object file that is none: this affects only this client
             connection.answer(error_words(TargetError("not-understood", f"the shared session failed: {error!r}")))
         finally:
             if message.fd >= 0:
@@ -184,7 +185,7 @@ class Broker:
             case "insert" if connection.known:
                 connection.answer(state.insert(self._opened(), words, message.content))
             case "region" if connection.known:
-                self._try_again()  # who has gone may still have what there is one of
+                self._try_again()  # a client that has gone may still be the one that follows
                 connection.answer(state.have_region(self._opened(), words))
             case "remove" if connection.known:
                 connection.answer(state.remove(self._opened(), words))
@@ -225,7 +226,7 @@ class Broker:
             )
         if not self._process.keeper.is_present():
             self._process.keeper.give_up_name()
-            self._give_up_name()  # it has executed another program, of which whoever comes now is to be the first
+            self._give_up_name()  # the target has executed another program: the next client is to found a new broker
             raise ProtocolError
         connection.meet()
         connection.answer({})
@@ -235,10 +236,11 @@ class Broker:
             self._session = SharedSession(self._process)
         return self._session
 
-    # Going.
+    # Clients that leave, and the end.
 
     def _take_leave(self, connection: Connection) -> None:
-        """The last is told how it ended, when all of it has. It may begin anew."""
+        """Take out all that the client had, which may begin anew, and answer it. The last client is told whether the
+        target is what it was."""
         self._identities += 1
         state, lost = connection.state, self._lost()
         connection.state, connection.takes_part = ClientState(self._identities), False
@@ -250,11 +252,11 @@ class Broker:
         connection.answer({"restored": restored, "notes": notes, "lost": lost})
 
     def _lost(self) -> int:
-        """Hits of threads that found no room in the session itself."""
+        """The hits of threads that found no room in the session's own memory."""
         return 0 if self._session is None else self._session.drain.lost()
 
     def _part(self, connection: Connection) -> None:
-        """It is gone, and so is all that it had."""
+        """Forget a client whose line is closed, and take out all that it had."""
         del self._connections[connection.end.fileno()]
         try:
             if any(other.takes_part for other in self._connections.values()):
@@ -262,14 +264,14 @@ class Broker:
             else:
                 self._close_session()
         finally:
-            connection.close()  # whoever waits for that may wait for all to be out
+            connection.close()  # a client that waits for the end of the line knows then that all is out
 
     def _leave(self, state: ClientState) -> None:
         if self._session is not None and not self._session.closed and not state.leave(self._session):
             self._leaving.append(state)
 
     def _try_again(self) -> None:
-        """Take out what a thread was in the way of."""
+        """Take out the code of clients that have gone in which a thread was before."""
         if self._session is not None:
             self._leaving = [state for state in self._leaving if not state.leave(self._session)]
 
@@ -278,7 +280,7 @@ class Broker:
         for connection in [one for one in self._connections.values() if not one.known and one.due < now]:
             self._part(connection)
         if self._session is not None:
-            self._session.take()  # blocks of threads that have ended are free for others
+            self._session.take()  # frees the blocks of threads that have ended for other threads
         if self._session is not None and now >= self._patient_until:
             self._patient_until = now + _PATIENCE
             self._session.tidy()
@@ -290,13 +292,14 @@ class Broker:
             connection.close()
 
     def _close(self) -> None:
-        """Take everything out. The keeper goes before the name does."""
+        """Take everything out, and let the process go. The keeper ends before the broker's name is free."""
         self._close_session()
         self._process.keeper.leave()
         self._give_up_name()
 
     def _close_session(self) -> tuple[bool | None, list[str]]:
-        """Whether the process is what it was, None where that cannot be known; and what the user is to know of it."""
+        """End the session; returns whether the target is what it was, None if that cannot be known, and notes for the
+        user."""
         session, self._session, self._leaving = self._session, None, []
         if session is None:
             return True, []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A consumer's part in the session of a process: the first founds the broker that has it, the others come to that."""
+"""A consumer's part in the session of a process: the first consumer founds the broker, the others connect to it."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ from gilk.toolchain.instrument import CompiledObject, compile_instrument
 from gilk.trace.layout import Geometry
 from gilk.version import VERSION
 
-_PATIENCE = 120.0  # seconds: a change may take ten of them, and there may be some before ours
+_PATIENCE = 120.0  # seconds: a change may take ten, and other changes may come before ours
 _FAREWELL = 60.0  # seconds for the broker, and its keeper, to end
 _TRIES = 100
 
 
 class RemoteTracer(KeeperClient):
-    """Stands in for a keeper that another process is the client of. ``line``: to that one, once there is one.
+    """Stands in for the keeper of a process whose session a broker has. ``line``: the line to the broker, None before
+    there is one.
 
-    ``mine``: the keeper that was handed over to ``broker``, a child of ours; ``own``: one that is not, and has launched
-    the process.
+    ``mine``: our former keeper, which was handed over to ``broker``, a child process of ours. ``own``: a keeper of ours
+    that has launched the process, and that no broker has.
     """
 
     is_shared = True
@@ -57,7 +58,8 @@ class RemoteTracer(KeeperClient):
         self.others_go_on = False
 
     def ask(self, name: str, *arguments: Any, fds: tuple[int, ...] = ()) -> Any:
-        """Raises TargetError `keeper-gone`, and what the broker raises."""
+        """Answer what a keeper is asked, with the help of the broker. Raises TargetError `keeper-gone`, and what the
+        broker raises."""
         match name:
             case "release" | "wait" if self._own is not None:
                 return self._own.ask(name, *arguments)
@@ -68,7 +70,7 @@ class RemoteTracer(KeeperClient):
                 return self._end()
             case "raise_semaphores":
                 self.say({"do": "listen", "counters": list(arguments[0])})
-                return []  # they are lowered when we leave
+                return []  # the broker lowers them when this client leaves
             case "sample":
                 answer = self.say({"do": "sample", "stack": min(arguments[0], MOST_STACK)})
                 return list(_samples(answer))
@@ -88,7 +90,8 @@ class RemoteTracer(KeeperClient):
         return None if code is None else ProcessEnd(int(code))
 
     def _is_present(self) -> bool:
-        """Whether this client's memory is still mapped in the process; seen from here, as the broker may be at work."""
+        """Whether this client's memory is still mapped in the process. Reads /proc directly, since the broker may be
+        busy."""
         if self._memory is None:
             return True
         address, device, inode = self._memory
@@ -96,7 +99,8 @@ class RemoteTracer(KeeperClient):
         return found is not None and (found.device, found.inode) == (device, inode)
 
     def share(self, size: int) -> tuple[int, int]:
-        """Memory that the process has, too: a descriptor, and how far it lies from the session's control page."""
+        """Memory that is shared with the process: our descriptor of it, and its offset from the session's control
+        page."""
         self.takes_part = True
         answer = self.say({"do": "memory", "size": size})
         held = os.fstat(answer.fd)
@@ -104,7 +108,7 @@ class RemoteTracer(KeeperClient):
         return answer.fd, int(answer.words["offset"])
 
     def share_common(self, memory: int, size: int) -> int:
-        """Have memory of ours in the process, too, by its descriptor; how far it lies from the session's control
+        """Map our memory, given by its descriptor, into the process, too; returns its offset from the session's control
         page."""
         self.takes_part = True
         return int(self.say({"do": "common", "size": size}, fd=memory).words["offset"])
@@ -114,13 +118,15 @@ class RemoteTracer(KeeperClient):
         return self._line is not None and self._line.is_open()
 
     def _gone(self, why: str) -> TargetError:
-        """`no-such-process` where the process has ended, or is about to, which is why the session has."""
+        """The error for a session that is gone: `no-such-process` if the process has ended or is about to, which is the
+        reason then."""
         if is_going(self._pid):
             return TargetError("no-such-process", f"process {self._pid} has ended")
         return TargetError("keeper-gone", why)
 
     def say(self, words: dict[str, Any], content: bytes = b"", fd: int = -1) -> Message:
-        """The answer. Raises TargetError `keeper-gone`, `no-such-process`, and what the broker raises."""
+        """The broker's answer to a request. Raises TargetError `keeper-gone`, `no-such-process`, and what the broker
+        raises."""
         if self._line is None:
             raise self._gone(f"the session of process {self._pid} is closed")
         try:
@@ -128,7 +134,7 @@ class RemoteTracer(KeeperClient):
         except (Closed, TimeoutError):
             self._close()
             raise self._gone("the process that has the session has gone, or does not answer") from None
-        except BaseException:  # Ctrl-C: what is asked next would be given this answer
+        except BaseException:  # Ctrl-C: the next request would get the answer to this one
             line, self._line = self._line, None
             line.end(_FAREWELL)
             raise
@@ -136,7 +142,8 @@ class RemoteTracer(KeeperClient):
         return answer
 
     def _leave(self) -> bool | None:
-        """The line stays: the end of a launched process is told there."""
+        """Leave the session; returns whether the process is what it was, None if that is unknown. The line stays open,
+        since the broker tells the end of a launched process there."""
         if self._line is not None and self.takes_part:
             words = self.say({"do": "leave"}).words
             self.restored, self.told = words.get("restored"), [str(note) for note in words.get("notes", ())]
@@ -145,7 +152,7 @@ class RemoteTracer(KeeperClient):
         return self.restored
 
     def leave(self) -> None:
-        """Broker and keeper are gone by then if nobody else has a part in them."""
+        """Close the line. If nobody else has a part in the session, broker and keeper have ended when this returns."""
         self._close()
         if self._broker and self.restored is not None:
             reap(self._broker, _FAREWELL)
@@ -162,10 +169,12 @@ class RemoteTracer(KeeperClient):
 
 
 class BrokerClient:
-    """``memory`` is mapped in the process too, at ``offset`` from the session's control page (gilk_abi.h)."""
+    """The client's side of the broker. ``memory`` is shared with the process, at ``offset`` from the session's control
+    page (gilk_abi.h)."""
 
     def __init__(self, process: Process, size: int) -> None:
-        """Raises TargetError, and OSError when it is more than there can be; then a smaller one may be made."""
+        """Join the session of a process with ``size`` bytes of shared memory. Raises TargetError, and OSError if that
+        is too much; then the caller may try less."""
         if size > MOST_MEMORY:
             raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
         self._process = process
@@ -178,23 +187,28 @@ class BrokerClient:
         self._compiled: dict[CFunction, CompiledObject] = {}
 
     def map_common(self, memory: int, size: int) -> int:
-        """Have sealed memory (targets/shared_memory.py) in the process, too, by its descriptor, until we leave; how far
-        it lies from the session's control page. Raises TargetError `cannot-share`."""
+        """Map sealed memory (targets/shared_memory.py), given by its descriptor, into the process until we leave.
+
+        Returns its offset from the session's control page. Raises TargetError `cannot-share`.
+        """
         return self._tracer.share_common(memory, size)
 
     def open_region(self, geometry: Geometry, follows: bool = False) -> int:
-        """Have the memory be laid out so, with room for one block more; the number of the part that it is then.
-        Raises TargetError; `trace-alone` if it is to follow and another does."""
+        """Declare the layout of the memory, which has room for one block more; returns the number of this part of the
+        session.
+
+        ``follows``: the client follows calls. Raises TargetError, `trace-alone` if another client follows already.
+        """
         rings = [[ring.offset, ring.size] for ring in geometry.rings]
         words = {"blocks": geometry.blocks, "stride": geometry.stride, "counters": geometry.counters, "rings": rings}
         return int(self.say({"do": "region", **words, "follows": int(follows)}).words["number"])
 
     def say(self, words: dict[str, Any], content: bytes = b"") -> Message:
-        """The broker's answer (messages.py). Raises TargetError, and what the broker raises."""
+        """The broker's answer to a message (messages.py). Raises TargetError, and what the broker raises."""
         return self._tracer.say(words, content)
 
     def insert(self, asked: Sequence[InsertRequest], dormant: bool = False) -> Inserted:
-        """All in one change. Raises CompileError, TargetError; then nothing has changed."""
+        """Put probes in, in one change. Raises CompileError, TargetError; then nothing has changed."""
         if not asked:
             return Inserted({}, {}, 0.0, 0.0)
         compiled = {each: self._compile(each) for each in dict.fromkeys(one.instrument for one in asked)
@@ -212,39 +226,42 @@ class BrokerClient:
         return self._compiled[chosen]
 
     def remove(self, numbers: Sequence[int]) -> None:
-        """Take out probes of a region. Raises TargetError; then nothing has changed."""
+        """Take probes of the region out, by their numbers. Raises TargetError; then nothing has changed."""
         self._tracer.say({"do": "remove", "numbers": list(numbers)})
 
     def lose(self, loaded: Loaded) -> None:
-        """An image has been unmapped: all that was put in there is out. Raises TargetError."""
+        """Tell the broker that an image has been unmapped; all our probes in it are out then. Raises TargetError."""
         self._tracer.say({"do": "lose", "image": [str(loaded.path), loaded.bias]})
 
     def look(self) -> None:
-        """The program has installed handlers of signals."""
+        """Have the broker look for signal handlers that the program has installed."""
         self._tracer.say({"do": "look"})
 
     def renew(self) -> None:
-        """There is room again for threads that had found none."""
+        """Tell the broker that threads which had found no room in our memory may try again."""
         self._tracer.say({"do": "renew"})
 
     @property
     def lost(self) -> int:
-        """Hits of threads that the session itself had no room for; once it is closed."""
+        """The hits of threads for which the session itself had no room; known once it is closed."""
         return self._tracer.lost
 
     def inside(self) -> set[int]:
-        """Blocks of threads that are in an instrument which wants it known. Raises TargetError `keeper-gone`."""
+        """The blocks of the threads that are in an instrument which reports that. Raises TargetError `keeper-gone`."""
         return {int(block) for block in self._tracer.say({"do": "inside"}).words["blocks"]}
 
     def close(self) -> bool | None:
-        """Take out what was put in; whether the process is known to be what it was, None when others have a part in it
-        still."""
+        """Take out what this client put in.
+
+        Returns whether the process is known to be what it was, None if others still have a part in it or if it has
+        ended.
+        """
         try:
             self._tracer.close()
         except TargetError as error:
             if error.slug != "keeper-gone":
                 raise
-            return False if self._process.alive else None  # one that has ended has no code that could be wrong
+            return False if self._process.alive else None  # a process that has ended has no code that could be wrong
         finally:
             if self._tracer is not self._process.keeper:
                 self._tracer.leave()
@@ -252,17 +269,17 @@ class BrokerClient:
 
     @property
     def others_go_on(self) -> bool:
-        """When it was closed, others had a part in the process."""
+        """Whether others had a part in the process when this client closed."""
         return self._tracer.others_go_on
 
     @property
     def notes(self) -> list[str]:
-        """Notes for the user about the end."""
+        """Notes for the user, which the broker gave at the end."""
         return self._tracer.told
 
 
 def approached(pid: int) -> Process:
-    """A process to have a part in the session of; attached, if nobody else is. Raises TargetError."""
+    """A process whose session the caller can join; attached to, if nobody else is. Raises TargetError."""
     meeting = rendezvous(pid)
     try:
         process = processes.attach(pid) if meeting.line is None else Process(RemoteTracer(pid), pid, launched=False)
@@ -274,7 +291,8 @@ def approached(pid: int) -> Process:
 
 
 def joined(process: Process) -> RemoteTracer:
-    """As before, if it was joined already and is not in use. Raises TargetError."""
+    """The tracer by which the process is in a shared session: the present one if it is not in use, else a new one.
+    Raises TargetError."""
     known = process.keeper
     if isinstance(known, RemoteTracer) and known.there and not known.takes_part:
         return known
@@ -295,7 +313,7 @@ def joined(process: Process) -> RemoteTracer:
 def _founded(process: Process) -> RemoteTracer:
     if isinstance(process.keeper, RemoteTracer):
         process.keeper = processes.keeper_of(process.pid)
-    from gilk.session.broker.forking import fork_broker  # what those who come later need not wait for
+    from gilk.session.broker.forking import fork_broker  # later clients need not wait for it
 
     keeper = process.keeper
     end, broker = fork_broker(process)
@@ -304,7 +322,7 @@ def _founded(process: Process) -> RemoteTracer:
 
 
 def _arrived(process: Process) -> RemoteTracer | None:
-    """None when who was there has gone. Raises TargetError."""
+    """Join the broker that is there, and return the tracer; None if the broker has gone. Raises TargetError."""
     assert process.meeting.line is not None
     line = Line(process.meeting.line, _PATIENCE)
     process.meeting = Meeting()
@@ -327,8 +345,10 @@ def _arrived(process: Process) -> RemoteTracer | None:
 
 
 def _in_place_of(process: Process, line: Line) -> RemoteTracer:
-    """The keeper that we have is not the one that the process is held by: it goes, unless it has launched it. A session
-    of ours that has another line goes on by that."""
+    """The tracer for a process that another keeper holds. Our own keeper goes, unless it has launched the process.
+
+    If a session of ours uses the process's present tracer, that session keeps it.
+    """
     keeper = process.keeper
     if isinstance(keeper, RemoteTracer) and keeper.there:
         return RemoteTracer(process.pid, line)
@@ -342,7 +362,7 @@ def _in_place_of(process: Process, line: Line) -> RemoteTracer:
 
 
 def _samples(answer: Message) -> Iterator[Sample]:
-    """The stacks lie one behind the other."""
+    """The samples of an answer, whose content has their stacks one after the other."""
     at = 0
     for tid, cpu, thread, registers, size in answer.words["samples"]:
         yield Sample(tid, cpu, thread, tuple(registers), answer.content[at : at + size])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A session of a process that others may have sessions of, too: it asks the broker, and reads memory of its own."""
+"""The session of a process that others may have sessions of, too: it asks the broker for changes, and reads memory of
+its own."""
 
 from __future__ import annotations
 
@@ -26,12 +27,12 @@ _MOST_POINTS = 1 << 20
 
 
 class ClientSession(ProbingSession):
-    """Use as a context manager; at its end all its probes are gone from the target.
+    """A set of probes in one process. Use it as a context manager; at its end all its probes are gone from the target.
 
-    ``points`` bounds how many probes there can be in all, ``threads`` how many threads have buffers at one time,
-    ``ring`` the bytes of a thread's buffer per record class. ``clock``: what samples are timed by, if that is known
-    already. ``restored`` is None at the end where others have a part in the process still. Dormant probes are planned
-    when they are activated.
+    ``points``: how many probes there can be in all. ``threads``: how many threads can have buffers at a time. ``ring``:
+    bytes of a thread's buffer per record class. ``clock``: the clock for the times of samples; if None, it is measured.
+    ``restored`` is None at the end if others still have a part in the process. Dormant probes are planned when they are
+    activated.
     """
 
     def __init__(
@@ -44,8 +45,8 @@ class ClientSession(ProbingSession):
         classes: frozenset[int] = ALL_CLASSES,
         follows: bool = False,
     ) -> None:
-        """``classes``: of records that there will be. ``follows``: all calls, which one session of a process does at a
-        time. Raises TargetError."""
+        """``classes``: the record classes that the probes may write. ``follows``: the session follows all calls, which
+        only one session of a process can do at a time. Raises TargetError."""
         geometry = Geometry.plan(min(points, _MOST_POINTS), classes, threads, ring)
         self.process, self._geometry = process, geometry
         self._client = BrokerClient(process, geometry.size + geometry.stride)
@@ -60,9 +61,9 @@ class ClientSession(ProbingSession):
             self._client.close()
             raise
         self._caught = 0
-        self._wanted: dict[int, Wanted] = {}  # of every probe, by its number
+        self._wanted: dict[int, Wanted] = {}  # every probe's request, by its number
         self._dormant: set[int] = set()
-        self._lost: set[int] = set()  # of images that have been unmapped
+        self._lost: set[int] = set()  # numbers of probes in images that have been unmapped
         self._stream.bounds = Bounds()
         self._stream.meet(process.pid, process.own_number)
 
@@ -98,7 +99,7 @@ class ClientSession(ProbingSession):
             self._dormant.update(chosen)
 
     def _take_out(self, numbers: Iterable[int]) -> None:
-        """Take those of the probes out that are in the target."""
+        """Take the probes out that are in the target."""
         absent = self._dormant | self._lost | self._refused.keys()
         there = [number + 1 for number in numbers if number not in absent]
         if there:
@@ -116,8 +117,8 @@ class ClientSession(ProbingSession):
         self._dormant.difference_update(numbers)
 
     def lose(self, loaded: Loaded) -> None:
-        """An image has been unmapped, and its probes are gone with it; they stay known, for ``regain``. Raises
-        TargetError."""
+        """Note that an image was unmapped, and its probes with it; the session keeps their requests for ``regain``.
+        Raises TargetError."""
         planned = self._probes.keys() & self._wanted.keys()
         gone = [number for number in planned if self._wanted[number].loaded == loaded]
         if gone:
@@ -125,8 +126,8 @@ class ClientSession(ProbingSession):
             self._lost.update(gone)
 
     def regain(self, loaded: Loaded) -> int:
-        """An image that was unmapped is mapped again, the same file: put its probes in. How many it had. Raises
-        TargetError."""
+        """Put the probes of an unmapped image in again, after the same file was mapped again; returns how many it had.
+        Raises TargetError."""
         numbers = self._lost_of(loaded.path)
         for number in numbers:
             self._wanted[number] = replace(self._wanted[number], loaded=loaded)
@@ -138,17 +139,18 @@ class ClientSession(ProbingSession):
         return len(numbers)
 
     def forget(self, loaded: Loaded) -> None:
-        """An image that was unmapped does not come again: another file lies there. Counts of its probes stay."""
+        """Forget the probes of an unmapped image that will not come back, because its path is another file now. Their
+        counts stay."""
         for number in self._lost_of(loaded.path):
             del self._wanted[number]
             self._dormant.discard(number)
 
     def _lost_of(self, path: Path) -> list[int]:
-        """The probes of a file that was unmapped, and may come again."""
+        """The numbers of the probes of an unmapped file that may be mapped again."""
         return [n for n in sorted(self._lost & self._wanted.keys()) if self._wanted[n].loaded.path == path]
 
     def _look_after(self) -> None:
-        """Handlers of signals that the program has installed since are the broker's affair."""
+        """Tell the broker if the program has installed signal handlers since the last call."""
         if not self._probes or self.closed:
             return
         caught = self.process.caught()
@@ -156,7 +158,7 @@ class ClientSession(ProbingSession):
             self._caught = caught
             try:
                 self._client.look()
-            except TargetError as error:  # what it left is read all the same
+            except TargetError as error:  # the records that the process left are read all the same
                 if error.slug not in ("keeper-gone", "no-such-process", "busy"):
                     raise
 
@@ -172,7 +174,8 @@ def _request(number: int, one: Wanted) -> InsertRequest:
 
 
 class ClientDrain(Drain):
-    """The drain of memory in which one block more takes the records of threads that found no other."""
+    """The drain of a client's memory. One block more than the session uses takes the hits of threads that found no
+    block."""
 
     def __init__(self, geometry: Geometry, buffer: memoryview, client: BrokerClient) -> None:
         super().__init__(geometry, buffer)
@@ -181,7 +184,7 @@ class ClientDrain(Drain):
         self._behind = Shared(behind, buffer)
 
     def lost(self) -> int:
-        """Also hits for which the session had no room."""
+        """The hits of threads that found no block, in this client's memory and in the session's own."""
         if not self._shared.control["lost"]:
             return self._client.lost
         head = self._behind.heads[0]

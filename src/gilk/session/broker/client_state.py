@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The things that one client has in a session: its memory and its probes, which go when it goes, however it goes."""
+"""The state of one client in a session: its memory and its probes, which go when the client goes, however that
+happens."""
 
 from __future__ import annotations
 
@@ -31,38 +32,42 @@ from gilk.toolchain.instrument import CompiledObject
 from gilk.trace.layout import IID_BITS, Geometry
 
 _MOST_NUMBER = (1 << IID_BITS) - 1
-#: The class of the records that each of these makes; those of count are none.
+#: The class of the records that each built-in instrument makes; count makes none.
 _CLASSES = {Builtin.STAMP: 0, Builtin.TIME: 0, Builtin.ARGS: 2, Builtin.REGS: 3}
 
 
 class ClientState:
-    """``identity``: no two of a session have the same."""
+    """One client's memory, probes, gates and semaphores. ``identity``: unique in the broker."""
 
     def __init__(self, identity: int) -> None:
         self._identity = identity
         self._memory: tuple[int, int] | None = None  # address, size
-        self._common: tuple[int, int] | None = None  # the same, of memory that the client has from elsewhere
+        self._common: tuple[int, int] | None = None  # address and size of memory that the client has brought
         self._region: ClientRegion | None = None
         self._geometry: Geometry | None = None  # of the region
         self._carried: list[Carried] = []
-        self._numbered: dict[int, Carried] = {}  # those of the region
+        self._numbered: dict[int, Carried] = {}  # the region's probes, by number
         self._sources: set[str] = set()
         self._inserted = 0
         self._listening: list[Raised] = []
         self._following: Following | None = None
-        self._gates: ClientGates | None = None  # of one that follows nothing
+        self._gates: ClientGates | None = None  # of a client that does not follow calls
 
     def have(self, session: SharedSession, words: dict[str, Any], fd: int) -> tuple[dict[str, Any], int]:
-        """Give the client memory, or map what it has brought; the answer, and a file. Raises ProtocolError,
-        TargetError."""
+        """Give the client memory, or map memory that it has brought; returns the answer, and a descriptor to send or
+        -1.
+
+        Raises ProtocolError, TargetError.
+        """
         if words["do"] == "common":
             return self._have_common(session, words, fd), -1
         return self._have_memory(session, words)
 
     def _have_memory(self, session: SharedSession, words: dict[str, Any]) -> tuple[dict[str, Any], int]:
-        """Give the client memory; returns its offset from the beginning of the shared data, and its file.
+        """Give the client memory; returns its offset from the beginning of the shared data, and its descriptor.
 
-        Unused memory may be exchanged for less. Raises ProtocolError, TargetError.
+        Memory that is not used yet is given back first, so that a client may ask for less. Raises ProtocolError,
+        TargetError.
         """
         size = number(words.get("size"), 1, MOST_MEMORY)
         if self._inserted or self._region or self._common:
@@ -73,8 +78,11 @@ class ClientState:
         return {"offset": address - session.data_address, "address": address}, fd
 
     def _have_common(self, session: SharedSession, words: dict[str, Any], fd: int) -> dict[str, Any]:
-        """Map memory that the client has brought; its offset from the beginning of the shared data. Nobody can take a
-        page of it away under the process's feet: that is proven first. Raises ProtocolError, TargetError."""
+        """Map memory that the client has brought; the answer has its offset from the beginning of the shared data.
+
+        The memory must be sealed, so that nobody can take a page away from the process. Raises ProtocolError,
+        TargetError.
+        """
         size = number(words.get("size"), 1, MOST_MEMORY)
         if self._inserted or self._common or fd < 0 or not is_sealed(fd, size):
             raise ProtocolError("common memory is sealed memory of that size, and one has it before anything else")
@@ -83,7 +91,8 @@ class ClientState:
         return {"offset": address - session.data_address}
 
     def have_region(self, session: SharedSession, words: dict[str, Any]) -> dict[str, Any]:
-        """The number of the part that the memory is from now on. Raises ProtocolError, TargetError."""
+        """Make the client's memory a region, a part of the session; the answer has its number. Raises ProtocolError,
+        TargetError."""
         if self._memory is None or self._region:
             raise ProtocolError("a region is memory")
         address, size = self._memory
@@ -95,8 +104,8 @@ class ClientState:
         return {"number": self._region.part.number}
 
     def insert(self, session: SharedSession, words: dict[str, Any], content: bytes) -> dict[str, Any]:
-        """Insert probes; returns the outcome of each, by place. Raises ProtocolError, GilkError; nothing has changed
-        then."""
+        """Insert probes; the answer has the outcome of each, by place in the request. Raises ProtocolError, GilkError;
+        then nothing has changed."""
         self._inserted += 1
         asked = placed(session.process, words, content, f"{self._identity}-{self._inserted}")
         self._check(asked)
@@ -111,7 +120,7 @@ class ClientState:
             self._numbered.update(zip(numbers, made.carried, strict=True))
         if dormant and self._following is not None:
             keys = dict(zip(numbers, (want.key for _, want in made.carried), strict=True))
-            all_asked = [one.number for one in asked]  # a client speaks of those that were refused, too
+            all_asked = [one.number for one in asked]  # the client also names probes that were refused
             self._following.know(np.array(all_asked), np.array([keys.get(iid, -1) for iid in all_asked]))
         return {
             "refused": sorted(made.refused.items()),
@@ -121,7 +130,8 @@ class ClientState:
         }
 
     def _check(self, asked: list[ResolvedInsert]) -> None:
-        """Check that built-in instruments write to a region, and to places that exist. Raises ProtocolError."""
+        """Check that built-in instruments write to a region, and only to counters and rings that it has. Raises
+        ProtocolError."""
         numbers = {one.number for one in asked}
         if self._region and (len(numbers) < len(asked) or not numbers.isdisjoint(self._numbered)):
             raise ProtocolError("a number of an instrument is its own")
@@ -134,7 +144,7 @@ class ClientState:
                     raise ProtocolError(f"there is no room for {one.made}")
 
     def remove(self, session: SharedSession, words: dict[str, Any]) -> dict[str, Any]:
-        """Take some out. Raises ProtocolError, GilkError; nothing has changed then."""
+        """Take the probes with the given numbers out. Raises ProtocolError, GilkError; then nothing has changed."""
         numbers = words.get("numbers")
         if not isinstance(numbers, list) or not all(type(each) is int and each in self._numbered for each in numbers):
             raise ProtocolError("numbers")
@@ -142,14 +152,14 @@ class ClientState:
         return {}
 
     def listen(self, session: SharedSession, words: dict[str, Any]) -> dict[str, Any]:
-        """Raise semaphores. Raises ProtocolError, TargetError."""
+        """Raise semaphores, until the client leaves. Raises ProtocolError, TargetError."""
         wanted = semaphores(words)
         self._listening += session.process.raise_semaphores(wanted)
         return {}
 
     def follow(self, session: SharedSession, words: dict[str, Any], content: bytes) -> tuple[dict[str, Any], bytes]:
-        """Carry out a request about what is followed, a gate, or an image that has gone. Raises ProtocolError,
-        GilkError; nothing has changed then."""
+        """Carry out a request about followed functions, a gate, or an unmapped image; returns the answer. Raises
+        ProtocolError, GilkError; then nothing has changed."""
         if words["do"] == "lose":
             self._lose(session, words)
         if self._following is not None:
@@ -162,7 +172,7 @@ class ClientState:
         raise ProtocolError("this region is not for following")
 
     def _lose(self, session: SharedSession, words: dict[str, Any]) -> None:
-        """Take out what is in an image that has been unmapped: where it is mapped again, it is another."""
+        """Take out the client's probes in an unmapped image: if it is mapped again, it is another one."""
         path, bias = image_named(words)
         session.lose_image(path, bias)
         gone = [one for one in self._carried if _image_of(one) == (path, bias)]
@@ -176,7 +186,8 @@ class ClientState:
         self._numbered = {each: one for each, one in self._numbered.items() if one[1].key not in keys}
 
     def leave(self, session: SharedSession) -> bool:
-        """Whether all is out; a thread may be in the way of it for now."""
+        """Take out all that the client had; returns whether that worked. If not, for example because a thread is in the
+        code, try again later."""
         try:
             if self._following is not None:
                 self._following.leave()
@@ -197,7 +208,7 @@ class ClientState:
             session.close_region(self._region)
             self._region = None
         if session.parts_are_looked_at:
-            return False  # who looks may have found ours
+            return False  # a thread that looks at the parts may have found this one
         self._give_memory_back(session.process)
         return True
 

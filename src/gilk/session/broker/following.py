@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The functions that one client follows, in a session that others have probes in: dormant or active units of its
-ledger.
+"""The functions that one client follows in a shared session: dormant or active units of the session's ledger.
 
-The client names its probes by iids, which are in its records. Probes of others are planned together with those of the
-function that are there already; where one of them has no room then, nothing of the function is followed.
+The client names its probes by iids, which are in its records. Where other clients have probes in a function, all of its
+probes are planned together; if one of them finds no room then, the function is not followed.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ _TOO_MUCH = (OutOfSpace, OverflowError, MemoryError, GilkError)
 
 
 class Following:
-    """The functions of the client whose memory is ``region``."""
+    """The functions that one client follows; ``region`` is its memory."""
 
     def __init__(self, session: SharedSession, region: ClientRegion) -> None:
         self._session, self._region = session, region
-        self._key_of: Keys = np.full(1, -1, np.int64)  # by iid; -1: there is none, or it is refused
-        self._on: Mask = np.zeros(1, np.bool_)  # by iid: active
+        self._key_of: Keys = np.full(1, -1, np.int64)  # by iid: the key; -1 if there is no probe, or it is refused
+        self._on: Mask = np.zeros(1, np.bool_)  # by iid: whether the probe is active
         self._placed: list[PlacedTiming] = []
         self._gates = ClientGates(session, region)
         self._expected: Mask = np.zeros(1, np.bool_)
@@ -73,7 +72,7 @@ class Following:
     def _told(took: Timed, lost: Collection[int]) -> dict[str, Any]:
         return {"total": took.total, "seconds": took.seconds, "lost": sorted(lost)}
 
-    # Making ready.
+    # Making functions ready.
 
     @property
     def _shape(self) -> Shape:
@@ -99,7 +98,8 @@ class Following:
         return {"units": len(made.ready)}, np.packbits(made.ready).tobytes()
 
     def _template(self, loaded: Loaded) -> PlanTemplate | None:
-        """From the cache, where the client has left it; made again where that could keep nothing."""
+        """The timing template of an image from the cache, where the client has put it; made again if the cache lacks
+        it, None if there can be none."""
         process = self._session.process
         try:
             known = plan_cache.load(TIMING, process.image(loaded.path), self._shape)
@@ -108,7 +108,7 @@ class Following:
             return None
 
     def know(self, iids: Keys, keys: Keys) -> None:
-        """Probes that are dormant by now; -1: one that is refused."""
+        """Note the keys of probes, which are dormant; the key -1 means that the probe is refused."""
         more = int(iids.max(initial=0)) + 1 - len(self._key_of)
         if more > 0:
             self._key_of = np.concatenate((self._key_of, np.full(more, -1, np.int64)))
@@ -122,7 +122,7 @@ class Following:
         return keys[keys >= 0]
 
     def holds(self, keys: Iterable[int]) -> set[int]:
-        """The keys among these that are of functions followed just now."""
+        """The keys among these that belong to functions followed at present."""
         wanted = list(keys)
         return set(self._key_of[self._on & np.isin(self._key_of, wanted)].tolist()) if wanted else set()
 
@@ -131,7 +131,7 @@ class Following:
         return session.process.copy_code(session.ledger.units(self._keys(self._key_of >= 0)))
 
     def _expect(self, chosen: Mask, busy: Mask) -> dict[str, Any]:
-        """Have ready what `begin` is to activate; functions that have to be planned again for that, because others have
+        """Make ready what `begin` is to activate. Functions that must be planned again for that, since others have
         probes there, are activated at once."""
         session, lost, ahead = self._session, set[int](), np.zeros(len(chosen), np.bool_)
         units = session.ledger.expect(self._keys(chosen))
@@ -145,7 +145,8 @@ class Following:
         return {"active": np.flatnonzero(ahead & self._on).tolist(), "lost": sorted(lost)}
 
     def _begin(self) -> tuple[Timed, set[int]]:
-        """Where others have come between, it is put in as if it had not been expected."""
+        """Activate what was made ready. If other changes have come in between, it is activated as if it had not been
+        made ready."""
         session, chosen = self._session, self._expected
         if not session.ledger.expects:
             return self._activate(chosen)
@@ -154,7 +155,8 @@ class Following:
         return took, set()
 
     def _activate(self, chosen: Mask) -> tuple[Timed, set[int]]:
-        """How long it took, and the iids of what could not be had because of what others have there."""
+        """Activate the chosen probes; returns how long it took, and the iids that could not be had because of other
+        clients' probes."""
         result = self._session.ledger.activate(self._keys(chosen))
         self._turn(chosen, True)
         return result.outcome, self._give_way(result)
@@ -168,7 +170,8 @@ class Following:
         self._on[np.flatnonzero(chosen & (self._key_of[: len(chosen)] >= 0))] = on
 
     def _give_way(self, result: ChangeResult) -> set[int]:
-        """Have dormant what is followed of functions of which some probe, whosever it is, has gone now; its iids."""
+        """Make followed functions dormant in which a probe, of whichever client, has lost its place by the change;
+        returns their iids."""
         lost: set[int] = set()
         refused = result.refusals.keys()
         while pushed := self._session.carries(refused) | self.holds(refused):
@@ -184,7 +187,8 @@ class Following:
     # Gates.
 
     def _put_gate(self, words: dict[str, Any]) -> Answer:
-        """Put a gate in. The functions that have it are in force from then on: their iids; and why it is refused."""
+        """Put a gate in; followed functions that have it are active from then on. The answer has their iids, or why the
+        gate is refused."""
         mine: Mask = np.zeros(0, np.bool_)
 
         def along(fresh: list[Carried]) -> Keys:
@@ -199,17 +203,17 @@ class Following:
         self._turn(mine, True)
         return {"carried": np.flatnonzero(mine).tolist(), "refused": []}, b""
 
-    # Going.
+    # The end.
 
     def _lose(self, words: dict[str, Any]) -> Answer:
-        """An image has been unmapped, of which nothing is in force."""
+        """Note that an image was unmapped, none of whose functions is active."""
         rows = [one for one in self._placed if [str(one.loaded.path), one.loaded.bias] == words.get("image")]
         for one in rows:
             self._session.ledger.lose(one.number)
         return {}, b""
 
     def leave(self) -> None:
-        """Have all out. Raises GilkError: then some of it is in still, and this may be tried again."""
+        """Take everything out. Raises GilkError: then some of it is still in, and this may be called again."""
         session = self._session
         self._gates.leave()
         self._deactivate(np.ones(len(self._key_of), np.bool_))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How a broker comes to be: a fork of the first consumer, which has everything that it needs in memory."""
+"""The birth of a broker: a fork of the first consumer, which has everything that a broker needs in memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gilk.targets.process import Process
 
 
 def fork_broker(process: Process) -> tuple[socket.socket, int]:
-    """A line to a broker that has the process from now on, and the broker's number, of a child of ours."""
+    """Fork a broker that has the process from now on; returns a line to it, and its pid; the broker is our child."""
     listener = process.meeting.listener
     mine, theirs = socket.socketpair()
     broker = fork()
@@ -31,7 +31,7 @@ def fork_broker(process: Process) -> tuple[socket.socket, int]:
 
 
 def _be_broker(process: Process, listener: socket.socket | None, first: socket.socket) -> None:
-    gc.disable()  # what was the consumer's is never looked at again
+    gc.disable()  # the consumer's objects are never looked at again
     signal.set_wakeup_fd(-1)
     stand_apart(BROKER)
     ends = [end.fileno() for end in (first, listener) if end is not None]
@@ -42,11 +42,12 @@ def _be_broker(process: Process, listener: socket.socket | None, first: socket.s
 
 
 def _let_go_of_files(kept: set[int]) -> None:
-    """All others lead nowhere from now on. Their numbers stay taken: objects may be left that would close them."""
+    """Make all other descriptors lead to /dev/null. Their numbers stay taken, since leftover objects may still close
+    them."""
     nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in kept | {nothing}:
-            with contextlib.suppress(OSError):  # the directory's own is closed by now
+            with contextlib.suppress(OSError):  # the descriptor of the directory itself is closed by now
                 os.fstat(int(name))
                 os.dup2(nothing, int(name), inheritable=int(name) <= 2)
     os.close(nothing)

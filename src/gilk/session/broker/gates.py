@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The gates that one client has in the process: places of its code at which a thread waits until the client has done
-its part."""
+"""The gates of one client in the process: places in its code at which a thread waits until the client lets it go on."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from gilk.trace.layout import GATES, IID_BITS
 
 
 class ClientGates:
-    """The gates are in the control page of ``region``."""
+    """The gates of one client; their words are in the control page of its ``region``."""
 
     def __init__(self, session: SharedSession, region: ClientRegion) -> None:
         self._session, self._region = session, region
@@ -28,10 +27,11 @@ class ClientGates:
     def put(
         self, words: dict[str, Any], along: Callable[[list[Carried]], Keys] = lambda _: ()
     ) -> tuple[list[str], Collection[int]]:
-        """Put a gate in (messages.py, `gate`): why it is refused, and then nothing has changed; and the keys of probes
-        that are refused because of it. ``along``: the keys of dormant probes that are to be in force with it.
+        """Put a gate in (messages.py, `gate`).
 
-        Raises ProtocolError, GilkError.
+        Returns why it is refused, empty if it is in, else nothing has changed; and the keys of probes that are refused
+        because of it. ``along``: returns the keys of dormant probes to activate with it. Raises ProtocolError,
+        GilkError.
         """
         session, gate = self._session, number(words.get("gate"), 0, GATES - 1)
         loaded, points = places_of_gate(session.process, words)
@@ -48,8 +48,9 @@ class ClientGates:
         return reasons, refused.keys()
 
     def leave(self) -> None:
-        """Have all out, and no thread wait. Raises GilkError: then some are in still, and this may be tried again."""
-        with contextlib.suppress(GilkError, OSError):  # it may have ended
+        """Take all gates out, and let waiting threads go on. Raises GilkError: then some are still in, and this may be
+        called again."""
+        with contextlib.suppress(GilkError, OSError):  # the process may have ended
             self._session.process.keeper.have_no_gates(self._region.address)
         gates, self._put = self._put, []
         try:

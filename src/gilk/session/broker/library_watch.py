@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A part in the session of a process that only holds threads while libraries that they open are dealt with."""
+"""A part in a shared session that only holds threads while the libraries that they open are dealt with."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ _GATE, _RING = 0, 4096
 
 
 class LibraryWatch:
-    """``prepare`` is called with libraries that have been opened, and ``lose`` with each that has been closed, before
-    the thread goes on. ``known``: as Libraries says. Without a gate, ``libraries.arrivals`` has them.
+    """Calls ``prepare`` with libraries that were opened, and ``lose`` with each one that was closed, before the thread
+    goes on.
+
+    ``known``: see Libraries. If no gate can be put in, ``libraries.arrivals`` has the new ones.
     """
 
     def __init__(
         self, process: Process, clock: Clock, prepare: Prepare, lose: Callable[[Loaded], None],
         known: Collection[Loaded] | None,
     ) -> None:  # fmt: skip
-        """Raises TargetError."""
+        """Join the session of the process, and put the gate in. Raises TargetError."""
         self._process, self.clock, self._lose = process, clock, lose
         geometry = Geometry.plan(1, frozenset(), 1, _RING)
         self._client = BrokerClient(process, geometry.size + geometry.stride)
@@ -48,7 +50,7 @@ class LibraryWatch:
         return self._process
 
     def put_gate(self, loaded: Loaded, span: FunctionSpan, where: str, gate: int) -> None:
-        """As HoldsThreads says."""
+        """Put a gate in; see HoldsThreads.put_gate."""
         function = self._process.analysis(loaded).function(span)
         points = [[part.start, point.address, int(point.after)]
                   for part, point in places(self._process, loaded, function, where)]  # fmt: skip
@@ -59,11 +61,11 @@ class LibraryWatch:
             raise TargetError("cannot-watch", f"{where} of {span.name} cannot be watched: {', '.join(refused)}")
 
     def lose(self, loaded: Loaded) -> None:
-        """As HoldsThreads says."""
+        """Report an unmapped image; see HoldsThreads.lose."""
         self._lose(loaded)
 
     def close(self) -> WatchEnd:
-        """Hold nobody any more. Raises GilkError."""
+        """Take the gate out, and leave the session. Raises GilkError."""
         restored: bool | None = None
         try:
             restored = self._client.close()
@@ -75,8 +77,8 @@ class LibraryWatch:
 
 @dataclass(frozen=True)
 class WatchEnd:
-    """Whether the process is what it was, None where that is not known; whether others have a part in it still; and
-    notes for the user."""
+    """The end of a watch. ``restored``: whether the process is what it was, None if that is unknown. ``goes_on``:
+    others still have a part in it. ``notes`` are for the user."""
 
     restored: bool | None = None
     goes_on: bool = False
@@ -84,8 +86,11 @@ class WatchEnd:
 
 
 def may_come(code: Code, patterns: Iterable[str], known: Sequence[Loaded], launched: bool) -> bool:
-    """Whether an image that a pattern means may be mapped later, or unmapped. ``known``: those that there are;
-    ``launched``: nothing of the program has run yet, so that it is linked with all of them."""
+    """Whether an image that matches a pattern may be mapped or unmapped later.
+
+    ``known``: the images that are mapped. ``launched``: nothing of the program has run yet, so that all of these are
+    linked with it.
+    """
     main = next((loaded for loaded in known if loaded.main), None)
     if main is not None and code.image(main.path).static:
         return False
@@ -104,7 +109,7 @@ def may_come(code: Code, patterns: Iterable[str], known: Sequence[Loaded], launc
 
 
 def linked(code: Code, known: Sequence[Loaded]) -> set[Loaded]:
-    """The main program, and libraries that it is linked with, by whatever way: they stay to its end."""
+    """The main program, and the libraries that it is linked with, directly or not: these stay mapped to its end."""
     found = {loaded for loaded in known if loaded.main}
     left = list(found)
     while left:

@@ -1,45 +1,46 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The messages between a broker and its clients: written by a client, and read by a broker that believes none of it.
+"""The messages between a broker and its clients. The broker trusts nothing in them.
 
-Each is JSON, with bytes behind it, and in some a file descriptor (transport.py). A client asks, by ``do``, and is
-answered; nothing comes unasked. An answer that has ``error`` is a GilkError, of [kind, slug, message, hint].
+Each is JSON, with bytes after it, and in some a file descriptor (transport.py). A client sends requests, named by
+``do``, and the broker answers each; it sends nothing unasked. An answer with ``error`` stands for a GilkError:
+[kind, slug, message, hint].
 
 | do | with | answer |
 |---|---|---|
-| hello | version; descriptor: /proc/PID/mem, opened | {} to who may trace the process; others are let go |
+| hello | version; descriptor: of /proc/PID/mem | {} if the client may trace the process; else the line is closed |
 | memory | size | offset (from the session's control page), address; descriptor: of that memory |
-| common | size; descriptor: of sealed memory | offset: where that is mapped now, as others have it |
-| region | blocks, stride, counters, rings, follows | number: of the part that the memory is; laid out by gilk_abi.h |
-| insert | images, objects, wanted, dormant; bytes: objects | refused: [place, why]; tactics: [place, name]; seconds |
-| remove | numbers | {}: these instruments, which have a region, are out |
-| look | | {}: handlers of signals that the program has installed since have been looked at |
-| renew | | {}: threads have looked for room in the memory of clients again |
-| inside | | blocks: of threads that are in an instrument which wants it known |
-| listen | counters: [address, path] | {}: semaphores, raised until the client leaves |
+| common | size; descriptor: of sealed memory | offset: of that memory in the process, from the session's control page |
+| region | blocks, stride, counters, rings, follows | number: the memory is this part of the session now (gilk_abi.h) |
+| insert | images, objects, wanted, dormant; bytes: objects | refused: [place, why]; tactics: [place, name]; times |
+| remove | numbers: of probes of a region | {}: they are out |
+| look | | {}: signal handlers that the program has installed since have their instruments |
+| renew | | {}: threads without room in the clients' memory look for some again |
+| inside | | blocks: of the threads that are in an instrument which reports that |
+| listen | counters: [address, path] | {}: these semaphores are raised, until the client leaves |
 | sample | stack | samples: [tid, cpu, thread, registers, bytes of stack]; bytes: the stacks |
 | release | | {}: a launched program runs |
-| wait | | code: of a launched program that has ended, or null |
-| leave | | restored, others, notes, lost: all that the client had is out; it may wait, or begin anew |
+| wait | | code: the exit status of a launched program, null before its end |
+| leave | | restored, others, notes, lost: all that the client had is out; it may begin anew |
 
 ``wanted`` of an insert: [image, start of the function, address, after, object or name of a built-in, number].
 
-Any client that has a region may have gates, and any may say that an image has gone: `gate` and `lose` below.
+A client that has a region may have gates, and any client may tell that an image was unmapped: `gate` and `lose` below.
 
-A client whose region ``follows`` has functions dormant, and activates them (following.py). A *mask* is a bit for each
-iid, from 0 on, the first of a byte its highest. `place` answers with such bits of the units of the image's template:
-those that are dormant by now; their iids are behind ``first``.
+A client whose region ``follows`` has dormant functions, and activates them (following.py). A *mask* has a bit for each
+iid, from 0 on; the first bit of a byte is its highest. `place` answers with such bits for the units of the image's
+template: those that are dormant now; the iids of its probes begin after ``first``.
 
 | do | with | answer |
 |---|---|---|
-| timing | | live: registers that plans of whole images are to keep (targets/templates.py, Shape) |
-| place | image, first; bytes: starts of functions, i64 | units: how many, 0 without a template; bytes: bits |
-| copy | | copies: of code, made so that all can be activated by exchanging it |
-| expect | bytes: masks of what `begin` is to activate, and of what is busy | active: iids that are by now; lost |
-| begin | | total, seconds, lost: iids of what cannot be had beside others |
-| follow | bytes: a mask | the same |
+| timing | | live: registers that plans of whole images have to keep (targets/templates.py, Shape) |
+| place | image, first; bytes: starts of functions, i64 | units: their number, 0 without a template; bytes: bits |
+| copy | | copies: how many copies of code, so that an exchange of code can activate all |
+| expect | bytes: masks of what `begin` will activate, and of busy functions | active: iids that are so already; lost |
+| begin | | total, seconds, lost: iids that have no room beside others' probes |
+| follow | bytes: a mask | total, seconds, lost |
 | unfollow | bytes: a mask | total, seconds, lost: none |
-| gate | image, points: [start, address, after], gate, first | carried: iids, active while the gate is; refused: why |
-| lose | image | {}: it has been unmapped, and what the client had there is out |
+| gate | image, points: [start, address, after], gate, first | carried: iids, active from now on; refused: why |
+| lose | image: that was unmapped | {}: all that the client had in it is out |
 """
 
 from __future__ import annotations
@@ -63,25 +64,28 @@ from gilk.trace.layout import CLASSES, MAX_BLOCKS, PAGE, Geometry, RingClass
 from gilk.values import dataclass
 
 OF_FOLLOWING = ("timing", "place", "copy", "expect", "begin", "follow", "unfollow", "gate", "lose")
-#: How many threads of a process have a place of their own in what is shared with it.
+#: How many threads of a process can have blocks of their own in memory that is shared with it.
 THREADS = 1024
-MOST_MEMORY = 1 << 40  # bytes of one client's
+MOST_MEMORY = 1 << 40  # bytes of one client's memory
 _ERRORS: tuple[type[GilkError], ...] = (OutOfMemory, TargetError, UsageError, CompileError)
 _KINDS = {each.__name__: each for each in _ERRORS}
 _MOST_IID, _MOST_ADDRESS = (1 << 31) - 1, (1 << 47) - 1
-_MOST_STRIDE = (1 << 31) - 1  # what an instruction reaches
+_MOST_STRIDE = (1 << 31) - 1  # the farthest that an instruction reaches
 
 _T = TypeVar("_T")
 
 
 class ProtocolError(Exception):
-    """It is not what a consumer would say."""
+    """A message is not what a client would send."""
 
 
 @dataclass(frozen=True, slots=True)
 class InsertRequest:
-    """One instrument at one point, as a client asks for it; ``start``: of the function, or of the part of one.
-    ``number``: what the instrument is called with, or one more than that of its counter."""
+    """One instrument at one point, as a client asks for it. ``start``: the link-time start of the function, or of the
+    part of one.
+
+    ``number``: the iid that the instrument gets, or its counter's number plus one.
+    """
 
     loaded: Loaded
     start: int
@@ -93,8 +97,11 @@ class InsertRequest:
 
 @dataclass(frozen=True, slots=True)
 class Inserted:
-    """By place, from 0: why some were refused, and by which tactic the others are in force; seconds of all that, and of
-    those that the threads stood still."""
+    """The outcome of an insert, by place in the request, from 0: why probes were refused, and the tactics of the
+    others.
+
+    ``total``: seconds of the change; ``seconds``: those of them in which the threads were stopped.
+    """
 
     refused: dict[int, str]
     tactics: dict[int, str]
@@ -104,7 +111,7 @@ class Inserted:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedInsert:
-    """The same as the broker has it."""
+    """The same, as the broker resolves it: with the compiled object, or the built-in, in ``made``."""
 
     loaded: Loaded
     start: int
@@ -123,7 +130,7 @@ def error_words(error: GilkError) -> dict[str, Any]:
 
 
 def raise_error(words: dict[str, Any]) -> None:
-    """If it is one."""
+    """Raise the error that an answer has, if it has one."""
     if "error" in words:
         kind, slug, message, hint = map(str, words["error"])
         raise _KINDS[kind](slug, message, hint)
@@ -135,7 +142,7 @@ def raise_error(words: dict[str, Any]) -> None:
 def insert_words(
     asked: Sequence[InsertRequest], compiled: dict[CFunction, CompiledObject], dormant: bool = False
 ) -> tuple[dict[str, Any], bytes]:
-    """The words of a request, in order; the objects are behind them."""
+    """The words of an insert request, and its content: the compiled objects one after the other."""
     objects: dict[CFunction | Builtin, int] = {made: n for n, made in enumerate(compiled)}
     images: dict[Loaded, int] = {}
     rows = []
@@ -154,7 +161,11 @@ def insert_words(
 
 
 def placed(process: Target, words: dict[str, Any], content: bytes, name: str) -> list[ResolvedInsert]:
-    """``name``: what nothing else that was compiled goes by. Raises ProtocolError, GilkError."""
+    """The instruments that a client asks for. ``name``: a prefix for the names of its objects that nothing else
+    compiled has.
+
+    Raises ProtocolError, GilkError.
+    """
     images = [_image(process, row) for row in _rows(words, "images", 2)]
     known = [(loaded, process.image(loaded.path)) for loaded in images]
     objects = list(_objects(_rows(words, "objects", 3), content, name))
@@ -162,7 +173,7 @@ def placed(process: Target, words: dict[str, Any], content: bytes, name: str) ->
 
 
 def region(words: dict[str, Any], size: int) -> Geometry:
-    """How a client has laid out its memory, of ``size`` bytes, in which there is room for one block more.
+    """The layout that a client has declared for its memory of ``size`` bytes, which has room for one block more.
 
     Raises ProtocolError.
     """
@@ -177,12 +188,12 @@ def region(words: dict[str, Any], size: int) -> Geometry:
 
 
 def semaphores(words: dict[str, Any]) -> list[Semaphore]:
-    """Raises ProtocolError."""
+    """The semaphores that a client names: pairs (address, path). Raises ProtocolError."""
     return [(number(address, 1, _MOST_ADDRESS), str(path)) for address, path in _rows(words, "counters", 2)]
 
 
 def number(value: object, low: int, high: int) -> int:
-    """Raises ProtocolError."""
+    """The value, if it is an integer from ``low`` to ``high``. Raises ProtocolError."""
     if type(value) is not int or not low <= value <= high:
         raise ProtocolError(f"{value!r} is no number from {low} to {high}")
     return value
@@ -196,7 +207,7 @@ def _rows(words: dict[str, Any], name: str, width: int) -> list[list[Any]]:
 
 
 def masks(content: bytes, count: int, known: int) -> list[NDArray[np.bool_]]:
-    """So many, of ``known`` iids each. Raises ProtocolError."""
+    """``count`` masks of ``known`` iids each. Raises ProtocolError."""
     size, rest = divmod(len(content), count)
     if rest:
         raise ProtocolError("masks")
@@ -210,7 +221,7 @@ def masks(content: bytes, count: int, known: int) -> list[NDArray[np.bool_]]:
 
 
 def starts_of(process: Target, words: dict[str, Any], content: bytes) -> tuple[Loaded, set[int]]:
-    """An image, and where functions of it begin. Raises ProtocolError, GilkError."""
+    """The image that a client names, and the starts of functions of it. Raises ProtocolError, GilkError."""
     if len(content) % 8:
         raise ProtocolError("starts")
     (image,) = _rows({"images": [words.get("image")]}, "images", 2)
@@ -218,7 +229,8 @@ def starts_of(process: Target, words: dict[str, Any], content: bytes) -> tuple[L
 
 
 def places_of_gate(process: Target, words: dict[str, Any]) -> tuple[Loaded, list[tuple[int, int, bool]]]:
-    """An image, and points of it: the start of the function, the address, and whether the gate is behind that.
+    """The image that a client names, and the points of a gate: the function's start, the address, and whether the gate
+    is after the instruction there.
 
     Raises ProtocolError, GilkError.
     """
@@ -229,7 +241,7 @@ def places_of_gate(process: Target, words: dict[str, Any]) -> tuple[Loaded, list
 
 
 def image_named(words: dict[str, Any]) -> tuple[Path, int]:
-    """The path and the bias of an image that may be mapped no more. Raises ProtocolError."""
+    """The path and the bias of an image that a client names, which may not be mapped any more. Raises ProtocolError."""
     ((path, bias),) = _rows({"images": [words.get("image")]}, "images", 2)
     return Path(str(path)), number(bias, -_MOST_ADDRESS, _MOST_ADDRESS)
 
@@ -274,7 +286,7 @@ def _point(
     span = code.span_at(number(start, 0, _MOST_ADDRESS))
     if span is None or span.start != start:
         raise ProtocolError(f"no function begins at {start:#x}")
-    entry = where == start and not behind  # there is no need to look into the function
+    entry = where == start and not behind  # the function need not be analysed
     if not entry and not _is_point(process.analysis(loaded), span, where, behind):
         raise ProtocolError(f"{where:#x} is no point of {span.name}")
     return span.start, where, behind
@@ -292,7 +304,7 @@ def _item(items: list[_T], index: object) -> _T:
 
 
 def _is_point(analysis: Analysis, span: FunctionSpan, address: int, after: bool) -> bool:
-    """An instruction of the function begins there, which is no call if the instrument is to be behind it."""
+    """Whether an instruction of the function begins at the address; if ``after``, it must not be a call."""
     function = analysis.function(span)
     block = function.block_at(address)
     if block is None:

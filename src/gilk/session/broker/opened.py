@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Libraries that one process opens, and closes, during a session: whoever has probes there is asked to put them in, and
-it is noted which library has none."""
+"""Libraries that one process opens and closes during a session: probes are put into them, and libraries that lack
+probes are noted."""
 
 from __future__ import annotations
 
@@ -21,43 +21,48 @@ _NAMED = 5
 
 
 class HasProbes(Protocol):
-    """Puts probes into libraries. Methods raise GilkError, OSError."""
+    """Puts probes into libraries. All methods raise GilkError, OSError."""
 
     def put_in(self, images: Sequence[Loaded]) -> list[str] | None:
-        """Put probes into those that have points that are meant: None where none has, else why some are refused."""
+        """Put probes into the libraries. Returns None if none has a point that is meant, else the reasons of
+        refusals."""
         ...
 
     def has_points(self, loaded: Loaded) -> bool:
-        """Whether there are points in it that are meant. It may have been closed since."""
+        """Whether the library has points that are meant. It may have been closed since."""
         ...
 
     def regain(self, loaded: Loaded) -> list[str] | None:
-        """The same for one that had been closed, and is opened again: None where it had none."""
+        """Put probes into a library that was closed and is opened again. Returns None if it had no probes, else the
+        reasons of refusals."""
         ...
 
     def lose(self, loaded: Loaded) -> None:
-        """One has been closed."""
+        """Note that a library was closed."""
         ...
 
     def forget(self, loaded: Loaded) -> None:
-        """Another file has come that lies where a closed one lay: nobody is to regain what that had."""
+        """Forget the probes of a library that was closed, because its path is another file now."""
         ...
 
 
 class OpenedLibraries:
-    """``names``: patterns for the images that are meant."""
+    """The libraries of one process that match the patterns ``names``; ``uses`` puts the probes in."""
 
     def __init__(self, process: Process, names: Sequence[str], uses: HasProbes) -> None:
         self.process = process
         self._names, self._uses = tuple(filter(None, names)), uses
-        self._seen: dict[Path, Image] = {}  # as it was when probes went in
+        self._seen: dict[Path, Image] = {}  # images as they were when probes went in
         self._watch: LibraryWatch | None = None
-        self._probed: dict[str, None] = {}  # names
-        self._told: dict[str, None] = {}  # sentences about what is lacking
+        self._probed: dict[str, None] = {}  # names of libraries
+        self._told: dict[str, None] = {}  # sentences about missing probes
 
     def begin(self, clock: Clock, known: Sequence[Loaded], launched: bool, is_first: bool = False) -> bool:
-        """``known``: the images that there were when probes went in; ``launched``: nothing of the program has run yet.
-        ``is_first``: probes are yet to go in. False where there is nothing to wait for. Raises TargetError."""
+        """Watch for libraries; returns False if none can come.
+
+        ``known``: the images that were mapped when probes went in. ``launched``: nothing of the program has run yet.
+        ``is_first``: no probes have gone in yet. Raises TargetError.
+        """
         if not may_come(self.process, self._names, known, launched):
             return False
         self._watch = LibraryWatch(self.process, clock, self._opened, self._closed, None if is_first else known)
@@ -65,12 +70,12 @@ class OpenedLibraries:
 
     @property
     def known(self) -> tuple[Loaded, ...]:
-        """The images into which probes can go that have not yet gone in: none of them is unmapped before ``look``."""
+        """The images into which probes can go at first: none of them is unmapped before the first ``look``."""
         assert self._watch is not None
         return self._watch.libraries.known
 
     def look(self, seconds: float) -> None:
-        """Wait for so long, or until something was opened."""
+        """Wait for ``seconds``, or until the process has opened a library."""
         assert self._watch is not None
         try:
             self._watch.libraries.look(seconds)
@@ -79,7 +84,7 @@ class OpenedLibraries:
                 raise
 
     def close(self) -> WatchEnd:
-        """Hold no thread any more. Raises GilkError."""
+        """Hold threads no more. Raises GilkError."""
         if self._watch is None:
             return WatchEnd()
         self._watch.libraries.look_last()
@@ -100,7 +105,7 @@ class OpenedLibraries:
                 self._told[f"opened later, and not instrumented: {which}: {error}"] = None
 
     def _is_back(self, loaded: Loaded) -> bool:
-        """Whether it is a file that had been closed, and has its probes again."""
+        """Whether the library was closed before and has its probes again."""
         image = self.process.image(loaded.path)
         if self._seen.setdefault(loaded.path, image) is not image:
             self._seen[loaded.path] = image
@@ -123,12 +128,12 @@ class OpenedLibraries:
 
     @property
     def has_probed(self) -> bool:
-        """Whether some library has got probes."""
+        """Whether any library has got probes."""
         return bool(self._probed)
 
     @property
     def lacking(self) -> list[str]:
-        """Sentences about libraries that have no probes, which they should have."""
+        """Sentences about libraries that should have probes and have none."""
         if self._watch is None:
             return list(self._told)
         libraries = self._watch.libraries
@@ -138,11 +143,11 @@ class OpenedLibraries:
         try:
             return self._is_meant(loaded) and self._uses.has_points(loaded)
         except (GilkError, OSError):
-            return True  # nobody knows
+            return True  # it cannot be known, so the user is told
 
     @property
     def remarks(self) -> list[str]:
-        """Sentences about the others."""
+        """Sentences about the libraries that have probes."""
         if not self._probed or self._watch is None:
             return []
         held = self._watch.libraries.held / 1e6
@@ -150,7 +155,7 @@ class OpenedLibraries:
 
 
 def rest(watched: Iterable[OpenedLibraries], seconds: float) -> None:
-    """Wait for so long in all, or until one of these processes has opened something."""
+    """Wait for ``seconds`` in all, or until one of the processes has opened a library."""
     each = list(watched)
     for opened in each:
         opened.look(seconds / len(each))
@@ -159,15 +164,17 @@ def rest(watched: Iterable[OpenedLibraries], seconds: float) -> None:
 
 
 def named(libraries: Iterable[str]) -> str:
-    """A few of their names, and how many more there are."""
+    """The first few names, and how many more there are."""
     names = list(dict.fromkeys(libraries))
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{', '.join(names[:_NAMED])}{more}"
 
 
 def remarks_unseen(libraries: Iterable[Loaded], hindrance: str = "") -> list[str]:
-    """Sentences about libraries that were opened, and could not be instrumented in time, if there are any.
-    ``hindrance``: why no thread was held; then there may be some that nobody saw."""
+    """Sentences about libraries that were opened later and not instrumented in time.
+
+    ``hindrance``: why no thread could be held; then there may be libraries that were never seen.
+    """
     names, said = [loaded.name for loaded in libraries], list[str]()
     if names:
         what = "library was opened later, and has" if len(names) == 1 else "libraries were opened later, and have"

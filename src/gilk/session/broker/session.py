@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The session of a process that several have probes in, each of which come and go together."""
+"""The shared session of a process: several clients have probes in it, and the probes of one client come and go
+together."""
 
 from __future__ import annotations
 
@@ -30,14 +31,14 @@ from gilk.trace.parts import OF_TRACE, ClientParts
 from gilk.values import dataclass
 
 _RING = 4096  # bytes
-_NO_CLOCK = Clock(0, 0, 1.0)  # there are no samples: what consumers record is in memory of their own
+_NO_CLOCK = Clock(0, 0, 1.0)  # there are no samples: clients record into memory of their own
 
 Carried = tuple[Entry, Want]
 
 
 @dataclass(frozen=True, slots=True)
 class ClientRegion:
-    """Memory of one client, whose control page lies at ``address`` in the process."""
+    """The memory of one client. ``address``: where its control page lies in the process."""
 
     part: ClientPart
     address: int
@@ -45,7 +46,8 @@ class ClientRegion:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """By place in what was asked for: why some are refused, and by which tactic the others are in force."""
+    """The outcome of an insert. ``carried``: the probes that are in. By place in the request: why others are refused,
+    and the tactics of those that are in force."""
 
     carried: list[Carried]
     refused: dict[int, str]
@@ -57,12 +59,12 @@ class ActiveProbes(Protocol):
     """The probes of one client that follows functions."""
 
     def holds(self, keys: Iterable[int]) -> set[int]:
-        """The keys among these that are of functions followed just now."""
+        """The keys among these that belong to functions followed at present."""
         ...
 
 
 class SharedSession(Session):
-    """Its probes are not numbered: who has them knows which they are."""
+    """A session whose probes have keys, no numbers: each client knows which are its own."""
 
     def __init__(self, process: Target) -> None:
         super().__init__(process, points=1, threads=THREADS, ring=_RING, clock=_NO_CLOCK)
@@ -72,8 +74,8 @@ class SharedSession(Session):
         self._carried: set[int] = set()
         self._orphans: list[Carried] = []
         self._last = 0
-        self.following: ActiveProbes | None = None  # one client at the most
-        self._ranks: dict[int, int] = {}  # of a gate's key: whether it is before what else is at its point, or behind
+        self.following: ActiveProbes | None = None  # one client at most
+        self._ranks: dict[int, int] = {}  # by key of a gate: -1: before other probes at its point, 1: after them
 
     @property
     def ledger(self) -> Ledger[Batch]:
@@ -84,15 +86,18 @@ class SharedSession(Session):
         return self._workspace
 
     def take_keys(self, count: int) -> int:
-        """Keys for so many wants; the first."""
+        """Reserve ``count`` keys for wants; returns the first."""
         first, self._last = self._last + 1, self._last + count
         return first
 
     # Memory of clients.
 
     def open_region(self, address: int, geometry: Geometry, follows: bool = False) -> ClientRegion:
-        """``follows``: with the number that is for whoever follows. Raises TargetError `too-many-sessions`,
-        `trace-alone`."""
+        """Make a client's memory a part of the session. ``follows``: it gets the number reserved for the client that
+        follows.
+
+        Raises TargetError `too-many-sessions`, `trace-alone`.
+        """
         if follows and self.following is not None:
             raise TargetError(
                 "trace-alone", f"another gilk trace follows process {self.process.pid}", "try again when it has ended"
@@ -116,8 +121,10 @@ class SharedSession(Session):
     def put_in(
         self, placed: Sequence[ResolvedInsert], region: ClientRegion | None = None, active: bool = True
     ) -> Outcomes:
-        """In one change. Those of which it is not known yet, as they are dormant beside others, have no tactic. Raises
-        as add()."""
+        """Put probes in, in one change.
+
+        Dormant probes in a function that has other probes, too, have no tactic yet. Raises as add().
+        """
         first = self._last + 1
         mine = self._carry(placed, region)
         if active:
@@ -125,7 +132,7 @@ class SharedSession(Session):
         else:
             self._look_after()
             result = self._ledger.add(mine, active=False)
-        self._orphans += mine  # until they are somebody's
+        self._orphans += mine  # until a client owns them
         refused = _refusals(result)
         reasons = {key - first: refused[key] for _, want in mine if (key := want.key) in refused}
         kept = self._without(mine, refused.keys())
@@ -139,7 +146,7 @@ class SharedSession(Session):
         return Outcomes(kept, reasons, _tactics(kept, first), result.outcome)
 
     def _carry(self, placed: Sequence[ResolvedInsert], region: ClientRegion | None) -> list[Carried]:
-        """The requests with their instruments; those for one image and one instrument share the values of both."""
+        """An entry and a want for each request. Requests for the same image and instrument share the values of both."""
         calls: dict[tuple[int, int], tuple[PatchContext, Callable[[int], Instrument]]] = {}
         carried = []
         for one in placed:
@@ -156,7 +163,7 @@ class SharedSession(Session):
     def _calls(
         self, ground: PatchContext, made: CompiledObject | Builtin, region: ClientRegion | None
     ) -> Callable[[int], Instrument]:
-        """The instrument by its number."""
+        """A function that makes the instrument with a given number."""
         if isinstance(made, CompiledObject):
             return self._workspace.calls(ground, made, region.address if region else 0)
         assert region is not None
@@ -173,14 +180,15 @@ class SharedSession(Session):
 
     @staticmethod
     def _without(carried: list[Carried], refused: Collection[int]) -> list[Carried]:
-        """Drop the wants that were refused, and return the rest. A later plan might find room for one, in vain."""
+        """Drop the wants that were refused, and return the rest. A later plan might find room for a dropped want, in
+        vain."""
         for entry, want in carried:
             if want.key in refused:
                 entry.wants.pop(want.key, None)
         return [one for one in carried if one[1].key not in refused]
 
     def _in_the_way(self, mine: list[Carried], refused: Collection[int]) -> list[Carried]:
-        """The wants of mine that are taken out again, because others' would have had to go."""
+        """Take out those of the new probes for which probes of other clients would have to go; returns them."""
         out: list[Carried] = []
         while (pushed := self._had_by_others(refused)) and len(out) < len(mine):
             hit = [one for one in mine if one not in out and not pushed.isdisjoint(one[0].wants)]
@@ -190,17 +198,20 @@ class SharedSession(Session):
         return out
 
     def _had_by_others(self, keys: Collection[int]) -> set[int]:
-        """The keys among these that are of probes which were in force before the change under way."""
+        """The keys among these that belong to probes which were in force before the present change."""
         found = self.carries(keys)
         return found | self.following.holds(keys) if self.following is not None else found
 
     def carries(self, keys: Iterable[int]) -> set[int]:
-        """The keys among these that are of probes in force, but for those of functions that are followed."""
+        """The keys among these that belong to probes in force; functions that are followed do not count."""
         return self._carried.intersection(keys)
 
     def put_gate(self, gates: list[Carried], along: Keys, first: bool) -> dict[int, str]:
-        """Put a gate in, with what is followed beside it, for as long as it is there; by key, what is refused: where a
-        gate is, nothing has changed. ``first``: of what is at its points, it is met first."""
+        """Put a gate in, and activate the followed probes ``along``, which are beside it.
+
+        Returns the reasons of refusals by key; if a gate's own key is among them, nothing has changed. ``first``: the
+        gate comes before other probes at its point.
+        """
         keys = {want.key for _, want in gates}
         self._ranks.update(dict.fromkeys(keys, -1 if first else 1))
         result = self._ledger.add(gates, along=along, rank=lambda key: self._ranks.get(key, 0))
@@ -214,7 +225,7 @@ class SharedSession(Session):
         return refused
 
     def take_out(self, carried: Collection[Carried]) -> None:
-        """Raises TargetError, `busy` for one: they are in force as they were then."""
+        """Take probes out. Raises TargetError, for example `busy`; then they are still in force."""
         keys = {want.key for _, want in carried}
         if keys:
             self._ledger.remove(keys)
@@ -223,15 +234,15 @@ class SharedSession(Session):
             del self._ranks[key]
 
     def lose_image(self, path: Path, bias: int) -> None:
-        """An image has been unmapped: whoever had probes in it has them no more. All go at once: to plan a function
-        again for those that are left would be to write to it. Raises TargetError."""
+        """Forget all clients' probes in an unmapped image, in one change: to plan a function again for remaining probes
+        would write to the image. Raises TargetError."""
         if not any((loaded.path, loaded.bias) == (path, bias) for loaded in self.process.loaded()):
             gone = self._ledger.keys_in(path, bias)
             self._ledger.remove(gone)
             self._carried -= gone
 
     def tidy(self) -> None:
-        """Take out what nobody has got, because something went wrong on the way."""
+        """Take out probes that no client owns, because something went wrong while they were put in."""
         orphans, self._orphans = self._orphans, []
         try:
             self.take_out(orphans)
@@ -239,7 +250,7 @@ class SharedSession(Session):
             self._orphans += orphans
 
     def inside(self) -> list[int]:
-        """Blocks of threads that are in an instrument which wants it known."""
+        """The blocks of the threads that are in an instrument which reports that."""
         assert isinstance(self.drain, Drain)
         return self.drain.inside()
 
@@ -247,11 +258,12 @@ class SharedSession(Session):
         self._workspace.forget_linked(sources)
 
     def look_after(self) -> None:
-        """Handlers of signals that the program has installed since."""
+        """Put instruments at signal handlers that the program has installed since the last call."""
         self._look_after()
 
     def _in_force(self) -> InForce:
-        """Also dormant units while somebody follows, since they come and go all the time."""
+        """Each batch with its units in force; if a client follows functions, dormant units count, since these come and
+        go all the time."""
         return self._ledger.in_force if self.following is None else self._ledger.held
 
     def _look_after(self) -> None:
@@ -263,7 +275,7 @@ class SharedSession(Session):
 
 
 def _tactics(carried: Sequence[Carried], first: int) -> dict[int, str]:
-    """The tactics of the probes, by place; without those that are dormant beside others."""
+    """The tactics of the probes, by place; dormant probes in functions with other probes have none."""
     known = {id(plan): plan.tactics for entry, _ in carried if (plan := entry.plan) is not None}
     rows = [(want.key, known.get(id(entry.plan), {})) for entry, want in carried]
     return {key - first: str(tactics[key]) for key, tactics in rows if key in tactics}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Messages between a broker and its clients: JSON, bytes behind it, and file descriptors (targets/framing.py, WORDS).
+"""Messages between a broker and its clients: JSON, bytes after it, and file descriptors (targets/framing.py, WORDS).
 
-The broker believes nothing of what it is sent, and waits for nobody: half a message waits in a buffer, an answer that
-is not read waits in another, and what is no message ends the line.
+The broker believes nothing that it is sent, and waits for nobody: half a message waits in a buffer, an answer that the
+client does not read waits in another, and bytes that are no message end the line.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from gilk.targets.framing import FrameReader, MessageKind, TooLarge, framed
 from gilk.targets.wire import readable
 from gilk.values import dataclass
 
-_SIZE = struct.Struct("<I")  # bytes of JSON
+_SIZE = struct.Struct("<I")  # the length of the JSON in bytes
 _CHUNK = 1 << 16
-_ONE_FD = socket.CMSG_LEN(array.array("i").itemsize)  # the kernel closes what there is no room for
+_ONE_FD = socket.CMSG_LEN(array.array("i").itemsize)  # room for one descriptor; the kernel closes any others
 MOST = 128 << 20  # bytes of a message
 MOST_FROM_STRANGERS = 4096
 
 
 class Closed(Exception):
-    """The other end has gone, or what it says is no message."""
+    """The other end has gone, or has sent bytes that are no message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,14 @@ def packed(words: dict[str, Any], content: bytes = b"") -> bytes:
 
 
 def send(end: socket.socket, data: bytes, fd: int = -1) -> int:
-    """How much of it went. Raises OSError."""
+    """Send bytes, with a descriptor unless ``fd`` is -1; returns how many bytes went. Raises OSError."""
     ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))] if fd >= 0 else []
     return end.sendmsg([data], ancillary, socket.MSG_NOSIGNAL)
 
 
 class Inbox:
-    """Makes messages of what arrives. ``most``: bytes that one may have. ``takes_fds``: whether descriptors are wanted;
-    the kernel closes those that are not."""
+    """Makes messages of the bytes that arrive. ``most``: the largest message, in bytes. ``takes_fds``: whether to
+    receive descriptors; if not, the kernel closes them."""
 
     def __init__(self, end: socket.socket, most: int, takes_fds: bool) -> None:
         self.takes_fds = takes_fds
@@ -59,7 +59,7 @@ class Inbox:
         self._fd = -1
 
     def read(self) -> None:
-        """Take in the bytes that have come. Raises Closed, BlockingIOError, TimeoutError."""
+        """Read the bytes that have come. Raises Closed, BlockingIOError, TimeoutError."""
         room = _ONE_FD if self.takes_fds else 0
         try:
             data, ancillary, _, _ = self._end.recvmsg(_CHUNK, room, socket.MSG_CMSG_CLOEXEC)
@@ -78,7 +78,7 @@ class Inbox:
         self._fd = fd
 
     def next(self) -> Message | None:
-        """The next whole one. Raises Closed."""
+        """The next whole message, None if there is none yet. Raises Closed."""
         try:
             message = self._frames.next()
         except TooLarge:
@@ -90,7 +90,7 @@ class Inbox:
         return Message(words, content, fd)
 
     def trust(self) -> None:
-        """From now on messages may be as long as they need to be."""
+        """Accept messages of up to MOST bytes from now on."""
         self._frames.most = MOST
 
     def close(self) -> None:
@@ -120,20 +120,20 @@ def _read(text: bytes) -> dict[str, Any]:
 
 
 class Line:
-    """A consumer's end."""
+    """A client's end of the connection to a broker."""
 
     def __init__(self, end: socket.socket, patience: float) -> None:
-        """``patience``: seconds that an answer may take."""
+        """``patience``: how many seconds an answer may take."""
         end.settimeout(patience)
         self._end = end
         self._inbox = Inbox(end, MOST, takes_fds=True)
 
     def ask(self, words: dict[str, Any], content: bytes = b"", fd: int = -1) -> Message:
-        """The answer. Raises Closed, TimeoutError: nothing can be asked after either."""
+        """Send a request, and return the answer. Raises Closed, TimeoutError; the line cannot be used after either."""
         data = memoryview(packed(words, content))
         try:
             sent = send(self._end, data[:_CHUNK].tobytes(), fd)
-            if sent < len(data):  # sending nothing fails, too, where the other has answered and gone by now
+            if sent < len(data):  # sendall of nothing fails if the other end has answered and gone
                 self._end.sendall(data[sent:])
         except TimeoutError:
             raise
@@ -144,11 +144,11 @@ class Line:
         return answer
 
     def is_open(self) -> bool:
-        """Nothing comes unasked: what can be read is the end."""
+        """Whether the broker is still there. It sends nothing unasked, so that readable bytes mean the end."""
         return not readable(self._end.fileno(), 0)
 
     def end(self, seconds: float) -> None:
-        """Ask nothing more, and wait until all is out that we had: so long at most."""
+        """Send no more, and wait, for ``seconds`` at most, until all that this client had is out."""
         with contextlib.suppress(OSError):
             self._end.settimeout(seconds)
             self._end.shutdown(socket.SHUT_WR)
