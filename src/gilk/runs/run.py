@@ -52,7 +52,7 @@ _PRESENT_EVERY = 0.05
 _WAIT = "-Z waits for libraries that are opened later"
 #: Bytes of each buffer: a busy thread's records for as long as gilk may wait for a processor.
 RING = 16 << 20
-_KERNEL_RING = 4 << 20  # bytes of each CPU's buffer of a record class
+KERNEL_RING = 4 << 20  # bytes of each CPU's buffer of a record class
 _LATE, _LATE_PER_POINT = 60.0, 0.01  # seconds that a machine which may hang gets to take everything out
 
 
@@ -130,7 +130,7 @@ class Run:
             points = max(len(wanted), 1)
             from gilk.session.kernel_session import KernelSession  # imported here: most runs do not need it
 
-            self._put(KernelSession(self.kernel, points, _KERNEL_RING, self.flight), wanted)
+            self._put(KernelSession(self.kernel, points, KERNEL_RING, self.flight), wanted)
         kinds = [row.kind for session in self.sessions for row in session.rows]
         if self._openings:
             kinds += kinds_of(self.requests, self.clauses)

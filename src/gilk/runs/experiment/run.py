@@ -89,7 +89,7 @@ class Staged(run.Run):
             self._prepare(meant, process.pid, ClientSession(process, _capacity(meant), ring=run.RING))
         if self.kernel is not None:
             meant = self._meant(self.kernel, 0)
-            self._prepare(meant, 0, KernelSession(self.kernel, _capacity(meant), run._KERNEL_RING, self.flight))
+            self._prepare(meant, 0, KernelSession(self.kernel, _capacity(meant), run.KERNEL_RING, self.flight))
         self._kept.schema = schema_of(w.kind for placed in self.placed for w in placed.wanted)
         self._change(0.0, first=True)
 
