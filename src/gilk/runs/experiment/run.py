@@ -255,7 +255,7 @@ class Staged(run.Run):
         self._name_unseen_libraries()
         result = super().finish()
         if self.workload is not None:
-            self.workload.end(self.processes)
+            self.workload.end()
         return result
 
     def _name_unseen_libraries(self) -> None:
@@ -303,7 +303,7 @@ class Staged(run.Run):
     def abort(self) -> None:
         super().abort()
         if self.workload is not None:
-            self.workload.end(())
+            self.workload.end()
 
 
 def of_requests(

@@ -14,7 +14,7 @@ import os
 import shlex
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,7 @@ class Workload:
             return self.statuses.get(self.held[-1].pid)
         return self._shell.returncode if self._shell is not None else None
 
-    def end(self, _programs: Iterable[Process]) -> None:
+    def end(self) -> None:
         """End all programs that still run."""
         for program in self.held:
             if program.pid not in self.statuses:
