@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from gilk.engines.dtrace.asked import Asked
 from gilk.engines.dtrace.iterated import DtraceSession
@@ -20,11 +21,15 @@ __all__ = [
 ]  # fmt: skip
 
 
-def session_of(question: Question, pid: int | None, command: Sequence[str], until: Callable[[], bool]) -> DtraceSession:
-    """The session of D that asks it: to be entered, and handed to ``answered``. ``until``: whether it is to stop."""
+def session_of(
+    question: Question, pid: int | None, command: Sequence[str], until: Callable[[], bool],
+    starting: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> DtraceSession:  # fmt: skip
+    """The session of D that asks it: to be entered, and handed to ``answered``. ``until``: whether it is to stop.
+    ``starting`` makes a context, within which its probes are put in."""
     options = (("quiet", None), ("dynvarsize", "16m"), ("bufresize", "auto"))
     asked = Asked((("n", question.program),), (), options, pid, tuple(command))
-    return DtraceSession(asked, Aside(), formatted, until)
+    return DtraceSession(asked, Aside(), formatted, until, starting)
 
 
 def answered(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field
 
 from gilk.engines.dtrace.acting import Formatted
@@ -29,6 +30,7 @@ class DtraceSession:
     outlet: Outlet
     formatted: Formatted
     until: Callable[[], bool] = lambda: False  # asked from time to time whether to stop
+    starting: Callable[[], AbstractContextManager[None]] = nullcontext  # within which all probes are put in
     _consumer: Consumer = field(init=False)
     _stopped: bool = False
 
@@ -61,7 +63,9 @@ class DtraceSession:
     def __iter__(self) -> Iterator[Event]:
         """From `Matched` to `Exited`. Raises GilkError."""
         yield from self._consumer.matched
-        yield from self._consumer.start()
+        with self.starting():
+            lacking = self._consumer.start()
+        yield from lacking
         yield from self._consumer.events(lambda: self._stopped or self.until(), self.outlet, self.formatted)
 
     def stop(self) -> None:
