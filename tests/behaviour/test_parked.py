@@ -13,13 +13,24 @@ from pathlib import Path
 import pytest
 
 import gilk
-from gilk.targets import ptrace
+from gilk.targets import changing, ptrace, spawning
 from gilk.targets.maps import read_maps
 from tests.behaviour.harness import Loop, differences, ended, leftovers, wait_for
 from tests.programs.build import build
 from tests.targets.test_restore import CLIENT, session_in
 
 ENOUGH = 20000
+#: An instrument that is over when there is a letter to be read.
+STAYS = """
+#include <gilk.h>
+void stay(unsigned iid)
+{
+    char letter;
+    long got;
+    (void)iid;
+    __asm__ volatile("syscall" : "=a"(got) : "0"(0L), "D"(0L), "S"(&letter), "d"(1L) : "rcx", "r11", "memory");
+}
+"""
 STEPS = 100_000  # instructions within which each patch of a loop is executed
 
 
@@ -93,6 +104,11 @@ def signal_amid_a_patch(pid: int) -> int:
     raise AssertionError("no patch steps over the red zone")
 
 
+def blocked_in_read(pid: int) -> bool:
+    """Of standard input (proc(5), /proc/PID/syscall)."""
+    return Path(f"/proc/{pid}/syscall").read_text().startswith("0 0x0 ")
+
+
 def goes_on(program: subprocess.Popen[bytes]) -> None:
     """The first context, which waits, computes what it should until it is interrupted, and ends."""
     tell(program, b"g")
@@ -115,6 +131,29 @@ def test_a_context_that_waits_again_amid_a_patch_that_has_gone() -> None:
             assert heard(program) == b"parked\n"
         assert session.restored is True
         assert differences(program.pid) == []
+        goes_on(program)
+
+
+def test_a_context_that_waits_while_a_thread_does_not_leave_an_instrument(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All goes without that thread when it has been waited for; yet the context finds where it was, and not only what
+    its handler was shown."""
+    source = tmp_path / "stays.c"
+    source.write_text(STAYS)
+    monkeypatch.setattr(changing, "_PATIENCE", 1.0)
+    spawning.begin()  # a keeper, which has that patience
+    with parked() as program, gilk.attach(program.pid) as target:
+        with target.session() as session:
+            session.insert("parked:work:blocks-post", "count")
+            session.insert("parked:ask:entry", f"{source}:stay")
+            signal_amid_a_patch(program.pid)
+            wait_for(lambda: blocked_in_read(program.pid))
+        assert session.restored is True
+        assert any("stays mapped" in note for note in session.notes)
+        assert differences(program.pid) == []
+        tell(program, b".")
+        assert heard(program) == b"parked\n"
         goes_on(program)
 
 

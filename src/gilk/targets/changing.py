@@ -73,12 +73,11 @@ class Changer:
         self._code = code
         self._held = held
         self._movement = Movement(process, held, everywhere)
-        self._inside = False  # a thread may still be in an instrument
 
     @property
     def stuck(self) -> bool:
         """Somebody may still be in a patch, or come back to one: nothing may be unmapped."""
-        return self._inside or self._movement.left_behind
+        return self._movement.stays_inside or self._movement.left_behind
 
     def apply(self, task: Task) -> Outcome:
         """Raises TargetError `code-changed`, `busy`; OSError when the kernel will not have an exchange."""
@@ -99,7 +98,7 @@ class Changer:
         asked = time.perf_counter()
         with caches.elsewhere(), self._threads.stopped() as threads:
             began = time.perf_counter()
-            places, moves = self._stand(threads, task, tolerant)
+            places, moves = self._movement.stand(threads, task.old, task.new, tolerant)
             self._attach_blocks(threads)
             strangers = self._carry_out(task, threads, places, moves)
         done = time.perf_counter()
@@ -217,15 +216,6 @@ class Changer:
     def exchange(self) -> None:
         """Code and copies, in a stopped process. Raises OSError; then nothing has changed."""
         self._held().copies = self._mapper.exchange(self._held().copies)
-
-    def _stand(self, threads: dict[int, Thread], task: Task, tolerant: bool) -> tuple[dict[int, Place], list[Write]]:
-        try:
-            return self._movement.stand(threads, task.old, task.new)
-        except Busy:
-            if not tolerant:
-                raise
-            self._inside = True
-            return {}, []
 
     def _attach_blocks(self, threads: dict[int, Thread]) -> None:
         """Threads that have no block of their own yet find one by the control page."""

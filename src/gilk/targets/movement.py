@@ -59,32 +59,45 @@ class Movement:
         self._hidden: frozenset[int] = frozenset()  # those over which a jump stands
         self.searches = False  # contexts may wait in handlers on stacks on which no thread is
         self.left_behind = False  # one of them waits amid a patch that went: its memory has to stay
+        self.stays_inside = False  # a thread was inside an instrument when its patch went
 
-    def stand(self, threads: dict[int, Thread], old: Places, new: Places) -> tuple[dict[int, Place], list[Write]]:
+    def stand(
+        self, threads: dict[int, Thread], old: Places, new: Places, tolerant: bool = False
+    ) -> tuple[dict[int, Place], list[Write]]:
         """Where threads in patches of ``old`` stand in the original code, by tid, and what to write into signal frames.
 
         No thread is moved yet: one that was, and had to go on because another was not ready, would run an instrument
-        twice. Raises Busy.
+        twice. Raises Busy; where it is ``tolerant``, threads and contexts that cannot be moved stay where they are.
         """
-        places = self._settle_all(threads, old) if old else {}
+        places = self._settle_all(threads, old, tolerant) if old else {}
         found = {tid: place for tid, place in places.items() if place is not None}
-        return found, self._frame_moves(threads, found, old, new)
+        return found, self._frame_moves(threads, found, old, new, tolerant)
 
     def returned_to(self, hidden: frozenset[int]) -> None:
         """Handlers return to these restorers, too, over which jumps stand."""
         self._hidden, self._restorers = hidden, self._restorers | hidden
 
-    def _settle_all(self, threads: dict[int, Thread], old: Places) -> dict[int, Place | None]:
+    def _settle_all(self, threads: dict[int, Thread], old: Places, tolerant: bool) -> dict[int, Place | None]:
         """Also those that one of them has made when it went on."""
         places: dict[int, Place | None] = {}
         while fresh := [thread for tid, thread in threads.items() if tid not in places]:
             went_on = False
             for thread in fresh:
-                places[thread.tid], ran = self._settle(thread, old)
+                places[thread.tid], ran = self._settle_if(thread, old, tolerant)
                 went_on |= ran
             if went_on:
                 self._process.threads.catch_up()
         return places
+
+    def _settle_if(self, thread: Thread, old: Places, tolerant: bool) -> tuple[Place | None, bool]:
+        """As _settle; where it is ``tolerant``, a thread inside an instrument stays there."""
+        try:
+            return self._settle(thread, old)
+        except Busy:
+            if not tolerant:
+                raise
+            self.stays_inside = True
+            return None, True
 
     def _settle(self, thread: Thread, old: Places) -> tuple[Place | None, bool]:
         """Have a thread in a patch that goes away at a place that has an equal in the original code: that place, and
@@ -150,11 +163,12 @@ class Movement:
             thread.move(rip)
 
     def _frame_moves(
-        self, threads: dict[int, Thread], places: dict[int, Place], old: Places, new: Places
+        self, threads: dict[int, Thread], places: dict[int, Place], old: Places, new: Places, tolerant: bool
     ) -> list[Write]:
         """New return addresses for signal frames. Raises Busy."""
         found = self._frames(threads, places)
-        moves = [move for frame in found.values() for move in self._moves_of(self._as_noted(frame), old, new)]
+        moves_of = self._moves_of_parked if tolerant else self._moves_of
+        moves = [move for frame in found.values() for move in moves_of(self._as_noted(frame), old, new)]
         parked = list(self._parked(found))
         for frame in parked:
             moves += self._moves_of_parked(self._as_noted(frame), old, new)
@@ -239,8 +253,8 @@ class Movement:
         )
 
     def _moves_of_parked(self, frame: SignalFrame, old: Places, new: Places) -> tuple[Write, ...]:
-        """The writes for a parked frame. Nobody knows when it runs: one amid a patch that goes stays there, and goes on
-        with the patch as it is."""
+        """The writes for a frame that is not waited for, as nobody knows when a parked one runs: one amid a patch that
+        goes stays there, and goes on with the patch as it is, though its handler may have been shown another place."""
         try:
             return self._moves_of(frame, old, new)
         except Busy:
