@@ -17,6 +17,7 @@ from gilk.targets.movement import Busy, Movement, Place, Write
 from gilk.targets.newcomers import give_own, in_common
 from gilk.targets.ours import led_to
 from gilk.targets.places import Places, StandingJumps
+from gilk.targets.staged_batches import StagedBatches
 from gilk.targets.thread import Thread
 from gilk.targets.traced import Traced
 from gilk.targets.writer import Change
@@ -60,11 +61,10 @@ class Task:
 
 
 class Changer:
-    """``held`` and ``everywhere`` give what is in the process, and the patches of all batches, as they are by then."""
+    """``held`` gives what is in the process, as it is by then."""
 
     def __init__(
-        self, process: Traced, mapper: Mapper, code: LiveCode, held: Callable[[], Held],
-        everywhere: Callable[[], Places],
+        self, process: Traced, mapper: Mapper, code: LiveCode, held: Callable[[], Held], batches: StagedBatches
     ) -> None:  # fmt: skip
         self._process = process
         self._threads = process.threads
@@ -72,7 +72,7 @@ class Changer:
         self._memory = process.memory
         self._code = code
         self._held = held
-        self._movement = Movement(process, held, everywhere)
+        self._movement = Movement(process, held, batches)
 
     @property
     def stuck(self) -> bool:
@@ -88,9 +88,8 @@ class Changer:
                 return self._attempt(task, late and not task.new)
             except Busy:
                 if late:
-                    raise TargetError(
-                        "busy", f"a thread of process {self._process.pid} stays inside an instrument", "try again later"
-                    ) from None
+                    who = f"a thread of process {self._process.pid}, or a handler that waits,"
+                    raise TargetError("busy", f"{who} stays inside an instrument", "try again later") from None
                 self._process.pause(_PAUSE)
 
     def _attempt(self, task: Task, tolerant: bool) -> Outcome:

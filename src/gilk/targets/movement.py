@@ -15,6 +15,7 @@ from gilk.targets.bounds import Bounds
 from gilk.targets.frames import NOTE_MAGIC, SignalFrame, find_restorers, is_original, returning, signal_frames
 from gilk.targets.held import Held
 from gilk.targets.places import Places, long_jump
+from gilk.targets.staged_batches import StagedBatches
 from gilk.targets.thread import Thread
 from gilk.targets.traced import Traced
 from gilk.values import dataclass
@@ -48,13 +49,14 @@ class Busy(Exception):
 
 
 class Movement:
-    """``everywhere`` gives the patches of all batches there are."""
+    """Of the patches in ``batches``."""
 
-    def __init__(self, process: Traced, held: Callable[[], Held], everywhere: Callable[[], Places]) -> None:
+    def __init__(self, process: Traced, held: Callable[[], Held], batches: StagedBatches) -> None:
         self._process = process
         self._memory = process.memory
         self._held = held
-        self._everywhere = everywhere
+        self._batches = batches
+        self._everywhere = batches.everywhere
         self._restorers: frozenset[int] = frozenset()
         self._hidden: frozenset[int] = frozenset()  # those over which a jump stands
         self.searches = False  # contexts may wait in handlers on stacks on which no thread is
@@ -170,9 +172,20 @@ class Movement:
         moves_of = self._moves_of_parked if tolerant else self._moves_of
         moves = [move for frame in found.values() for move in moves_of(self._as_noted(frame), old, new)]
         parked = list(self._parked(found))
+        self._check_ways_back([*found.values(), *parked], old, new)
         for frame in parked:
             moves += self._moves_of_parked(self._as_noted(frame), old, new)
         return [*self._erasures([*found.values(), *parked]), *moves, *self._resumptions(threads, old, new)]
+
+    def _check_ways_back(self, frames: list[SignalFrame], old: Places, new: Places) -> None:
+        """Raises Busy where a context stays in a patch that is not in force any more, and would come back to the code
+        amid what one of ``new`` displaces."""
+        held, places = self._held(), {self._as_noted(frame).place for frame in frames} if new else set()
+        ours = [place for place in places if held.in_arena(place) or held.in_page(place)]
+        inside = [place for place in ours if old.original(place) is None]
+        ever = self._batches.ever() if inside else old
+        if any(ever.comes_back_amid(place, new, self._memory) for place in inside):
+            raise Busy
 
     def _erasures(self, frames: list[SignalFrame]) -> Iterator[Write]:
         """A note that is left over is taken for a new one once handlers return to gilk's code."""
