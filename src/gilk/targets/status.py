@@ -30,5 +30,5 @@ def ancestors(pid: int | str) -> tuple[int, ...]:
 
 def parsed(text: bytes) -> dict[bytes, bytes]:
     """The same of a text that was read elsewhere."""
-    pairs = (line.partition(b":") for line in text.splitlines())
+    pairs = (line.partition(b":") for line in text.split(b"\n"))  # a name may have other ends of lines in it
     return {name: value.strip() for name, colon, value in pairs if colon}
