@@ -49,7 +49,7 @@ class Busy(Exception):
 
 
 class Movement:
-    """Of the patches in ``batches``."""
+    """``batches``: those whose patches threads may be in."""
 
     def __init__(self, process: Traced, held: Callable[[], Held], batches: StagedBatches) -> None:
         self._process = process
