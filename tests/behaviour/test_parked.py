@@ -13,13 +13,32 @@ from pathlib import Path
 import pytest
 
 import gilk
-from gilk.targets import ptrace
+from gilk.errors import TargetError
+from gilk.targets import changing, ptrace, spawning
 from gilk.targets.maps import read_maps
-from tests.behaviour.harness import Loop, differences, ended, leftovers, wait_for
-from tests.programs.build import build
+from tests.behaviour.harness import Loop, cpu, differences, ended, leftovers, wait_for
+from tests.programs.build import build, compile_text
 from tests.targets.test_restore import CLIENT, session_in
 
 ENOUGH = 20000
+#: An instrument that is over when there is a letter to be read.
+STAYS = """
+#include <gilk.h>
+void stay(unsigned iid)
+{
+    char letter;
+    long got;
+    (void)iid;
+    __asm__ volatile("syscall" : "=a"(got) : "0"(0L), "D"(0L), "S"(&letter), "d"(1L) : "rcx", "r11", "memory");
+}
+"""
+PARKED, INCLUDED = Path(__file__).parents[1] / "programs" / "bare" / "parked.c", '#include "computing.h"\n'
+#: In place of what it includes. At 8 and at 11 are instructions of three bytes.
+WORK = r"""
+unsigned long work(int n, unsigned long a, unsigned long b);
+__asm__(".text\n.type work, @function\nwork: mov %rsi, %rax\n"
+        "0: lea 1(%rax, %rax, 2), %rax\nxor %rdx, %rax\nadd %rdx, %rax\ndec %edi\njnz 0b\nret\n.size work, . - work\n");
+"""
 STEPS = 100_000  # instructions within which each patch of a loop is executed
 
 
@@ -55,8 +74,8 @@ def test_handlers_see_the_program_while_others_wait(tmp_path: Path) -> None:
 
 
 @contextmanager
-def parked(name: str = "parked") -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen([build(name)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+def parked(path: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([path or build("parked")], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
         try:
             assert heard(program) == b"ready\n"
             yield program
@@ -93,6 +112,11 @@ def signal_amid_a_patch(pid: int) -> int:
     raise AssertionError("no patch steps over the red zone")
 
 
+def blocked_in_read(pid: int) -> bool:
+    """Of standard input (proc(5), /proc/PID/syscall)."""
+    return Path(f"/proc/{pid}/syscall").read_text().startswith("0 0x0 ")
+
+
 def goes_on(program: subprocess.Popen[bytes]) -> None:
     """The first context, which waits, computes what it should until it is interrupted, and ends."""
     tell(program, b"g")
@@ -118,6 +142,59 @@ def test_a_context_that_waits_again_amid_a_patch_that_has_gone() -> None:
         goes_on(program)
 
 
+def test_nothing_is_put_in_where_a_context_would_come_back_amid_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits in a patch that has gone, which leads back behind two instructions: to the middle of a jump, if one was
+    put at the second."""
+    text = PARKED.read_text()
+    assert INCLUDED in text
+    program_of = compile_text(tmp_path, "parked", text.replace(INCLUDED, WORK), "-O2")
+    monkeypatch.setattr(changing, "_PATIENCE", 1.0)
+    spawning.begin()  # a keeper, which has that patience
+    with parked(program_of) as program, gilk.attach(program.pid) as target:
+        with target.session() as session:
+            first = session.insert("parked:work:+0x8", "stamp")
+            signal_amid_a_patch(program.pid)
+            assert heard(program) == b"parked\n"
+            session.remove(first)
+            with pytest.raises(TargetError, match="handler that waits") as refused:
+                session.insert("parked:work:+0xb", "count")
+            assert refused.value.slug == "busy"
+            ticks = cpu(program.pid)
+            tell(program, b"g")
+            wait_for(lambda: cpu(program.pid) > ticks + 1)  # it has left the patch, and computes
+            os.kill(program.pid, signal.SIGUSR1)
+            assert heard(program) == b"parked\n", ended(program)
+            session.insert("parked:work:+0xb", "count")
+        assert session.restored is True
+        assert differences(program.pid) == []
+        goes_on(program)
+
+
+def test_a_context_that_waits_while_a_thread_does_not_leave_an_instrument(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All goes without that thread when it has been waited for; yet the context finds where it was, and not only what
+    its handler was shown."""
+    source = tmp_path / "stays.c"
+    source.write_text(STAYS)
+    monkeypatch.setattr(changing, "_PATIENCE", 1.0)
+    spawning.begin()  # a keeper, which has that patience
+    with parked() as program, gilk.attach(program.pid) as target:
+        with target.session() as session:
+            session.insert("parked:work:blocks-post", "count")
+            session.insert("parked:ask:entry", f"{source}:stay")
+            signal_amid_a_patch(program.pid)
+            wait_for(lambda: blocked_in_read(program.pid))
+        assert session.restored is True
+        assert any("stays mapped" in note for note in session.notes)
+        assert differences(program.pid) == []
+        tell(program, b".")
+        assert heard(program) == b"parked\n"
+        goes_on(program)
+
+
 def test_a_context_that_waits_amid_a_patch_while_an_abandoned_process_is_restored() -> None:
     with parked() as program:
         with session_in(program.pid, CLIENT.replace("hot:blocks", "parked:work:blocks-post")) as keeper:
@@ -131,7 +208,7 @@ def test_a_context_that_waits_amid_a_patch_while_an_abandoned_process_is_restore
 
 def test_a_frame_that_is_left_over_amid_a_patch_is_nobody() -> None:
     """One handler was left by a jump, and nobody knows whether it will go on; another has returned."""
-    with parked("leftover") as program, gilk.attach(program.pid) as target:
+    with parked(build("leftover")) as program, gilk.attach(program.pid) as target:
         with target.session() as session:
             session.insert("leftover:work:blocks-post", "count")
             signal_amid_a_patch(program.pid)

@@ -69,6 +69,14 @@ def clean(pid: int) -> bool:
     return not leftovers(pid) and not differences(pid)
 
 
+def wait_until_clean(pid: int) -> None:
+    """Raises AssertionError, which says what is left."""
+    try:
+        wait_for(lambda: clean(pid))
+    except AssertionError as error:
+        raise AssertionError(f"left in {pid}: {leftovers(pid)}, {differences(pid)}\n{error}") from None
+
+
 @dataclass
 class Visitor:
     """Sets one client after another on the programs ``pids``, which are nobody else's. ``said`` is how rounds ended."""
@@ -78,10 +86,9 @@ class Visitor:
     end: float  # by time.monotonic(): no round begins later
     said: Counter[str] = field(default_factory=Counter)
 
-    def rounds(self, number: int) -> Counter[str]:
+    def rounds(self, number: int) -> None:
         while self.said.total() < number and time.monotonic() < self.end:
             self._one_client(number)
-        return self.said
 
     def _one_client(self, number: int) -> None:
         """Until it is killed, or there were ``number`` rounds, or time is up."""
@@ -104,7 +111,7 @@ class Visitor:
         time.sleep(self.chance.uniform(0, LATEST))  # any moment will do
         client.send_signal(signal.SIGKILL)
         client.wait()
-        assert wait_for(lambda: clean(pid)), (pid, leftovers(pid), differences(pid))
+        wait_until_clean(pid)
         self.said["killed"] += 1
 
 
@@ -115,11 +122,15 @@ def zoo(kinds: Sequence[str], rounds: int, seed: int, minutes: float = float("in
         end = time.monotonic() + 60 * minutes
         shares = [[loop.pid for loop in loops[first::CLIENTS]] for first in range(CLIENTS)]
         visitors = [Visitor(pids, random.Random(f"{seed}.{at}"), end) for at, pids in enumerate(shares)]
-        with ThreadPoolExecutor(CLIENTS) as pool:
-            said = sum(pool.map(lambda visitor: visitor.rounds(-(-rounds // CLIENTS)), visitors), Counter[str]())
+        try:
+            with ThreadPoolExecutor(CLIENTS) as pool:
+                list(pool.map(lambda visitor: visitor.rounds(-(-rounds // CLIENTS)), visitors))
+        finally:  # also where one has failed, and the others have gone on
+            said = sum((visitor.said for visitor in visitors), Counter[str]())
+            print(f"{said.total()} rounds: {dict(said)}")
         assert all(loop.alive() for loop in loops)
-        assert wait_for(lambda: all(clean(loop.pid) for loop in loops))
-    print(f"{said.total()} rounds: {dict(said)}")
+        for loop in loops:
+            wait_until_clean(loop.pid)
     return said
 
 

@@ -7,11 +7,13 @@ import json
 import re
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.behaviour.harness import differences, leftovers
 from tests.behaviour.seldom import seldom
 from tests.behaviour.waiting import PATIENCE, wait_for
 from tests.programs.build import compile_text
@@ -123,21 +125,62 @@ def test_a_function_that_is_not_there(gilk_on_path: Environment, program: Path, 
 QUESTIONS = (["mallocs"], ["offcpu"], ["syscalls"], ["locks"], ["slow", "waits"])
 
 
+#: The command, which gets the signal NUMBER when it comes to MOMENT, a method of the consumer of its D program.
+INTERRUPTED = """
+import os, sys
+from gilk.engines.dtrace.consumer import Consumer
+moment = os.environ["MOMENT"]
+whole = getattr(Consumer, moment)
+def interrupted(self, *given):
+    os.kill(os.getpid(), int(os.environ["NUMBER"]))
+    return whole(self, *given)
+setattr(Consumer, moment, interrupted)
+from gilk.cli.main import run
+sys.exit(run())
+"""
+
+
+def interrupted(environment: Environment, words: list[str], moment: str, number: int) -> tuple[int, str]:
+    """The exit status and the standard output."""
+    told = {**environment, "MOMENT": moment, "NUMBER": str(int(number))}
+    command = [sys.executable, "-c", INTERRUPTED, *words]
+    done = subprocess.run(command, env=told, stdout=subprocess.PIPE, text=True, timeout=2 * PATIENCE)
+    return done.returncode, done.stdout
+
+
 @pytest.mark.parametrize("question", seldom(QUESTIONS, 2))
 def test_ctrl_c_leaves_the_program_as_it_was(gilk_on_path: Environment, program: Path, question: list[str]) -> None:
+    """All probes are in when it comes."""
     with subprocess.Popen([program, "on"]) as target:
         try:
-            command = ["gilk", *question, "--json", "-p", str(target.pid)]
-            with subprocess.Popen(command, env=gilk_on_path, stdout=subprocess.PIPE, text=True) as asking:
-                wait_for(lambda: "memfd:gilk" in Path(f"/proc/{target.pid}/maps").read_text())
-                asking.send_signal(signal.SIGINT)
-                assert asking.stdout is not None
-                answer = json.loads(asking.stdout.read().splitlines()[-1])
-                assert asking.wait(PATIENCE) == 0
-            assert answer["restored"] is True
+            words = [*question, "--json", "-p", str(target.pid)]
+            status, told = interrupted(gilk_on_path, words, "happenings", signal.SIGINT)
+            assert status == 0 and json.loads(told.splitlines()[-1])["restored"] is True
             assert target.poll() is None and "memfd:gilk" not in Path(f"/proc/{target.pid}/maps").read_text()
         finally:
             target.kill()
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("moment", ["compile", "start"])
+def test_a_signal_ends_it_at_once_while_it_plans(
+    gilk_on_path: Environment, program: Path, moment: str, number: int, status: int
+) -> None:
+    """Then there is no answer, as nothing was counted. It waited until all was compiled and planned."""
+    with subprocess.Popen([program, "on"]) as target:
+        try:
+            words = ["syscalls", "--json", "-p", str(target.pid)]
+            assert interrupted(gilk_on_path, words, moment, number) == (status, "")
+            assert wait_for(lambda: not leftovers(target.pid)) and not differences(target.pid)
+            assert target.poll() is None
+        finally:
+            target.kill()
+
+
+def test_ctrl_c_at_once_also_ends_a_program_that_has_not_begun(gilk_on_path: Environment, program: Path) -> None:
+    """Though the first Ctrl-C is a launched program's own affair, once it runs."""
+    words = ["mallocs", "--json", "--", str(program)]
+    assert interrupted(gilk_on_path, words, "start", signal.SIGINT) == (130, "")
 
 
 def test_the_time_that_is_given(gilk_on_path: Environment, program: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import re
 import shutil
+import struct
 import subprocess
 from collections import Counter
 from dataclasses import replace
@@ -17,6 +18,7 @@ from gilk.errors import ImageError
 from gilk.image.dwarf import sections
 from gilk.image.dwarf.entries import Entries
 from gilk.image.dwarf.inlined import Copies, copies
+from gilk.image.dwarf.sections import Sections
 
 FIRST = r"""
 #include "both.h"
@@ -137,3 +139,36 @@ def test_elf_malformed_a_file_that_lies_ends_in_an_error_or_an_answer(built: Pat
             assert error.slug == "elf-malformed"
             refused += 1
     assert refused
+
+
+def lying(attribute: int, form: int, value: bytes, repeated: int = 1) -> Sections:
+    """A unit with the function `gone` and a copy of it, which has that attribute, so often."""
+    copy = bytes([0x1D, 0, 0x31, 0x13]) + bytes([attribute, form]) * repeated
+    abbrev = bytes([1, 0x11, 1, 0, 0, 2, 0x2E, 0, 3, 8, 0, 0, 3]) + copy + bytes(3)
+    head_size = 11
+    info = b"\1\2gone\0\3" + struct.pack("<I", head_size + 1) + value * repeated + b"\0"
+    head = struct.pack("<IHIB", len(info) + head_size - 4, 4, 0, 8)
+    return Sections(Path("lying"), head + info, abbrev, b"", b"", bytes(64), ranges=bytes(64))
+
+
+RANGES, NAME, LINE = 0x55, 0x03, 0x3B
+DATA1, DATA8, STRX = 0x0B, 0x07, 0x1A
+HIGHEST = b"\xff" * 9 + b"\x7f"  # 70 bits, as LEB128 has them
+
+
+def test_numbers_beyond_all_memory() -> None:
+    """They are no offsets into anything. Python has an error of its own for each size of them."""
+    assert len(copies(Entries(lying(LINE, DATA1, b"\7")), "gone").found) == 0, "it has no code"
+    (found,) = copies(Entries(lying(RANGES, DATA8, bytes(8))), "gone").found
+    assert found.ranges == ()
+    (found,) = copies(Entries(lying(RANGES, DATA8, b"\xff" * 8)), "gone").found
+    assert found.ranges == ()
+    with pytest.raises(ImageError):
+        copies(Entries(lying(NAME, STRX, HIGHEST)), "gone")
+
+
+def test_an_entry_with_attributes_without_end() -> None:
+    """They may take no bytes, and each entry has them anew."""
+    assert copies(Entries(lying(LINE, DATA1, b"\7", 90)), "gone").complete
+    with pytest.raises(ImageError):
+        copies(Entries(lying(LINE, DATA1, b"\7", 1000)), "gone")

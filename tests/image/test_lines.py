@@ -135,3 +135,12 @@ def test_files_that_lie(tmp_path: Path) -> None:
             found = table.at(address)
             assert found is None or 0 < found.line < 1 << 31
         table.places("names.cpp", 30)
+
+
+def test_a_unit_without_a_row(tmp_path: Path) -> None:
+    """Its header is all there is."""
+    good = read(compiled(tmp_path, "g++", "-O2 -gdwarf-5"))
+    program = 12 + int.from_bytes(good.lines[8:12], "little")  # DWARF 5, section 6.2.4
+    known = SourceLines(replace(good, lines=(program - 4).to_bytes(4, "little") + good.lines[4:program]))
+    (file,) = known.files("names.cpp")
+    assert known.lines(file) == [] and known.places(file, 1) == [] and known.at(0x1000) is None

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def test_an_address_has_the_name_of_the_line_that_it_lies_in(idle: subprocess.Po
 
 
 def test_later_lines_are_about_code_that_lies_there_now(idle: subprocess.Popen[bytes], file: Path) -> None:
-    names = JitMap(idle.pid)
+    names = JitMap(idle.pid, lambda: 0.0)  # nothing takes any time
     file.write_text("1000 100 first\n")
     assert named(names.at(0x1080)) == "first"
     with file.open("a") as more:
@@ -108,6 +109,54 @@ def test_no_more_is_read_than_a_bound(
     names = JitMap(idle.pid)
     assert named(names.at(0x1000)) == "first"
     assert names.remark == f"/tmp/{file.name} is too large: names at its end are not known"
+
+
+def test_a_file_that_is_written_anew_is_read_anew_when_it_has_been_left_alone_for_some_time(
+    idle: subprocess.Popen[bytes], file: Path
+) -> None:
+    """A target that puts another large file there all the time would have nothing else done."""
+    clock = Clock()
+    names = JitMap(idle.pid, clock)
+    file.write_text("1000 10 first\n")
+    assert named(names.at(0x1000)) == "first"  # which took a second by that clock: one to look, one when it is read
+    for number in range(5):
+        anew(file, f"1000 10 no{number}\n")
+        assert named(names.at(0x1000)) == "first"
+        assert names.remark == f"/tmp/{file.name} is written anew too often: some names are not known"
+    clock.time += 20
+    assert named(names.at(0x1000)) == "no4" and names.remark == ""
+    with file.open("a") as more:
+        more.write("2000 10 more\n")
+    assert named(names.at(0x2000)) == "more"
+
+
+class Clock:
+    """Goes on by a second each time it is looked at."""
+
+    time = 0.0
+
+    def __call__(self) -> float:
+        self.time += 1
+        return self.time
+
+
+def anew(file: Path, text: str) -> None:
+    """Another file of that name."""
+    other = file.with_suffix(".new")
+    other.write_text(text)
+    other.rename(file)
+
+
+def test_a_file_of_empty_lines_takes_little_memory(idle: subprocess.Popen[bytes], file: Path) -> None:
+    """A list of all its lines takes eight times its size."""
+    file.write_bytes(b"\n" * (4 << 20) + b"1000 10 last\n")
+    names = JitMap(idle.pid)
+    tracemalloc.start()
+    try:
+        assert named(names.at(0x1000)) == "last"
+        assert tracemalloc.get_traced_memory()[1] < 24 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_lines_that_lie_are_left_out(idle: subprocess.Popen[bytes], file: Path) -> None:

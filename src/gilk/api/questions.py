@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from gilk.engines.dtrace.asked import Asked
 from gilk.engines.dtrace.iterated import DtraceSession
@@ -20,12 +21,15 @@ __all__ = [
 ]  # fmt: skip
 
 
-def session_of(question: Question, pid: int | None, command: Sequence[str], until: Callable[[], bool]) -> DtraceSession:
+def session_of(
+    question: Question, pid: int | None, command: Sequence[str], until: Callable[[], bool],
+    starting: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> DtraceSession:  # fmt: skip
     """The session of D that asks the question; enter it, and pass it to ``answered``. ``until``: returns whether to
-    stop."""
+    stop. ``starting`` makes the context in which the session inserts its probes."""
     options = (("quiet", None), ("dynvarsize", "16m"), ("bufresize", "auto"))
     asked = Asked((("n", question.program),), (), options, pid, tuple(command))
-    return DtraceSession(asked, Aside(), formatted, until)
+    return DtraceSession(asked, Aside(), formatted, until, starting)
 
 
 def answered(

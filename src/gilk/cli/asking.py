@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -82,8 +83,13 @@ def asked(
         now_and_then()
         return stop() or deadline.passed()
 
-    session = session_of(question, given["pid"], command, until)
-    with working("compiling", not (given["quiet"] or as_json)):
+    @contextlib.contextmanager
+    def at_once(what: str) -> Iterator[None]:
+        with working(what, not (given["quiet"] or as_json)), stop.at_once():
+            yield
+
+    session = session_of(question, given["pid"], command, until, lambda: at_once("planning"))
+    with at_once("compiling"):
         session.__enter__()
     try:
         return answered(question, session, _teller(question, as_json, bool(command)), began)

@@ -68,7 +68,7 @@ def backing_at(pid: int, address: int) -> Backing | None:
         try:
             found = _query(file.fileno(), address)
         except OSError:
-            rows = (_backing(line.split(maxsplit=5)) for line in whole(file).splitlines())
+            rows = (_backing(line.split(maxsplit=5)) for line in whole(file).split(b"\n") if line)
             return next((row for row in rows if row.start <= address < row.end), None)
     if found is None:
         return None

@@ -17,6 +17,7 @@ from gilk.targets.movement import Busy, Movement, Place, Write
 from gilk.targets.newcomers import give_own, in_common
 from gilk.targets.ours import led_to
 from gilk.targets.places import Places, StandingJumps
+from gilk.targets.staged_batches import StagedBatches
 from gilk.targets.thread import Thread
 from gilk.targets.traced import Traced
 from gilk.targets.writer import Change
@@ -60,12 +61,11 @@ class Task:
 
 
 class Changer:
-    """Makes changes in one process. ``held`` and ``everywhere`` are called for the memory that gilk has in the process,
-    and for the patches of all batches, at the time of use."""
+    """Makes changes in one process. ``held`` is called for the memory that gilk has in the process, at the time of
+    use."""
 
     def __init__(
-        self, process: Traced, mapper: Mapper, code: LiveCode, held: Callable[[], Held],
-        everywhere: Callable[[], Places],
+        self, process: Traced, mapper: Mapper, code: LiveCode, held: Callable[[], Held], batches: StagedBatches
     ) -> None:  # fmt: skip
         self._process = process
         self._threads = process.threads
@@ -73,13 +73,12 @@ class Changer:
         self._memory = process.memory
         self._code = code
         self._held = held
-        self._movement = Movement(process, held, everywhere)
-        self._inside = False  # whether a thread may still be in an instrument
+        self._movement = Movement(process, held, batches)
 
     @property
     def stuck(self) -> bool:
         """Whether a thread may still be in a patch, or come back to one: nothing may be unmapped then."""
-        return self._inside or self._movement.left_behind
+        return self._movement.stays_inside or self._movement.left_behind
 
     def apply(self, task: Task) -> Outcome:
         """Make a change, and try again while a thread is in the way. Raises TargetError `code-changed`, `busy`; OSError
@@ -91,9 +90,8 @@ class Changer:
                 return self._attempt(task, late and not task.new)
             except Busy:
                 if late:
-                    raise TargetError(
-                        "busy", f"a thread of process {self._process.pid} stays inside an instrument", "try again later"
-                    ) from None
+                    who = f"a thread of process {self._process.pid}, or a handler that waits,"
+                    raise TargetError("busy", f"{who} stays inside an instrument", "try again later") from None
                 self._process.pause(_PAUSE)
 
     def _attempt(self, task: Task, tolerant: bool) -> Outcome:
@@ -102,7 +100,7 @@ class Changer:
         asked = time.perf_counter()
         with caches.elsewhere(), self._threads.stopped() as threads:
             began = time.perf_counter()
-            places, moves = self._stand(threads, task, tolerant)
+            places, moves = self._movement.stand(threads, task.old, task.new, tolerant)
             self._attach_blocks(threads)
             strangers = self._carry_out(task, threads, places, moves)
         done = time.perf_counter()
@@ -227,15 +225,6 @@ class Changer:
     def exchange(self) -> None:
         """Exchange the code and its copies in a stopped process. Raises OSError; then nothing has changed."""
         self._held().copies = self._mapper.exchange(self._held().copies)
-
-    def _stand(self, threads: dict[int, Thread], task: Task, tolerant: bool) -> tuple[dict[int, Place], list[Write]]:
-        try:
-            return self._movement.stand(threads, task.old, task.new)
-        except Busy:
-            if not tolerant:
-                raise
-            self._inside = True
-            return {}, []
 
     def _attach_blocks(self, threads: dict[int, Thread]) -> None:
         """Point the GS base of threads that have no block at the control page, by which they find one at their next

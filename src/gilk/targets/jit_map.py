@@ -4,7 +4,8 @@
 A line is ``START SIZE NAME``, both numbers hexadecimal (tools/perf/Documentation/jit-interface.txt of Linux). PID is
 the process's number in its own PID namespace, and /tmp is the one that it sees. The file, and the path to it, may be
 made by the target's user: it is opened without following a link, has to belong to that user, and no more of it is read
-than ``LARGEST`` bytes.
+than ``LARGEST`` bytes. A file that is replaced all the time is read again only now and then, so that reading takes a
+small part of the time.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import bisect
 import os
 import re
 import stat
+import time
 import weakref
+from collections.abc import Callable
 from typing import NamedTuple
 
 from gilk.targets.namespaces import own_number
@@ -21,6 +24,9 @@ from gilk.targets.status import status_of
 
 LARGEST = 1 << 26  # bytes of a file that are read
 _MOST = 1 << 20  # lines
+_PIECE = 1 << 20  # bytes that are read at a time
+_REST = 20  # a replaced file is read again after this many times the time that the last reading took
+_FEW = 64  # lines that are sorted in one by one
 _LONGEST, _LONGEST_LINE = 512, 560  # letters of a name, and of a line
 _LINE = re.compile(rb"(?:0x)?([0-9a-fA-F]{1,16}) (?:0x)?([0-9a-fA-F]{1,8}) +([^\n]+)\Z")
 _NEAR = 32  # how many pieces of code that start before an address are looked at
@@ -42,14 +48,14 @@ class JitMap:
     """The names of one process's generated code, also once the process has ended. ``remark``: why names are not known,
     or not all; '' if nothing is wrong, or if there is no such file."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, now: Callable[[], float] = time.monotonic) -> None:
         self.remark = ""
+        self._now, self._due = now, 0.0  # when another file may be read
         self._number = own_number(pid)
         self.name = f"perf-{self._number}.map"
         self._users = _users(pid)
         self._directory = _temporary(pid)
-        self._found: list[GeneratedCode] = []
-        self._sorted = True
+        self._found: list[GeneratedCode] = []  # sorted
         self._read = (0, 0, 0)  # device, inode, and bytes read of the file
         self._rest = b""
         self._close = weakref.finalize(self, os.close, self._directory) if self._directory >= 0 else None
@@ -64,9 +70,6 @@ class JitMap:
     def at(self, address: int) -> GeneratedCode | None:
         """The latest piece of code in which an address lies; None if there is none."""
         self._look()
-        if not self._sorted:
-            self._found.sort()
-            self._sorted = True
         end = bisect.bisect_right(self._found, (address, _MOST + 1))
         near = self._found[max(0, end - _NEAR) : end]
         there = [each for each in near if each.start <= address < each.start + each.size]
@@ -111,27 +114,41 @@ class JitMap:
         return ""
 
     def _read_from(self, file: int) -> None:
-        found = os.fstat(file)
+        found, began = os.fstat(file), self._now()
         device, inode, read = self._read
-        if (device, inode) != (found.st_dev, found.st_ino) or found.st_size < read:
-            self._found, self._rest, read = [], b"", 0  # the file was replaced or truncated
-        wanted = min(found.st_size, LARGEST) - read
-        data = os.pread(file, wanted, read) if wanted > 0 else b""
-        self._read = (found.st_dev, found.st_ino, read + len(data))
-        if data:
+        if anew := (device, inode) != (found.st_dev, found.st_ino) or found.st_size < read:
+            if began < self._due:
+                self.remark = f"/tmp/{self.name} is written anew too often: some names are not known"
+                return
+            self._found, self._rest, read = [], b"", 0
+        end = min(found.st_size, LARGEST)
+        while read < end and len(self._found) < _MOST and (data := os.pread(file, min(end - read, _PIECE), read)):
+            read += len(data)
             self._take(data)
+        self._read = (found.st_dev, found.st_ino, read)
         if found.st_size > LARGEST or len(self._found) >= _MOST:
             self.remark = f"/tmp/{self.name} is too large: names at its end are not known"
+        if anew:
+            now = self._now()
+            self._due = now + _REST * (now - began)
 
     def _take(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")
         self._rest = self._rest[:_LONGEST_LINE]
-        for line in lines[: _MOST - len(self._found)]:
+        fresh: list[GeneratedCode] = []
+        for line in lines:
             match = _LINE.match(line[:_LONGEST_LINE])
-            if match is not None:
+            if match is not None and (order := len(self._found) + len(fresh)) < _MOST:
                 name = _UNPRINTABLE.sub("?", match[3].decode("utf-8", "replace"))[:_LONGEST]
-                self._found.append(GeneratedCode(int(match[1], 16), len(self._found), int(match[2], 16), name))
-        self._sorted = False
+                fresh.append(GeneratedCode(int(match[1], 16), order, int(match[2], 16), name))
+        self._add(fresh)
+
+    def _add(self, fresh: list[GeneratedCode]) -> None:
+        if len(fresh) > _FEW:
+            self._found = sorted(self._found + fresh)
+        else:
+            for each in fresh:
+                bisect.insort(self._found, each)
 
 
 def _users(pid: int) -> frozenset[int]:

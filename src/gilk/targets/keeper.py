@@ -61,7 +61,7 @@ class Keeper:
         self._batches = StagedBatches()
         self._unsettled: list[LiveBatch] = []  # in force, but their homes are not noted yet
         self._code = LiveCode(process)
-        self._changer = Changer(process, self.mapper, self._code, lambda: self.held, self._batches.everywhere)
+        self._changer = Changer(process, self.mapper, self._code, lambda: self.held, self._batches)
         self._heirs = Heirs(process, lambda: self.held, self._keeper_of)
         self._exchanged = Exchanged()
         self._expected: Units = {}

@@ -100,7 +100,7 @@ def holders(name: str) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                lines = (entry / "maps").read_text(errors="replace").split("\n")
+                lines = (entry / "maps").read_bytes().decode(errors="surrogateescape").split("\n")
                 maps = [_parse(line) for line in lines if name in line]
                 if any(mapping.path.startswith(f"/memfd:{name}") and mapping.executable for mapping in maps):
                     found.append(int(entry.name))

@@ -15,6 +15,7 @@ from gilk.targets.bounds import Bounds
 from gilk.targets.frames import NOTE_MAGIC, SignalFrame, find_restorers, is_original, returning, signal_frames
 from gilk.targets.held import Held
 from gilk.targets.places import Places, long_jump
+from gilk.targets.staged_batches import StagedBatches
 from gilk.targets.thread import Thread
 from gilk.targets.traced import Traced
 from gilk.values import dataclass
@@ -49,46 +50,61 @@ class Busy(Exception):
 
 
 class Movement:
-    """Finds and moves the contexts of one process. ``held`` and ``everywhere`` are called for the memory that gilk has
-    in the process, and for the patches of all batches, at the time of use."""
+    """Finds and moves the contexts of one process. ``held`` is called for the memory that gilk has in the process, at
+    the time of use. ``batches``: the batches whose patches threads may be in."""
 
-    def __init__(self, process: Traced, held: Callable[[], Held], everywhere: Callable[[], Places]) -> None:
+    def __init__(self, process: Traced, held: Callable[[], Held], batches: StagedBatches) -> None:
         self._process = process
         self._memory = process.memory
         self._held = held
-        self._everywhere = everywhere
+        self._batches = batches
+        self._everywhere = batches.everywhere
         self._restorers: frozenset[int] = frozenset()
         self._hidden: frozenset[int] = frozenset()  # restorers that a jump has overwritten
         self.searches = False  # whether contexts may wait in handlers on stacks without a thread
         self.left_behind = False  # whether one waits inside a removed patch: its memory has to stay
+        self.stays_inside = False  # whether a thread was inside an instrument when its patch was removed
 
-    def stand(self, threads: dict[int, Thread], old: Places, new: Places) -> tuple[dict[int, Place], list[Write]]:
+    def stand(
+        self, threads: dict[int, Thread], old: Places, new: Places, tolerant: bool = False
+    ) -> tuple[dict[int, Place], list[Write]]:
         """The places in the original code for threads that stand in patches of ``old``, by tid, and the words to write
         into signal frames.
 
         No thread is moved yet: a thread that was moved, and had to go on because another was not ready, would run an
-        instrument twice. Raises Busy.
+        instrument twice. Raises Busy; but if ``tolerant``, threads and contexts that cannot be moved stay where they
+        are.
         """
-        places = self._settle_all(threads, old) if old else {}
+        places = self._settle_all(threads, old, tolerant) if old else {}
         found = {tid: place for tid, place in places.items() if place is not None}
-        return found, self._frame_moves(threads, found, old, new)
+        return found, self._frame_moves(threads, found, old, new, tolerant)
 
     def returned_to(self, hidden: frozenset[int]) -> None:
         """Note that handlers return to these restorers, too, which jumps have overwritten."""
         self._hidden, self._restorers = hidden, self._restorers | hidden
 
-    def _settle_all(self, threads: dict[int, Thread], old: Places) -> dict[int, Place | None]:
+    def _settle_all(self, threads: dict[int, Thread], old: Places, tolerant: bool) -> dict[int, Place | None]:
         """Settle all threads, also those that one of them has made when it went on; returns their places in the
         original code by tid, None where a thread stands in no patch of ``old``."""
         places: dict[int, Place | None] = {}
         while fresh := [thread for tid, thread in threads.items() if tid not in places]:
             went_on = False
             for thread in fresh:
-                places[thread.tid], ran = self._settle(thread, old)
+                places[thread.tid], ran = self._settle_if(thread, old, tolerant)
                 went_on |= ran
             if went_on:
                 self._process.threads.catch_up()
         return places
+
+    def _settle_if(self, thread: Thread, old: Places, tolerant: bool) -> tuple[Place | None, bool]:
+        """As _settle; where it is ``tolerant``, a thread inside an instrument stays there."""
+        try:
+            return self._settle(thread, old)
+        except Busy:
+            if not tolerant:
+                raise
+            self.stays_inside = True
+            return None, True
 
     def _settle(self, thread: Thread, old: Places) -> tuple[Place | None, bool]:
         """Let a thread that is in a patch of ``old`` go on until it is at a place that has an equal in the original
@@ -159,15 +175,27 @@ class Movement:
             thread.move(rip)
 
     def _frame_moves(
-        self, threads: dict[int, Thread], places: dict[int, Place], old: Places, new: Places
+        self, threads: dict[int, Thread], places: dict[int, Place], old: Places, new: Places, tolerant: bool
     ) -> list[Write]:
         """The writes that give signal frames new return addresses. Raises Busy."""
         found = self._frames(threads, places)
-        moves = [move for frame in found.values() for move in self._moves_of(self._as_noted(frame), old, new)]
+        moves_of = self._moves_of_parked if tolerant else self._moves_of
+        moves = [move for frame in found.values() for move in moves_of(self._as_noted(frame), old, new)]
         parked = list(self._parked(found))
+        self._check_ways_back([*found.values(), *parked], old, new)
         for frame in parked:
             moves += self._moves_of_parked(self._as_noted(frame), old, new)
         return [*self._erasures([*found.values(), *parked]), *moves, *self._resumptions(threads, old, new)]
+
+    def _check_ways_back(self, frames: list[SignalFrame], old: Places, new: Places) -> None:
+        """Raises Busy where a context stays in a patch that is not in force any more, and would come back to the code
+        amid what one of ``new`` displaces."""
+        held, places = self._held(), {self._as_noted(frame).place for frame in frames} if new else set()
+        ours = [place for place in places if held.in_arena(place) or held.in_page(place)]
+        inside = [place for place in ours if old.original(place) is None]
+        ever = self._batches.ever() if inside else old
+        if any(ever.comes_back_amid(place, new, self._memory) for place in inside):
+            raise Busy
 
     def _erasures(self, frames: list[SignalFrame]) -> Iterator[Write]:
         """The writes that erase left-over notes: a handler that returns to gilk's code would take one for a new
@@ -252,8 +280,9 @@ class Movement:
         )
 
     def _moves_of_parked(self, frame: SignalFrame, old: Places, new: Places) -> tuple[Write, ...]:
-        """The writes for a parked frame. Nobody knows when it runs: one inside a patch that is removed stays there, and
-        its context goes on through the patch, whose memory stays."""
+        """The writes for a frame that gilk does not wait for, since nobody knows when a parked context runs. A context
+        inside a patch that is removed stays there, and goes on through the patch, though its handler may have been shown
+        another address."""
         try:
             return self._moves_of(frame, old, new)
         except Busy:

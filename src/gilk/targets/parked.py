@@ -8,18 +8,14 @@ much later, in any thread. No stack pointer leads there, so all of the process's
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Collection, Iterator
-
-import numpy as np
 
 from gilk.targets.frames import FRAME_SIZE, SignalFrame, aligned, frame_at, is_frame
 from gilk.targets.maps import Mapping, read_maps
 from gilk.targets.memory import Memory
+from gilk.targets.used_pages import used
 
-_PAGE = 4096
 _PART = 16 << 20  # bytes read at a time
-_PRESENT = np.uint64(0b11 << 62)  # flags of pages in memory or in swap (Documentation/admin-guide/mm/pagemap.rst)
 
 
 def parked_frames(
@@ -44,16 +40,7 @@ def _in_use(pid: int, mappings: list[Mapping]) -> Iterator[tuple[int, int]]:
     """The ranges of pages that are in memory or in swap."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/pagemap", "rb", buffering=0) as file:
         for mapping in mappings:
-            yield from _stretches(file.fileno(), mapping)
-
-
-def _stretches(fd: int, mapping: Mapping) -> Iterator[tuple[int, int]]:
-    for low in range(mapping.start, mapping.end, _PART * 64):
-        pages = (min(low + _PART * 64, mapping.end) - low) // _PAGE
-        words = np.frombuffer(os.pread(fd, 8 * pages, low // _PAGE * 8), np.uint64)
-        edges = np.flatnonzero(np.diff(np.concatenate(([False], (words & _PRESENT) != 0, [False])).astype(np.int8)))
-        for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-            yield low + first * _PAGE, low + last * _PAGE
+            yield from used(file.fileno(), mapping.start, mapping.end)
 
 
 def _frames_of(content: bytes, start: int, words: list[bytes]) -> Iterator[SignalFrame]:

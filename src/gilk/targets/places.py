@@ -58,6 +58,18 @@ class Places:
                 return int(b.original[rows[np.argmax(b.patch[rows])]]) if len(rows) else None
         return None
 
+    def comes_back_amid(self, address: int, new: Places, memory: Memory) -> bool:
+        """Whether who is at ``address`` in a patch may come back to the code amid what patches of ``new`` displace.
+
+        A patch leads on to others of its function. Each ends with a jump to the code, unless a jump of the program's
+        own or a call is its end: those never lead amid a splice."""
+        for b in self._batches:
+            for unit in b.low_unit[(b.low <= address) & (address < b.high)]:
+                rows = np.flatnonzero((b.patch_unit == unit) & b.before & np.isin(b.original, new.displaced))
+                if any(long_jump(int(b.patch[row]), memory) == b.original[row] for row in rows):
+                    return True
+        return False
+
     def leads_away(self, original: int) -> bool:
         """Whether a patch is executed in place of the instruction at ``original``."""
         return self.patch(original, before=True) is not None

@@ -51,7 +51,7 @@ def words_of(pid: int) -> list[bytes]:
 def mounts_of(pid: int) -> list[bytes]:
     """The lines of /proc/PID/mountinfo, one for each mount that the process sees."""
     with open(f"/proc/{pid}/mountinfo", "rb", buffering=0) as file:
-        return file.readall().splitlines()
+        return file.readall().split(b"\n")[:-1]
 
 
 def has_let_go(pid: int) -> bool:

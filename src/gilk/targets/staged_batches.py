@@ -58,6 +58,10 @@ class StagedBatches:
             self._known_places[key] = Places(list(self.only(units).values()))
         return self._known_places[key]
 
+    def ever(self) -> Places:
+        """The places of all batches there have been."""
+        return Places([one.batch for one in self.all])
+
     def everywhere(self) -> Places:
         """The places of all live batches."""
         if self._everywhere is None:

@@ -31,5 +31,5 @@ def ancestors(pid: int | str) -> tuple[int, ...]:
 
 def parsed(text: bytes) -> dict[bytes, bytes]:
     """The values by their names, as status_of() has them, of a text that was read elsewhere."""
-    pairs = (line.partition(b":") for line in text.splitlines())
+    pairs = (line.partition(b":") for line in text.split(b"\n"))  # a name may contain other line ends
     return {name: value.strip() for name, colon, value in pairs if colon}

@@ -18,12 +18,14 @@ from typing import Any, Final
 
 from gilk.errors import TargetError, UsageError
 from gilk.session.broker.transport import Closed, Inbox, Line, packed, send
+from gilk.targets.status import status_of
 from gilk.values import dataclass
 
 _NAME: Final = "gilk-weave-"
 _PATIENCE: Final = 10.0  # seconds
 _SLOWEST: Final = 0.5  # seconds that a client may take to send its request
 _MOST: Final = 4096  # bytes of a request
+_EFFECTIVE: Final = 1  # of the numbers of ``Uid`` (proc_pid_status(5))
 _CREDENTIALS = struct.Struct("iII")
 
 #: Answers a request's words with those of the answer. Raises UsageError.
@@ -98,8 +100,8 @@ def weavings() -> list[WeavingName]:
 def ask(pid: int, words: dict[str, Any]) -> dict[str, Any]:
     """The answer of the weaver with this pid. Raises UsageError `no-such-weaving`, TargetError `busy`, and the errors
     by which the weaver refuses."""
-    name = next((one for one in weavings() if one.pid == pid), None)
-    if name is None:
+    name = _name(pid)
+    if name not in weavings():
         raise _none(pid)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
         end.settimeout(_PATIENCE)
@@ -116,6 +118,15 @@ def ask(pid: int, words: dict[str, Any]) -> dict[str, Any]:
         raise _refused(found["error"])
     answer = found.get("answer")
     return answer if isinstance(answer, dict) else {}
+
+
+def _name(pid: int) -> WeavingName:
+    """The name that a weaver which is this process has: others may have taken some with its number and another user's.
+    Raises UsageError `no-such-weaving`."""
+    try:
+        return WeavingName(pid, int(status_of(pid)[b"Uid"].split()[_EFFECTIVE]))
+    except (OSError, KeyError):
+        raise _none(pid) from None
 
 
 def _refused(error: dict[str, Any]) -> UsageError:

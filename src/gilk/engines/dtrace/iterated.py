@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field
 
 from gilk.engines.dtrace.acting import Formatted
@@ -29,6 +30,7 @@ class DtraceSession:
     outlet: Outlet
     formatted: Formatted
     until: Callable[[], bool] = lambda: False  # called from time to time; returns whether to stop
+    starting: Callable[[], AbstractContextManager[None]] = nullcontext  # the context in which probes are inserted
     _consumer: Consumer = field(init=False)
     _stopped: bool = False
 
@@ -62,7 +64,9 @@ class DtraceSession:
     def __iter__(self) -> Iterator[Event]:
         """The events, from `Matched` to `Exited`. Raises GilkError."""
         yield from self._consumer.matched
-        yield from self._consumer.start()
+        with self.starting():
+            lacking = self._consumer.start()
+        yield from lacking
         yield from self._consumer.events(lambda: self._stopped or self.until(), self.outlet, self.formatted)
 
     def stop(self) -> None:

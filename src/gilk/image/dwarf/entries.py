@@ -12,6 +12,7 @@ from gilk.errors import ImageError
 from gilk.image.dwarf.forms import Abbreviation, Forms, Reference, Signature, Value, abbreviations
 from gilk.image.dwarf.sections import Sections
 from gilk.image.encoding import uleb
+from gilk.image.memory import MALFORMED
 from gilk.values import dataclass
 
 AT_SIBLING, AT_NAME = 0x01, 0x03
@@ -160,7 +161,7 @@ class Entries:
             forms, attributes = self._of(unit), dict[int, Value]()
             for name, form, implicit in shape.attributes:
                 attributes[name], at = forms.value(form, implicit, at)
-        except (IndexError, KeyError, ValueError, struct.error, RecursionError):
+        except (*MALFORMED, KeyError, RecursionError):
             raise self._malformed(offset) from None
         return DebugEntry(self, offset, at, shape.tag, shape.children, attributes)
 

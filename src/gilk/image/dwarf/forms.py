@@ -24,6 +24,7 @@ _INDEXED = {0x1A, 0x25, 0x26, 0x27, 0x28, 0x1F02}
 _ADDRESSES = {0x1B, 0x29, 0x2A, 0x2B, 0x2C, 0x1F01}
 _ADDRESS, _RANGE_LIST = 0x01, 0x23
 _LONGEST_NAME = 4096
+_MOST_ATTRIBUTES = 100  # of an entry: compilers write a dozen
 
 
 class Reference(NamedTuple):
@@ -79,6 +80,8 @@ def _attributes(data: bytes, offset: int) -> tuple[tuple[tuple[int, int, int], .
             implicit, offset = sleb(data, offset)
         if not name and not form:
             return tuple(found), offset
+        if len(found) == _MOST_ATTRIBUTES:
+            raise ImageError("elf-malformed", f"entries of debug information have over {_MOST_ATTRIBUTES} attributes")
         found.append((name, form, implicit))
 
 

@@ -16,11 +16,11 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from gilk.errors import ImageError
 from gilk.image.dwarf.forms import Forms
 from gilk.image.dwarf.line_program import LineRow, run
 from gilk.image.dwarf.sections import Sections
 from gilk.image.encoding import uleb
+from gilk.image.memory import MALFORMED
 from gilk.values import dataclass
 
 _VERSIONS = range(2, 6)
@@ -167,7 +167,7 @@ class SourceLines:
     def _beginnings(self, number: int, meant: set[int]) -> Iterator[tuple[LinePlace, bool]]:
         files, before = self._units[number].files, (-1, -1)
         rows = self._program(number)
-        for row, after in zip(rows, [*rows[1:], None], strict=True):
+        for row, after in itertools.zip_longest(rows, rows[1:]):
             if row.end:
                 before = (-1, -1)
                 continue
@@ -204,7 +204,7 @@ def is_meant(name: str, file: str) -> bool:
 def _unit(sections: Sections, at: int) -> _LineUnit | None:
     try:
         return _header(sections, at)
-    except (IndexError, struct.error, ImageError, ValueError):
+    except MALFORMED:
         return None
 
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from gilk.errors import ImageError
 from gilk.image.dwarf.entries import AT_ADDR_BASE, DebugEntry
 from gilk.image.dwarf.forms import CodeAddress
 from gilk.image.encoding import uleb
+from gilk.image.memory import MALFORMED
 
 LOW_PC, HIGH_PC, RANGES = 0x11, 0x12, 0x55
 _PAIR = struct.Struct("<QQ")
@@ -36,7 +36,7 @@ def ranges(entry: DebugEntry, root: DebugEntry, version: int) -> tuple[Range, ..
     base = root.number(LOW_PC) or 0
     try:
         found = list(_listed(entry, root, offset, base) if version >= 5 else _paired(entry, offset, base))
-    except (IndexError, struct.error, ImageError):
+    except MALFORMED:
         return ()
     return tuple((start, end) for start, end in found if start < end)
 
