@@ -281,7 +281,7 @@ class Movement:
 
     def _moves_of_parked(self, frame: SignalFrame, old: Places, new: Places) -> tuple[Write, ...]:
         """The writes for a frame that gilk does not wait for, since nobody knows when a parked context runs. A context
-        inside a patch that is removed stays there, and goes on through the patch, though its handler may have been shown
+        inside a patch that is removed stays there, and goes on through the patch, though its handler may have seen
         another address."""
         try:
             return self._moves_of(frame, old, new)
