@@ -270,7 +270,6 @@ REFUSED = [
     ("seq(call(long twice(long a)) && bind(void *b, (void *)a); write(b, 8) then { report(\"x\"); });", "strange-access",
      "line 1"),
     ("call(long twice(long a)); call(long twice(long a, long b));", "cannot-weave", "other parameters"),
-    ("table t key(long) quantize; call(long twice(long a)) then { add(t, a, 1); };", "cannot-weave", "table t"),
     ("call(long nothing_there(long a)) then { report(\"x\"); };", "no-such-function", "nothing_there"),
     ("call(long libnothing:twice(long a)) then { report(\"x\"); };", "no-such-image", "libnothing"),
     ("call(long twice(long a)) then { ", "bad-aspects", "line 1"),

@@ -54,20 +54,16 @@ class AspectCounts:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """``key``: 64 bytes, as the aspect's C has them."""
+    """``key``: 64 bytes, as the aspect's C has them. ``squares``: the sum of squares, in tables of ``stddev``;
+    ``buckets``: how often each of quantize's (lang/data.py) was added to, () in other tables."""
 
     key: bytes
     count: int
     sum: int
     least: int
     most: int
-
-    def with_other(self, other: TableRow) -> TableRow:
-        """Two with one key as one."""
-        return TableRow(
-            self.key, self.count + other.count, self.sum + other.sum, min(self.least, other.least),
-            max(self.most, other.most),
-        )  # fmt: skip
+    squares: int = 0
+    buckets: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
