@@ -154,7 +154,7 @@ aspect b: K: call(struct task_struct *find_task_by_vpid(int nr));
 def test_aspects_are_switched(kernel: KernelTarget, guest: Guest, calls: Path, tmp_path: Path) -> None:
     with weaving(kernel, tmp_path, SWITCHED) as one:
         one.turn("a", False)
-        assert one.on() == {"a": False, "b": True}
+        assert one.states() == {"a": False, "b": True}
         run(guest, calls)
         first, second = one.counts()
     assert first.matches == (0,)
