@@ -43,6 +43,7 @@
 	.set	PASSED, 208
 	.set	AGAIN, 216
 	.set	FRAME, 224
+	.set	CALLER, 232
 	.set	ACTIVATION_SIZE, 256	/* a multiple of 64, as xsave wants it */
 
 	.set	ENTRY, 0		/* struct gilk_advice */
@@ -138,6 +139,8 @@ gilk_advice_enter:
 	mov	-PUSHED+8(%rax), %rcx
 	mov	%rcx, R11(%rbx)
 	mov	%rax, RSP(%rbx)
+	mov	(%rax), %rcx
+	mov	%rcx, CALLER(%rbx)
 	mov	%r11, ADVICE(%rbx)
 	mov	%gs:NEWEST, %rcx
 	mov	%rcx, PREVIOUS(%rbx)

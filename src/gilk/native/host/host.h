@@ -52,6 +52,9 @@ static inline int host_peek(gilk_u32 pid, void *to, gilk_u64 from, gilk_u64 size
 /* Write it all: 0, or less than 0 if any of it cannot be written; what has been written then is not said. */
 static inline int host_poke(gilk_u32 pid, gilk_u64 to, const void *from, gilk_u64 size);
 
+/* Whether there is memory of the process itself that can be read, 8 bytes from there on. In processes alone. */
+static inline int host_is_readable(gilk_u64 address);
+
 /*
  * Whether room may be taken that is there: of a buffer, a table, a slot, a block. Always 1, except in test.h, which
  * refuses it on demand.

@@ -62,6 +62,7 @@ struct gilk_activation {
 	gilk_u64 passed; /* 1: the function has jumped to another one, whose entry is yet to come */
 	gilk_u64 again;	 /* where a patch goes on, GILK_ADVICE_AGAIN bytes behind a jump to where it looks whose return it is */
 	gilk_u64 frame;	 /* advice's own, while the function that it has called runs; 0 at first (include/gilk_aspect.h) */
+	gilk_u64 caller; /* the return address */
 };
 
 #define GILK_ADVICE_AGAIN 5
@@ -71,7 +72,11 @@ struct gilk_activation {
 /* Drop activations of calls that are over, as a call begins at stack pointer `rsp`. */
 void gilk_advice_prune(gilk_u64 rsp);
 
-/* Whether the thread is in advice, although its stack pointer does not say so; if not, the advice was left behind. */
+/*
+ * Whether the thread is in advice, although its stack pointer does not say so; if not, the advice was left behind, as by
+ * longjmp out of it, or out of a handler that came meanwhile. The thread is on the program's own stack then, at or above
+ * the call's return address, or below it where others have written over that: while advice runs the caller stands still.
+ */
 gilk_u32 gilk_advice_is_inside(gilk_u64 rsp);
 
 /* The same at the entry of a function that others with advice may jump to. */
