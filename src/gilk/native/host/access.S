@@ -52,8 +52,9 @@ gilk_access_enter:
 	xor	%edx, %edx
 	xrstor64 (%rsp)
 5:	mov	%rbx, %rsp
+	own_block %rcx, 9f
 	movq	$0, %gs:RUNNING
-	pop_arguments
+9:	pop_arguments
 	pop	%rdx
 	pop	%rcx
 	pop	%rbx

@@ -154,12 +154,15 @@ gilk_advice_enter:
 	mov	RESUME(%rbx), %rdx
 	mov	%rdx, AGAIN(%rbx)
 	mov	%rcx, FRAME(%rbx)
+	mov	%rcx, KEPT(%rbx)
 	cmp	%gs:SHOWN, %rax
 	cmova	%rcx, %rax		/* above what is on another stack: look closer at each return */
 	mov	%rax, ITS_SHOWN(%rbx)
 	mov	%rbx, %gs:NEWEST
 	mov	%rax, %gs:SHOWN
 	mov	%rbx, %gs:RUNNING
+	mov	%gs:HIGH, %rcx
+	mov	%rbx, OWN_CALL(%rcx)
 
 	testl	$1, FLAGS(%r11)
 	jz	4f
@@ -224,7 +227,8 @@ gilk_advice_enter:
 9:	testl	$2, RESULTS(%r11)
 	jnz	10f
 	mov	RDX(%rbx), %rdx
-10:	begin_way %rbx
+10:	own_block %rcx, 13f
+	begin_way %rbx
 	drop
 	mov	%gs:NEWEST, %rcx
 	jrcxz	11f
@@ -243,6 +247,8 @@ gilk_advice_enter:
 	take_back
 	movq	$0, %gs:RUNNING
 	jmp	*-16(%rsp)
+13:	take_back
+	ret
 	unusual_begin PUSHED+8
 7:	pop	%rax
 	go_on
@@ -277,6 +283,8 @@ gilk_advice_returned:
 	mov	8(%rsp), %rax
 	mov	SIDE(%rcx), %rsp
 	mov	%rcx, %gs:RUNNING
+	mov	%gs:HIGH, %r11
+	mov	%rcx, OWN_CALL(%r11)
 	movq	$0, SIDE(%rcx)
 	pop	%r15
 	pop	%r14
@@ -369,7 +377,8 @@ gilk_advice_stays:
 /* T proceed(): with the arguments as they came. */
 	.globl gilk_advice_proceed
 gilk_advice_proceed:
-	mov	%gs:RUNNING, %rax
+	mov	%gs:HIGH, %rax
+	mov	OWN_CALL(%rax), %rax
 	push	%rbx
 	push	%rbp
 	push	%r12
@@ -405,7 +414,8 @@ gilk_advice_proceed:
  */
 	.globl gilk_advice_proceed_with
 gilk_advice_proceed_with:
-	mov	%gs:RUNNING, %rax
+	mov	%gs:HIGH, %rax
+	mov	OWN_CALL(%rax), %rax
 	push	%rbx
 	push	%rbp
 	push	%r12
@@ -462,18 +472,31 @@ into_function:
 	mov	R15(%rbx), %r15
 	mov	RAX(%rbx), %rax
 	mov	RSP(%rbx), %rsp
+	cmpq	$0, KEPT(%rbx)
 	mov	RBX(%rbx), %rbx
+	jne	1f
 	movq	$0, %gs:RUNNING
-	jmp	*-16(%rsp)
+1:	jmp	*-16(%rsp)
 
-/* Note where the advice waits, above the return address. Overwrites rax, rcx and r10. */
+/*
+ * Note where the advice waits, above the return address. Overwrites rax, rcx and r10. In a child that the advice has
+ * forked it does not wait: the function is left alone (KEPT), and so is the parent's block.
+ */
 leave_advice:
+	own_block %rax, leave_alone
 	lea	8(%rsp), %rax
 	mov	%rax, SIDE(%rbx)
 	sub	$128, %rax
 	and	$-64, %rax
 	begin_way %rbx
 	mov	%rax, %gs:NEXT
+	mov	RESUME(%rbx), %r10
+	mov	%r10, -16(%rcx)
+	ret
+
+leave_alone:
+	movq	$1, KEPT(%rbx)
+	mov	RSP(%rbx), %rcx
 	mov	RESUME(%rbx), %r10
 	mov	%r10, -16(%rcx)
 	ret
@@ -492,7 +515,8 @@ give_arguments:
 /* void pass(): the call goes on as if there were no advice, which ends here. */
 	.globl gilk_advice_pass
 gilk_advice_pass:
-	mov	%gs:RUNNING, %rbx
+	mov	%gs:HIGH, %rbx
+	mov	OWN_CALL(%rbx), %rbx
 	mov	ADVICE(%rbx), %r11
 go_into_function:
 	call	give_arguments
@@ -500,16 +524,19 @@ go_into_function:
 	jz	1f
 	mov	VECTORS(%rbx), %rdi
 	restore_vectors %rbx, %rdi
-1:	begin_way %rbx
+1:	own_block %rax, 3f
+	begin_way %rbx
 	mov	RESUME(%rbx), %r10
 	mov	%r10, -16(%rcx)
 	drop
-	mov	RDI(%rbx), %rdi
+2:	mov	RDI(%rbx), %rdi
 	mov	RSI(%rbx), %rsi
 	mov	RDX(%rbx), %rdx
 	mov	RCX(%rbx), %rcx
 	mov	R8(%rbx), %r8
 	mov	R9(%rbx), %r9
 	jmp	into_function
+3:	call	leave_alone
+	jmp	2b
 
 	.section .note.GNU-stack, "", @progbits

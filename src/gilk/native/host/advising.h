@@ -14,6 +14,7 @@
 	.set	LEFT, 232
 	.set	HIGH, 240
 	.set	SKIPPED, 248
+	.set	OWN_CALL, -8		/* from where the stack of advice ends: runtime/advice.h */
 	.set	STACK_SIZE, 1 << 20
 	.set	LEAST, 1 << 16		/* of that, for advice that begins */
 
@@ -47,6 +48,23 @@
 	mov	$PARTS, %eax
 	xor	%edx, %edx
 	xsave64	(%rsp)
+	.endm
+
+/*
+ * In advice: the block may be somebody else's. Advice has forked the process then, and this is the child, whose parent
+ * goes on with the block; or it was to be claimed anew. Go to \stranger where it is the parent's. Overwrites flags.
+ */
+	.macro	own_block register, stranger
+	rdfsbase \register
+	add	gilk_key(%rip), \register
+	cmp	%gs:0, \register
+	jne	97f
+98:
+	.subsection 1
+97:	call	gilk_claim_thunk
+	jc	\stranger
+	jmp	98b
+	.previous
 	.endm
 
 /*

@@ -19,6 +19,10 @@
  * Where functions return, jump on, or are jumped to, a patch has a *list* of the advice that may be about the call:
  * 32-bit distances, each from behind itself to a word with the address of a struct gilk_advice; 0 ends it.
  *
+ * The activation whose advice runs is noted once more in the last word of the stack, which a child that the advice forks
+ * has a copy of. The block is the parent's, who goes on meanwhile: so the child leaves it alone, and goes on without
+ * the advice once that proceeds, or has come back.
+ *
  * `running` is 1 on the way from one stack to the other: a handler of a signal that comes then finds that the thread
  * is busy, and calls that it makes go without advice.
  */
