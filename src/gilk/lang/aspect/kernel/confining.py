@@ -18,15 +18,16 @@ from gilk.lang.aspect.checked import (
     CheckedFile,
     CheckedFunction,
     CheckedStep,
+    CheckedWord,
 )
 from gilk.lang.aspect.code.types import is_array, is_text
-from gilk.lang.aspect.kernel.confined import Confined, ConfinedC
+from gilk.lang.aspect.kernel.confined import Confined, ConfinedC, check_name, macro_name
 from gilk.lang.aspect.kernel.foreign import Foreign
 from gilk.lang.syntax.source import Span
 
 _INCLUDE = re.compile(r"\s*#\s*include\s*<((?:linux|asm|uapi|net|asm-generic)/[\w./+-]+)>\s*")
 _DEFINE = re.compile(r"\s*#\s*define\s+([A-Za-z_]\w*)(?:\(([\w\s,]*)\))?\s+(.*\S)\s*")
-_LOADS, _NAME = re.compile(r"\bgilk_(?!divide|remainder)"), re.compile(r"\w+")
+_LOADS, _NAME = re.compile(r"\bgilk_(?!divide|remainder|macro_)"), re.compile(r"\w+")
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 
@@ -62,12 +63,14 @@ class KernelC:
         name, given, body = defined[1], defined[2], defined[3]
         parameters = [one.strip() for one in given.split(",") if one.strip()] if given is not None else None
         try:
+            for one in parameters or ():
+                check_name(one)
             confined = ConfinedC(parameters or (), (), self.macros).value(body)
         except Confined as error:
             raise NotForKernel(span, f"macro {name}: {error.why}", _HINT) from None
-        head = name if parameters is None else f"{name}({', '.join(parameters)})"
+        head = macro_name(name) if parameters is None else f"{macro_name(name)}({', '.join(parameters)})"
         self.macros[name] = None if parameters is None else len(parameters)
-        if _LOADS.search(confined) or self.loading & set(_NAME.findall(confined)):
+        if _LOADS.search(confined) or {macro_name(one) for one in self.loading} & set(_NAME.findall(confined)):
             self.loading.add(name)
         self.lines.append(f"#define {head} ({confined})")
 
@@ -94,6 +97,7 @@ class _Confining:
         self._text_keys = {one.name: tuple(map(is_array, one.key)) for one in file.tables}
 
     def aspect(self, aspect: CheckedAspect) -> CheckedAspect:
+        _check_names(aspect)
         foreign = self._foreign(aspect)
         elements, until = (
             tuple(self._element(aspect, one, foreign) for one in several)
@@ -105,10 +109,7 @@ class _Confining:
             initial = ConfinedC({*(one.name for one in aspect.kept), *_bound(first)}, (), self._macros, foreign)
             for name in _bound(first):
                 initial.bound(name, None)
-            words = tuple(
-                one if one.initial is None else replace(one, initial=_c(one.initial, initial.value(one.initial.text)))
-                for one in aspect.words
-            )
+            words = tuple(_word(one, initial) for one in aspect.words)
         return replace(aspect, elements=elements, until=until, words=words)
 
     def _foreign(self, aspect: CheckedAspect) -> Foreign:
@@ -143,6 +144,25 @@ class _Confining:
         c = ConfinedC(names, words, self._macros, replace(foreign, names=frozenset(left)))
         advice = None if one.advice is None else _advice(self._allowed(aspect, one.advice), c)
         return replace(one, alternatives=tuple(ways), advice=advice)
+
+
+def _check_names(aspect: CheckedAspect) -> None:
+    """Raises NotForKernel."""
+    kernel = [one for one in (*aspect.elements, *aspect.until) if one.kernel]
+    bound = (name for one in kernel for name in _bound(one))
+    known = (one.name for one in (*aspect.words, *aspect.kept)) if kernel else ()
+    for name in (*bound, *known):
+        try:
+            check_name(name)
+        except Confined as error:
+            raise NotForKernel(aspect.span, error.why, "call it otherwise") from None
+
+
+def _word(one: CheckedWord, initial: ConfinedC) -> CheckedWord:
+    try:
+        return one if one.initial is None else replace(one, initial=_c(one.initial, initial.value(one.initial.text)))
+    except Confined as error:
+        raise NotForKernel(one.span, error.why, _HINT) from None
 
 
 def _bound(element: CheckedElement) -> Iterator[str]:
