@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from gilk.lang.aspect.checked import (
@@ -18,6 +18,7 @@ from gilk.lang.aspect.checked import (
     CheckedFile,
     CheckedFunction,
     CheckedStep,
+    CheckedType,
     CheckedWord,
 )
 from gilk.lang.aspect.code.types import is_array, is_text
@@ -28,6 +29,8 @@ from gilk.lang.syntax.source import Span
 _INCLUDE = re.compile(r"\s*#\s*include\s*<((?:linux|asm|uapi|net|asm-generic)/[\w./+-]+)>\s*")
 _DEFINE = re.compile(r"\s*#\s*define\s+([A-Za-z_]\w*)(?:\(([\w\s,]*)\))?\s+(.*\S)\s*")
 _LOADS, _NAME = re.compile(r"\bgilk_(?!divide|remainder|macro_)"), re.compile(r"\w+")
+#: The length of an array that may be more than a number or a constant: C evaluates such where functions have it.
+_LENGTH = re.compile(r"\[(?!\s*(?:\d\w*|[A-Z][A-Z0-9_]*)?\s*\])")
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 
@@ -82,6 +85,9 @@ def confined(file: CheckedFile, shared: bool = False, replaces: bool = False) ->
     """The file with confined C in all elements of the kernel. ``shared``: the state is in processes too, also where no
     element is. ``replaces``: advice may stand in place of functions. Raises NotForKernel."""
     confining = _Confining(file, shared, replaces)
+    if any(one.kernel for aspect in file.aspects for one in (*aspect.elements, *aspect.until)):
+        for table in file.tables:
+            _check_lengths(Span(0, 0), table.key)
     return replace(file, aspects=tuple(map(confining.aspect, file.aspects)))
 
 
@@ -156,6 +162,18 @@ def _check_names(aspect: CheckedAspect) -> None:
             check_name(name)
         except Confined as error:
             raise NotForKernel(aspect.span, error.why, "call it otherwise") from None
+    for one in kernel:
+        for each in one.alternatives:
+            bindings = [step.type for step in each.steps if isinstance(step, CheckedBinding)]
+            _check_lengths(one.span, (*bindings, *(getattr(each.point, "parameters", None) or ())))
+    _check_lengths(aspect.span, [one.type for one in aspect.words] if kernel else ())
+
+
+def _check_lengths(span: Span, types: Iterable[CheckedType]) -> None:
+    """Raises NotForKernel."""
+    for one in types:
+        if _LENGTH.search(one.text):
+            raise NotForKernel(span, f"`{one.text}`: the length of an array is no number", _HINT)
 
 
 def _word(one: CheckedWord, initial: ConfinedC) -> CheckedWord:
