@@ -156,8 +156,8 @@ def _check_names(aspect: CheckedAspect) -> None:
     """Raises NotForKernel."""
     kernel = [one for one in (*aspect.elements, *aspect.until) if one.kernel]
     bound = (name for one in kernel for name in _bound(one))
-    known = (one.name for one in (*aspect.words, *aspect.kept)) if kernel else ()
-    for name in (*bound, *known):
+    known = (*(one.name for one in aspect.words), *(one.name for one in aspect.kept))
+    for name in (*bound, *(known if kernel else ())):
         try:
             check_name(name)
         except Confined as error:
