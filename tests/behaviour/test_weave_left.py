@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import gilk
+from gilk.render.woven import summary_text
 from tests.behaviour.advised import Rounds, aspects, build, rounds
 from tests.behaviour.harness import differences, leftovers
 
@@ -166,3 +167,27 @@ def test_advice_on_an_access_may_fork(tmp_path: Path) -> None:
         assert (summary.inside, summary.restored) == (0, True)
         assert one.ask() == "5 3 0"
         assert (differences(one.pid), leftovers(one.pid)) == ([], [])
+
+
+DEEP = """
+#include <stdlib.h>
+NOINLINE long deep(long n) { long r = n > 0 ? 1 + deep(n - 1) : 0; __asm__ volatile(""); return r; }
+static void one_round(void) { printf("%ld %ld\\n", deep(20), deep(20000)); }
+"""
+
+
+def test_calls_that_are_too_deep_are_counted(tmp_path: Path) -> None:
+    """The program counts its calls by their results: each has advice, or is counted as one without."""
+    text = "call(long deep(long n)) then inplace { return proceed() + 1000000; };"
+    with rounds(build(tmp_path, DEEP)) as one, gilk.attach(one.pid) as target:
+        with gilk.weave(aspects(tmp_path, text), target) as weaving:
+            shallow, deep = (int(n) for n in one.ask().split())
+            (counts,) = weaving.counts()
+        assert shallow == 20 + 21 * 1000000
+        advised, depth = divmod(deep, 1000000)
+        assert depth == 20000 and 1000 < advised < 20001
+        (summary,) = weaving.summaries()
+        assert counts.begun == 21 + advised
+        assert summary.skipped == 20001 - advised
+        assert f"{summary.skipped} calls so deep" in summary_text([summary], (), ())
+        assert one.ask() == "20 20000"

@@ -101,7 +101,8 @@ def _of_process(one: WovenSummary) -> Iterator[str]:
     yield f"{_who(one.pid)}: {', '.join((*functions, *accesses))}, {_restored(one)}"
     inside = "calls by advice itself" if one.pid else "calls amid others on a processor, or in NMIs"
     for number, what in ((one.inside, inside), (one.drops, "reports dropped: a buffer was full"),
-                         (one.missed, "calls of threads without a buffer, at least")):  # fmt: skip
+                         (one.missed, "calls of threads without a buffer, at least"),
+                         (one.skipped, "calls so deep within others with advice that it had no room")):  # fmt: skip
         if number:
             yield f"  {number} {what}"
     for note in one.notes:

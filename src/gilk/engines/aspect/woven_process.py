@@ -190,7 +190,7 @@ class WovenProcess:
         accesses = len(self.accesses) - len(session.left_out)
         return WovenSummary(
             self.process.pid, self.functions, session.restored, drain.nested(), drain.drops(), drain.lost(),
-            (*session.notes, *(f"left out: {one}" for one in self.left_out)), accesses,
+            (*session.notes, *(f"left out: {one}" for one in self.left_out)), accesses, drain.skipped(),
         )  # fmt: skip
 
     @property

@@ -103,7 +103,8 @@ class DryShadow:
 class WovenSummary:
     """``restored`` is None of a process that has ended. ``inside``: calls that advice itself made of functions that
     have advice. ``drops``: reports that a full buffer had no room for. ``missed``: calls of threads without one.
-    ``accesses``: instructions that had advice on what they read or write."""
+    ``accesses``: instructions that had advice on what they read or write. ``skipped``: calls whose advice had no room
+    on the thread's stack of advice."""
 
     pid: int
     functions: int
@@ -113,3 +114,4 @@ class WovenSummary:
     missed: int
     notes: tuple[str, ...]
     accesses: int = 0
+    skipped: int = 0
