@@ -61,6 +61,8 @@ def _dry(one: DryShadow) -> str:
     elements = elements or "control flows ask whether it is under way"
     if one.accesses:
         elements += f" ({_accesses(one.accesses)})"
+    if one.also:
+        elements += f"; it ends in jumps, and may return in {', '.join(map(cell, one.also))}"
     why = f": refused, {cell(one.refused)}" if one.refused else ""
     return f"{_who(one.pid)}: {cell(one.image)}:{cell(one.function)}: {elements}{why}"
 

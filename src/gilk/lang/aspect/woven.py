@@ -88,7 +88,9 @@ class WovenElement:
 class DryShadow:
     """A function at whose calls elements would match, or with instructions at whose ``accesses`` of a variable they
     would, so many of them. ``refused``: why that cannot be; "" where nothing is known to
-    stand against it. ``left_out``: an access that the aspect does without, and why; then it is of nothing else."""
+    stand against it. ``left_out``: an access that the aspect does without, and why; then it is of nothing else.
+    ``points``: at so many the function gets a splice, or another one of ``also`` does: those in which a call of it may
+    return, because it ends in jumps to them."""
 
     pid: int
     image: str
@@ -97,6 +99,8 @@ class DryShadow:
     refused: str
     accesses: int = 0
     left_out: str = ""
+    points: int = 0
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
