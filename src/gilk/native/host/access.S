@@ -19,6 +19,23 @@
 	.set	OWN, 24			/* pushed before the frame: the return address, rax, flags */
 	.set	SAVED, 72		/* and once there is advice to run */
 
+/*
+ * Advice may have forked the process: then this is the child, and the block the parent's, who goes on with it. It gets one
+ * of its own, as a thread does whose block was to be claimed anew; go to \stranger where it cannot. Overwrites flags.
+ */
+	.macro	own_block register, stranger
+	rdfsbase \register
+	add	gilk_key(%rip), \register
+	cmp	%gs:0, \register
+	jne	97f
+98:
+	.subsection 1
+97:	call	gilk_claim_thunk
+	jc	\stranger
+	jmp	98b
+	.previous
+	.endm
+
 	.globl gilk_access_enter
 gilk_access_enter:
 	push	%rax

@@ -44,6 +44,7 @@
 	.set	AGAIN, 216
 	.set	FRAME, 224
 	.set	CALLER, 232
+	.set	ITS_KEY, 240
 	.set	ACTIVATION_SIZE, 256	/* a multiple of 64, as xsave wants it */
 
 	.set	ENTRY, 0		/* struct gilk_advice */
@@ -72,6 +73,16 @@
 	xor	%edx, %edx
 	xrstor64 (\area)
 	ldmxcsr	CONTROL(\activation)
+	.endm
+
+/*
+ * In advice: go to \child in a process that the advice has forked, where the key is not what it was at the entry. The
+ * block is the parent's, who goes on with it. Overwrites \register and flags.
+ */
+	.macro	unless_forked register, child
+	mov	gilk_key(%rip), \register
+	cmp	ITS_KEY(%rbx), \register
+	jne	\child
 	.endm
 
 /* From the side stack, where nobody else may begin anything before `running` is 0. Overwrites rcx. */
@@ -141,6 +152,8 @@ gilk_advice_enter:
 	mov	%rax, RSP(%rbx)
 	mov	(%rax), %rcx
 	mov	%rcx, CALLER(%rbx)
+	mov	gilk_key(%rip), %rcx
+	mov	%rcx, ITS_KEY(%rbx)
 	mov	%r11, ADVICE(%rbx)
 	mov	%gs:NEWEST, %rcx
 	mov	%rcx, PREVIOUS(%rbx)
@@ -227,7 +240,7 @@ gilk_advice_enter:
 9:	testl	$2, RESULTS(%r11)
 	jnz	10f
 	mov	RDX(%rbx), %rdx
-10:	own_block %rcx, 13f
+10:	unless_forked %rcx, 13f
 	begin_way %rbx
 	drop
 	mov	%gs:NEWEST, %rcx
@@ -483,7 +496,7 @@ into_function:
  * forked it does not wait: the function is left alone (KEPT), and so is the parent's block.
  */
 leave_advice:
-	own_block %rax, leave_alone
+	unless_forked %rax, leave_alone
 	lea	8(%rsp), %rax
 	mov	%rax, SIDE(%rbx)
 	sub	$128, %rax
@@ -524,7 +537,7 @@ go_into_function:
 	jz	1f
 	mov	VECTORS(%rbx), %rdi
 	restore_vectors %rbx, %rdi
-1:	own_block %rax, 3f
+1:	unless_forked %rax, 3f
 	begin_way %rbx
 	mov	RESUME(%rbx), %r10
 	mov	%r10, -16(%rcx)

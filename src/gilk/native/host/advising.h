@@ -51,23 +51,6 @@
 	.endm
 
 /*
- * In advice: the block may be somebody else's. Advice has forked the process then, and this is the child, whose parent
- * goes on with the block; or it was to be claimed anew. Go to \stranger where it is the parent's. Overwrites flags.
- */
-	.macro	own_block register, stranger
-	rdfsbase \register
-	add	gilk_key(%rip), \register
-	cmp	%gs:0, \register
-	jne	97f
-98:
-	.subsection 1
-97:	call	gilk_claim_thunk
-	jc	\stranger
-	jmp	98b
-	.previous
-	.endm
-
-/*
  * Whether advice may begin in this thread, whose stack pointer is \above plus rsp where the patch has come from. If it
  * may not, or not at once, go to 50 to 80, which are in unusual_begin and too_late_to_begin. Overwrites rax and flags.
  */

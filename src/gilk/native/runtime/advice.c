@@ -14,7 +14,8 @@ _Static_assert(__builtin_offsetof(struct gilk_activation, passed) == 208, "host/
 _Static_assert(__builtin_offsetof(struct gilk_activation, again) == 216, "host/advice.S");
 _Static_assert(__builtin_offsetof(struct gilk_activation, frame) == 224, "host/advice.S, include/gilk_aspect.h");
 _Static_assert(__builtin_offsetof(struct gilk_activation, caller) == 232, "host/advice.S");
-_Static_assert(sizeof(struct gilk_activation) == 240, "host/advice.S");
+_Static_assert(__builtin_offsetof(struct gilk_activation, key) == 240, "host/advice.S");
+_Static_assert(sizeof(struct gilk_activation) == 248, "host/advice.S");
 _Static_assert(__builtin_offsetof(struct gilk_advice, vectors) == 22, "host/advice.S");
 _Static_assert(__builtin_offsetof(struct gilk_advice, number) == 24, "include/gilk_calls.h");
 
