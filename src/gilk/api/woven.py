@@ -17,12 +17,12 @@ from gilk.targets.process import Process, attach
 
 #: A process, by its number or attached to already.
 Member = int | Target
-#: Those of a group.
+#: The members of a group.
 MembersOf = Member | Iterable[Member]
 
 
 class Woven(Weaving):
-    """What `weave` returns. As a context manager, everything is out at its end, and processes that were given by their
+    """The result of `weave`. As a context manager, everything is out at its end, and processes that were given by their
     numbers are let go."""
 
     def __init__(

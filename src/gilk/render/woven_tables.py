@@ -49,7 +49,7 @@ def _text(part: KeyPart) -> str:
 
 
 def value_of(table: CheckedTable, row: TableRow) -> int | float | list[dict[str, str | int]]:
-    """Of quantize, its buckets as `gilk dtrace --json` has them: ``bucket``, ``value``, ``count``."""
+    """For quantize, the buckets as `gilk dtrace --json` has them: ``bucket``, ``value``, ``count``."""
     match table.fold:
         case "avg":
             return row.sum / max(row.count, 1)

@@ -12,7 +12,7 @@
 
 #define GILK_KEY 64
 #define GILK_ENTRIES 4096
-/* What a table keeps besides, by how it folds. */
+/* A table keeps more besides, by how it folds. */
 #define GILK_FOLDS_PLAIN 0
 #define GILK_FOLDS_SQUARES 1
 #define GILK_FOLDS_BUCKETS 2

@@ -67,7 +67,7 @@ struct gilk_activation {
 	gilk_u64 again;	 /* where a patch goes on, GILK_ADVICE_AGAIN bytes behind a jump to where it looks whose return it is */
 	gilk_u64 frame;	 /* advice's own, while the function that it has called runs; 0 at first (include/gilk_aspect.h) */
 	gilk_u64 caller; /* the return address */
-	gilk_u64 key;	 /* of the process at the entry: a child that the advice forks has another one, or 0 */
+	gilk_u64 key;	 /* the process has it at the entry: a child that the advice forks has another one, or 0 */
 };
 
 #define GILK_ADVICE_AGAIN 5
