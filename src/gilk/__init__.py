@@ -23,7 +23,7 @@ from gilk.version import VERSION as __version__
 if TYPE_CHECKING:
     from gilk import lab
     from gilk.api.advice import Advice, AdvisedSession, advice
-    from gilk.api.aspects import weave
+    from gilk.api.aspects import aspect, weave
     from gilk.api.dtrace import DtraceSession, dtrace, dtrace_events, events
     from gilk.api.dtrace import values as dtrace_values
     from gilk.api.experiments import Experiment, Staged, load_experiment, prepare_experiment
@@ -51,11 +51,12 @@ if TYPE_CHECKING:
     from gilk.api.samples import calls, read
     from gilk.api.scans import Graph, Survey, cfg, scan
     from gilk.api.traces import Tracing, prepare_trace, trace_report
+    from gilk.api.woven import Woven
 
 #: The module of gilk.api that has each name; `:` leads to one by another name.
 _PLACES = {
     **dict.fromkeys(("Advice", "AdvisedSession", "advice"), "advice"),
-    "weave": "aspects",
+    **dict.fromkeys(("aspect", "weave"), "aspects"),
     **dict.fromkeys(("DtraceSession", "dtrace", "dtrace_events", "events"), "dtrace"),
     "dtrace_values": "dtrace:values",
     **dict.fromkeys(("Experiment", "Staged", "load_experiment", "prepare_experiment"), "experiments"),
@@ -70,6 +71,7 @@ _PLACES = {
     **dict.fromkeys(("calls", "read"), "samples"),
     **dict.fromkeys(("Graph", "Survey", "cfg", "scan"), "scans"),
     **dict.fromkeys(("Tracing", "prepare_trace", "trace_report"), "traces"),
+    "Woven": "woven",
 }
 
 __all__ = [
@@ -77,10 +79,10 @@ __all__ = [
     "Advice", "AdvisedSession", "advice",
     "BlockView", "CFunction", "DtraceSession", "Experiment", "FunctionView", "Graph", "Kernel", "KernelSession",
     "Loaded", "Place", "Probe", "Progress", "Request", "Result", "Run", "RunReport", "Session", "Staged", "Survey",
-    "Target", "Tracing", "args", "attach", "c", "calls", "cfg", "count", "driver", "dtrace", "dtrace_events",
-    "dtrace_values", "events", "kernel", "lab", "launch", "load_experiment", "parse_request", "prepare_experiment",
-    "prepare_run", "prepare_trace", "read", "regs", "report", "restore", "scan", "stamp", "time", "trace_report",
-    "weave",
+    "Target", "Tracing", "Woven", "args", "aspect", "attach", "c", "calls", "cfg", "count", "driver", "dtrace",
+    "dtrace_events", "dtrace_values", "events", "kernel", "lab", "launch", "load_experiment", "parse_request",
+    "prepare_experiment", "prepare_run", "prepare_trace", "read", "regs", "report", "restore", "scan", "stamp", "time",
+    "trace_report", "weave",
 ]  # fmt: skip
 
 

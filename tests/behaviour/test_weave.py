@@ -270,7 +270,6 @@ REFUSED = [
     ("seq(call(long twice(long a)) && bind(void *b, (void *)a); write(b, 8) then { report(\"x\"); });", "strange-access",
      "line 1"),
     ("call(long twice(long a)); call(long twice(long a, long b));", "cannot-weave", "other parameters"),
-    ("table t key(long) quantize; call(long twice(long a)) then { add(t, a, 1); };", "cannot-weave", "table t"),
     ("call(long nothing_there(long a)) then { report(\"x\"); };", "no-such-function", "nothing_there"),
     ("call(long libnothing:twice(long a)) then { report(\"x\"); };", "no-such-image", "libnothing"),
     ("call(long twice(long a)) then { ", "bad-aspects", "line 1"),
@@ -333,8 +332,29 @@ def test_a_dry_run_touches_nothing(parser: Path, tmp_path: Path) -> None:
         found = {one["function"]: one for one in json.loads(done.stdout)["shadows"]}
         assert found["parse"]["elements"] == [{"aspect": "#1", "number": 1, "moment": "before"}]
         assert found["twice"]["refused"] is None
+        assert (found["parse"]["points"], found["parse"]["also"]) == (1, [])
         assert (differences(program.pid), leftovers(program.pid)) == ([], [])
         assert program.ask() == "98 2"
+
+
+TAILS = """
+NOINLINE long far(long a) { __asm__ volatile(""); return a + 1; }
+NOINLINE long near(long a) { __asm__ volatile(""); return a & 1 ? far(a) : a; }
+static void one_round(void) { static long n; n++; printf("%ld\\n", near(n)); }
+"""
+
+
+def test_a_dry_run_names_the_functions_that_calls_may_return_in(tmp_path: Path) -> None:
+    """objdump shows the jump."""
+    path = build(tmp_path, TAILS, "-O2", "-g", "-foptimize-sibling-calls")
+    code = subprocess.run(["objdump", "-d", "--disassemble=near", path], capture_output=True, text=True, check=True).stdout
+    assert re.search(r"\bj\w+ .*<far>", code)
+    with rounds(path) as program:
+        text = "call(long near(long a)) && return(r) && if (r > 1000) then after { report(\"%ld\", r); };"
+        words = ("weave", aspects(tmp_path, text), "-p", str(program.pid), "--dry-run")
+        (near,) = json.loads(run_gilk(*words, "--json").stdout)["shadows"]
+        assert near["also"] == ["far"] and near["points"] >= 4  # both entries, a jump, a return
+        assert "may return in far" in run_gilk(*words).stdout
 
 
 def test_bad_words_on_the_command_line(parser: Path, tmp_path: Path) -> None:

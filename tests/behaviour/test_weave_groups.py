@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -116,6 +118,7 @@ def test_members_by_name_are_those_that_are_there(named: Path, program: Path, tm
 
 def test_processes_that_are_watched_for_join_and_end(named: Path, tmp_path: Path) -> None:
     """There is none at the beginning; one that comes is woven, and one that ends is not the end of the weaving."""
+    began = time.monotonic()
     weaver = Weaver(aspects(tmp_path, COUNTED), "-g", f"A=all:{named.name[:5]}*{named.name[5:]}")
     for _ in range(2):
         with rounds(named) as one:
@@ -125,6 +128,9 @@ def test_processes_that_are_watched_for_join_and_end(named: Path, tmp_path: Path
     assert [line["report"]["text"] for line in said if "report" in line] == ["1", "1"]
     assert [one["matches"] for one in said[-1]["aspects"]] == [[2]]
     assert [one["functions"] for one in said[-1]["processes"]] == [1, 1]
+    for one in said[-1]["processes"]:
+        (late,) = re.findall(r"^woven (\d+\.\d\d) s after it had begun", one["notes"][0])
+        assert float(late) < time.monotonic() - began
 
 
 def test_children_of_a_process_are_watched_for(program: Path, tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from gilk.outputs import fresh, replaceable
 if TYPE_CHECKING:
     from gilk.api.kernels import Kernel
     from gilk.api.processes import Target
+    from gilk.api.woven import MembersOf, Woven
     from gilk.engines.aspect.asking import WeavingAnswers
     from gilk.engines.aspect.control import ControlServer
     from gilk.engines.aspect.membership import MemberChoice as MemberChoice
@@ -41,7 +42,13 @@ if TYPE_CHECKING:
     from gilk.targets.detached import Detached
     from gilk.targets.kernel.target import KernelTarget
 
-__all__ = ["check_aspects", "explain_aspects", "choices", "held", "read_aspects", "tended", "weave"]
+__all__ = ["aspect", "check_aspects", "explain_aspects", "choices", "held", "read_aspects", "tended", "weave"]
+
+
+def aspect(path: str | Path, defines: Sequence[str] = ()) -> CheckedFile:
+    """A file of aspects, checked, to be woven any number of times. ``defines``: NAME or NAME=VALUE each, macros in
+    front of all C for processes. Raises UsageError `no-such-file`, `bad-aspects`, `bad-define`."""
+    return read_aspects(path, defines)
 
 
 def read_aspects(path: str | Path, defines: Sequence[str] = ()) -> CheckedFile:
@@ -63,25 +70,31 @@ def read_aspects(path: str | Path, defines: Sequence[str] = ()) -> CheckedFile:
 
 
 def weave(
-    path: str | Path, *targets: Target, groups: Mapping[int, Sequence[str]] | None = None,
+    file: str | Path | CheckedFile, *targets: Target, groups: Mapping[int, Sequence[str]] | None = None,
     defines: Sequence[str] = (), kernel: Kernel | None = None, allow_kernel_replace: bool = False,
-) -> Weaving:  # fmt: skip
+    at_least: int | None = None, dry_run: bool = False, K: Kernel | None = None, **members: MembersOf,
+) -> Woven:  # fmt: skip
     """Weave a file of aspects into processes. The result is a context manager; the aspects are at work until it ends.
+
+    ``groups``: for each pid the groups that the process is a member of; a process without any is a member of all.
+    ``members``: the processes of a group, as in ``A=[4711, target]``. ``defines``: see `aspect`. ``kernel``, or ``K``:
+    the kernel for elements that are placed in one; ``allow_kernel_replace``: permit advice in place of its functions.
+    ``at_least``: so many processes are enough; ``refused`` has the others. ``dry_run``: weave nothing; ``shadows`` has
+    the places where the aspects would be woven.
 
     ``groups``: by pid, the names of the groups that the process is a member of; a process that it does not name is a
     member of all groups of the file. ``defines``: macros, as read_aspects() takes them. ``kernel``: the kernel for the
     elements that are placed in one. ``allow_kernel_replace``: whether advice may stand in place of functions of the
     kernel. Raises UsageError, CompileError, TargetError; then nothing has changed.
     """
-    from gilk.engines.aspect.weaving import Weaving  # imported here, as few programs weave
+    from gilk.api.woven import Woven, members_of  # imported here, as few programs weave
 
-    file = read_aspects(path, defines)
-    every = tuple(group.name for group in file.groups)
-    members = {one.pid: (groups or {}).get(one.pid, every) for one in targets}
-    of_kernel = kernel.target if kernel is not None else None
-    processes = [one.process for one in targets]
-    woven = Weaving(file, members, processes, kernel=of_kernel, replaces=allow_kernel_replace)
-    woven.weave()
+    if isinstance(file, str | Path):
+        file = read_aspects(file, defines)
+    of, attached = members_of(file, targets, groups, members)
+    woven = Woven(file, of, attached, at_least, kernel or K, allow_kernel_replace)
+    if not dry_run:
+        woven.weave()
     return woven
 
 

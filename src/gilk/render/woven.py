@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from gilk.errors import GilkError
-from gilk.lang.aspect.checked import CheckedTable, CheckedType
-from gilk.lang.aspect.woven import AspectCounts, DryShadow, TableRow, WovenReport, WovenSummary, WovenTable
-from gilk.lang.types import Integer, align_of, size_of
+from gilk.lang.aspect.woven import AspectCounts, DryShadow, WovenReport, WovenSummary, WovenTable
 from gilk.render.text import cell, plural
+from gilk.render.woven_tables import key_text, row_text, value_of
 
 
 def report_text(report: WovenReport) -> str:
@@ -62,6 +61,8 @@ def _dry(one: DryShadow) -> str:
     elements = elements or "control flows ask whether it is under way"
     if one.accesses:
         elements += f" ({_accesses(one.accesses)})"
+    if one.also:
+        elements += f"; it ends in jumps, and may return in {', '.join(map(cell, one.also))}"
     why = f": refused, {cell(one.refused)}" if one.refused else ""
     return f"{_who(one.pid)}: {cell(one.image)}:{cell(one.function)}: {elements}{why}"
 
@@ -87,7 +88,7 @@ def _summary(
     for one in tables:
         yield f"{one.table.name}:"
         for row in one.rows:
-            yield f"  {cell(_key(one.table, row)):<40} {_value(one.table, row)}"
+            yield row_text(one.table, row)
         if one.lost:
             yield f"  {one.lost} not added: the table was full"
     for each in processes:
@@ -102,7 +103,8 @@ def _of_process(one: WovenSummary) -> Iterator[str]:
     yield f"{_who(one.pid)}: {', '.join((*functions, *accesses))}, {_restored(one)}"
     inside = "calls by advice itself" if one.pid else "calls amid others on a processor, or in NMIs"
     for number, what in ((one.inside, inside), (one.drops, "reports dropped: a buffer was full"),
-                         (one.missed, "calls of threads without a buffer, at least")):  # fmt: skip
+                         (one.missed, "calls of threads without a buffer, at least"),
+                         (one.skipped, "calls so deep within others with advice that it had no room")):  # fmt: skip
         if number:
             yield f"  {number} {what}"
     for note in one.notes:
@@ -135,37 +137,9 @@ def summary_json(
     rows = {
         one.table.name: {
             "lost": one.lost,
-            "rows": [{"key": _key(one.table, row), "value": _value(one.table, row)} for row in one.rows],
+            "rows": [{"key": key_text(one.table, row), "value": value_of(one.table, row)} for row in one.rows],
         }
         for one in tables
     }
     counted = {"processes": [asdict(one) for one in processes], "aspects": [asdict(one) for one in aspects]}
     return json.dumps(counted | {"tables": rows})
-
-
-def _value(table: CheckedTable, row: TableRow) -> int | float:
-    return {
-        "count": row.count, "sum": row.sum, "min": row.least, "max": row.most, "avg": row.sum / max(row.count, 1),
-    }[table.fold]  # fmt: skip
-
-
-def _key(table: CheckedTable, row: TableRow) -> str:
-    """The parts of a key as values of their types; as bytes where only the program knows the type."""
-    parts, at = list[str](), 0
-    for type_ in table.key:
-        known = type_.type
-        size = size_of(known, 0) if known is not None else 0
-        if known is None or not size:
-            return ", ".join((*parts, row.key[at:].rstrip(b"\0").hex() or "0"))
-        at = -(-at // align_of(known)) * align_of(known)
-        parts.append(_part(type_, row.key[at : at + size]))
-        at += size
-    return ", ".join(parts)
-
-
-def _part(type_: CheckedType, content: bytes) -> str:
-    if isinstance(type_.type, Integer):
-        return str(int.from_bytes(content, "little", signed=type_.type.signed))
-    if type_.text.startswith("char") and "[" in type_.text:
-        return content.split(b"\0", 1)[0].decode("utf-8", "backslashreplace")
-    return content.hex()

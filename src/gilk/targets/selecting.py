@@ -25,14 +25,19 @@ _AGAIN = 1.0  # seconds after which all processes are looked at again
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A process that was seen. ``born``, its start time, tells it from others that have its number later. ``user`` owns
-    it."""
+    """A process that was seen. ``born``, its start time in clock ticks since the machine's start, tells it from others
+    that have its number later. ``user`` owns it."""
 
     pid: int
     born: int
     user: int
     parent: int
     names: frozenset[str]
+
+    @property
+    def age(self) -> float:
+        """Seconds, to a hundredth, since it began."""
+        return max(time.clock_gettime(time.CLOCK_BOOTTIME) - self.born / os.sysconf("SC_CLK_TCK"), 0.0)
 
 
 def look_at(pid: int) -> Seen | None:

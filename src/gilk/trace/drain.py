@@ -55,6 +55,7 @@ class RecordSource(Protocol):
     def counts(self) -> NDArray[np.uint64]: ...
     def drops(self) -> int: ...
     def nested(self) -> int: ...
+    def skipped(self) -> int: ...
     def lost(self) -> int: ...
     def tails(self) -> dict[tuple[int, int], int]: ...
     @property
@@ -83,11 +84,12 @@ class Drain:
         self._suspects: dict[int, Identity] = {}
         self._base = np.zeros(geometry.counters, np.uint64)
         self._base_drops = 0
-        self._base_nested = 0
+        self._base_nested = self._base_skipped = 0
         self.errors: list[StoreError] = []
         self._possible = Possible()
         self._told = {  # the last of each number that was believed
-            "drops": np.zeros((geometry.blocks, CLASSES), np.uint64), "nested": np.zeros(geometry.blocks, np.uint64)
+            "drops": np.zeros((geometry.blocks, CLASSES), np.uint64),
+            "nested": np.zeros(geometry.blocks, np.uint64), "skipped": np.zeros(geometry.blocks, np.uint64),
         }  # fmt: skip
         self._lost = 0
         self._doubts: dict[str, None] = {}
@@ -106,7 +108,8 @@ class Drain:
     def _believed(self, what: str, index: slice) -> NDArray[np.uint64]:
         """The counts of the threads of these blocks; the last possible value in place of an impossible one."""
         heads = self._shared.heads[index]
-        now: NDArray[np.uint64] = (heads["ring"]["drops"] if what == "drops" else heads[what]).copy()
+        part = {"drops": "ring", "skipped": "advising"}.get(what)
+        now: NDArray[np.uint64] = (heads[what] if part is None else heads[part][what]).copy()
         last = self._told[what][index]
         wrong = (now > np.uint64(self._possible.in_a_thread)) | (now < last)
         if wrong.any():
@@ -172,6 +175,10 @@ class Drain:
     def nested(self) -> int:
         """Hits left out because they came from within an instrument."""
         return self._base_nested + int(self._believed("nested", slice(self._high_water())).sum(dtype=np.uint64))
+
+    def skipped(self) -> int:
+        """Calls that went without their advice because the thread's stack of advice was full."""
+        return self._base_skipped + int(self._believed("skipped", slice(self._high_water())).sum(dtype=np.uint64))
 
     def inside(self) -> list[int]:
         """The blocks whose threads are in an instrument that wants it known."""
@@ -326,6 +333,7 @@ class Drain:
         self._placed[index] = 0
         self._base_drops += int(self._believed("drops", here)[:, self._classes].sum(dtype=np.uint64))
         self._base_nested += int(self._believed("nested", here).sum(dtype=np.uint64))
+        self._base_skipped += int(self._believed("skipped", here).sum(dtype=np.uint64))
         for told in self._told.values():
             told[index] = 0
         self._shared.counters[index] = 0
@@ -334,6 +342,7 @@ class Drain:
             self._gaps.pop((index, number), None)
         head["ring"]["drops"] = 0
         head["nested"] = 0
+        head["advising"]["skipped"] = 0
 
     def _repair(self, index: int, number: int) -> None:
         """A ring that was put aside, empty and in order again; its thread is gone."""

@@ -155,5 +155,9 @@ class KernelDrain:
             self._missed = self._driver.status().missed
         return self._missed
 
+    def skipped(self) -> int:
+        """Advice in a kernel has no stack of its own."""
+        return 0
+
     def lost(self) -> int:
         return 0

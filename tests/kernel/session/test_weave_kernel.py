@@ -17,6 +17,7 @@ from gilk.api.aspects import read_aspects
 from gilk.engines.aspect.weaving import Weaving
 from gilk.errors import UsageError
 from gilk.lang.aspect.woven import AspectCounts, WovenReport
+from gilk.render.woven_tables import value_of
 from gilk.targets.kernel.driver_build import headers_of
 from gilk.targets.kernel.target import KernelTarget
 from gilk.toolchain.kernel_instrument import compile_module
@@ -64,8 +65,10 @@ CALLS = """
 #define ASKED(nr) ((nr) >= 0x1000 && (nr) < 0x1000 + 300) %}
 table numbers key(int) sum;
 table texts key(char[8], unsigned) count;
+table sizes key(int) quantize;
+table spread key(int) stddev;
 aspect asked: K: call(struct task_struct *find_task_by_vpid(int nr)) && if (ASKED(nr))
-    then { add(numbers, nr, pid()); };
+    then { add(numbers, nr, pid()); add(sizes, 0, nr); add(spread, 0, nr - 0x1000); };
 aspect none: K: call(struct task_struct *find_task_by_vpid(int nr)) && return(t) && if (ASKED(nr) && !t)
     then after {
         if (nr == 0x1005) report("%s %d: %s is %d of %lu%%", "none", nr, current->comm, tid() - pid(), 100ul);
@@ -89,6 +92,12 @@ def test_matches_are_the_calls_that_a_program_makes(
     rows = found.tables["numbers"].rows
     assert {int.from_bytes(row.key[:4], "little") for row in rows} == set(range(0x1000, 0x1000 + TIMES))
     (pid,) = {row.sum for row in rows}
+    (sizes,), (spread,) = found.tables["sizes"].rows, found.tables["spread"].rows
+    buckets = value_of(found.tables["sizes"].table, sizes)
+    assert isinstance(buckets, list)
+    assert {one["value"]: one["count"] for one in buckets if one["count"]} == {0x1000: TIMES}
+    numbers = range(TIMES)
+    assert (spread.sum, spread.squares) == (sum(numbers), sum(n * n for n in numbers))
     (text,) = found.tables["texts"].rows
     assert text.key[:16] == b"a messa\0" + (100).to_bytes(4, "little") + bytes(4)
     assert text.count == TIMES
@@ -154,7 +163,7 @@ aspect b: K: call(struct task_struct *find_task_by_vpid(int nr));
 def test_aspects_are_switched(kernel: KernelTarget, guest: Guest, calls: Path, tmp_path: Path) -> None:
     with weaving(kernel, tmp_path, SWITCHED) as one:
         one.turn("a", False)
-        assert one.on() == {"a": False, "b": True}
+        assert one.states() == {"a": False, "b": True}
         run(guest, calls)
         first, second = one.counts()
     assert first.matches == (0,)

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from gilk.engines.aspect.checked import check
 from gilk.engines.aspect.woven_kernel import confined_file
 from gilk.errors import UsageError
-from gilk.lang.aspect.checked import CheckedFile
+from gilk.lang.aspect.checked import CheckedDemand, CheckedFile
 from gilk.lang.aspect.kernel.confined import Confined, ConfinedC
+from gilk.lang.aspect.kernel.confining import KernelC
 from gilk.lang.aspect.kernel.foreign import Foreign
 
 REFUSED = """
@@ -36,6 +37,14 @@ report("%d")                                | fewer values than its format
 report("%n", p)                             | no conversion %n
 report("%f", 1)                             | no conversion %f
 report("%s %s %s %s %s", p, p, p, p, p)     | more than 4 texts
+p()                                         | p is a value, and is not called
+sizeof(int[*(int *)p])                      | the length of an array is no number
+sizeof(int[panic()])                        | the length of an array is no number
+w = (long)(int (*)[sizeof(int[f->x])])p     | the length of an array is no number
+w = (long)(int (*)(int[f->x]))p             | the length of an array is no number
+sizeof(struct { int x[kfree(p)]; })         | declared in a type
+sizeof(enum { A = 1 })                      | declared in a type
+offsetof(struct { int a[f->x]; }, a)        | declared in a type
 """
 BLOCKS = """
 { while (1) ; }       | more than expressions
@@ -43,6 +52,8 @@ BLOCKS = """
 { again: goto again; }| more than expressions
 { return 1; }         | returns nothing
 { int *q; }           | no value at first
+{ int gilk_place = 1; } | a name of gilk's own
+{ int s32 = 1; }      | a name of gilk's own
 """
 
 
@@ -68,6 +79,7 @@ FILES = {
     "#define X(a) kfree(a)": "macro X: kfree",
     "#include \"own.h\"": "is neither an #include",
     "#include <linux/../../../etc/passwd>": "is neither an #include",
+    "#define X(gilk_fetch) gilk_fetch->a": "macro X: gilk_fetch is a name of gilk's own",
 }
 
 
@@ -92,6 +104,14 @@ ELEMENTS = {
     "K: call(int f(int a)) then inplace { return 1; };": "in place of a function of the kernel",
     "K: readGlobal(int x);": "elements match calls alone",
     "K: call(int f(int a)) && bind(b, a + 1);": "has no type",
+    "K: call(int f(int (*gilk_fetch)(int), int *p)) && if (*p);": "gilk_fetch is a name of gilk's own",
+    "K: call(int f(int (*pid)(void))) && if (pid());": "pid is a value, and is not called",
+    "K: call(int f(int (*a)[panic()]));": "no number",
+    "K: call(int f(int a)) && bind(char b[panic()], (char *)a);": "no number",
+    "table t key(int (*)[panic()]) count; K: call(int f(int a)) then { add(t, 0, 1); };": "no number",
+    "var(int (*w)[panic()]) seq(K: call(int f(int x)); K: call(int g(int x)));": "no number",
+    "var(int a = panic(1)) seq(K: call(int f(int x)); K: call(int g(int x)));": "panic",
+    "var(int gilk_holds = 1) seq(K: call(int f(int x)); K: call(int g(int x)));": "a name of gilk's own",
     "K: call(int f(int a)) && from(g);": "are not for the kernel",
 }
 
@@ -273,7 +293,25 @@ def test_where_a_process_says_members_are_is_not_read() -> None:
 
 def test_a_macro_of_the_file_comes_before_a_function_of_the_kernel() -> None:
     c = ConfinedC(["d"], macros={"d_inode": 1})
-    assert c.value("d_inode(d)") == "d_inode(d)"
+    assert c.value("d_inode(d)") == "gilk_macro_d_inode(d)"
+
+
+def test_a_macro_does_not_stand_for_what_is_around_fragments(tmp_path: Path) -> None:
+    """Whatever it is called: the name that it has in C is another one."""
+    names = ("gilk_fetch", "if", "sizeof", "gilk_loaded", "count")
+    text = "".join(f"#define {name}(x) (x)\n" for name in names)
+    file = checked(tmp_path, f"%K{{ {text} %}}\nK: call(int f(int *a)) && if (*a && count(3));\n")
+    assert file is not None
+    heads = [line.split("(")[0] for line in KernelC(file).lines]
+    assert heads == [f"#define gilk_macro_{name}" for name in names]
+    (aspect,) = confined_file(file).aspects
+    (demand,) = (one for one in aspect.elements[0].alternatives[0].steps if isinstance(one, CheckedDemand))
+    assert demand.condition.text == "gilk_holds((gilk_fetch((*(a))) && gilk_macro_count(3)))"
+
+
+def test_lengths_of_arrays_may_be_numbers() -> None:
+    text = ConfinedC(["a"]).value("sizeof(int[4 * sizeof(long)]) + (long)(int (*)[3])a")
+    assert "panic" not in text and "[3]" in text
 
 
 PAGE = Path(__file__).parents[3] / "docs/aspect/kernel.md"

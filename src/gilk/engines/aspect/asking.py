@@ -61,7 +61,7 @@ class WeavingAnswers:
 
     def _listed(self) -> dict[str, Any]:
         weaving = self._weaving
-        on = weaving.on()
+        on = weaving.states()
         return {
             "file": self._file,
             "began": self._began,
@@ -82,4 +82,4 @@ class WeavingAnswers:
             raise UsageError("no-such-aspect", f"there is no aspect {name!r}; there are {', '.join(names)}")
         for each in names if name is None else [str(name)]:
             self._weaving.turn(each, on)
-        return {"aspects": self._weaving.on()}
+        return {"aspects": self._weaving.states()}

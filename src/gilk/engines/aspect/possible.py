@@ -15,7 +15,6 @@ from gilk.lang.aspect.code.sides import declared_there, is_on_both
 from gilk.lang.syntax.source import Span
 
 _MOST_WATCHING = (1 << 24) - 1  # native/include/gilk_region.h
-_FOLDS = ("count", "sum", "min", "max", "avg")
 
 
 def check_possible(file: CheckedFile, aspects: Sequence[NumberedAspect]) -> None:
@@ -30,9 +29,6 @@ def _reasons(file: CheckedFile, aspects: Sequence[NumberedAspect]) -> Iterator[t
         yield nowhere, "there is no aspect in it", "docs/aspect/language.md has some"
     if len(aspects) >= ASPECTS:
         yield nowhere, f"there are more than {ASPECTS - 1} aspects", "make two files of it"
-    for table in file.tables:
-        if table.fold not in _FOLDS:
-            yield nowhere, f"table {table.name}: tables fold by {', '.join(_FOLDS)}", "add up the parts"
     for part in file.process_c:
         if "proceed" in part.text:
             yield part.span, "`proceed` stands in advice only, where it can be seen", "write it there"

@@ -53,12 +53,14 @@ _HEADS = np.dtype(  # struct gilk_instance
 )  # fmt: skip
 _BUSY, _DEAD, _STAGES, _ABOVE = np.uint64(1), 0x7FFF, np.uint64(0x7FFF), np.uint64(16)
 _LIMITS = struct.Struct("<4Q")  # struct gilk_limits
+_BUCKETS = 127  # native/abi/gilk_bucket.h
 _ENTRY = np.dtype(
     [
-        ("state", "<u8"), ("count", "<u8"), ("sum", "<i8"), ("least", "<i8"), ("most", "<i8"), ("unused", "<u8", (3,)),
-        ("key", "u1", (64,)),
+        ("state", "<u8"), ("count", "<u8"), ("sum", "<i8"), ("least", "<i8"), ("most", "<i8"), ("squares", "<u8", (2,)),
+        ("unused", "<u8"), ("key", "u1", (64,)),
     ]
 )  # fmt: skip
+_BUCKETED = np.dtype([*((name, _ENTRY[name]) for name in _ENTRY.names or ()), ("buckets", "<u8", (_BUCKETS + 1,))])
 _MOST_LOOKS = 4096  # how many threads are looked at each time: their numbers come from the processes
 _TABLE_HEAD = 64
 _ENTRIES = 4096  # entries of a table
@@ -110,9 +112,10 @@ class WovenLayout:
             self.instances[aspect.number] = at
             at = _up(at + _INSTANCE * aspect.automaton.instances * aspect.is_sequence)
         self.tables: dict[str, int] = {}
+        self.entries = {table.name: _BUCKETED if table.fold == "quantize" else _ENTRY for table in tables}
         for table in tables:
             self.tables[table.name] = at
-            at = _up(at + _TABLE_HEAD + _ENTRIES * _ENTRY.itemsize)
+            at = _up(at + self._table_size(table.name))
         #: By number of an aspect: the offset of the index of its instances, and log2 of the number of its buckets.
         self.indexes: dict[int, tuple[int, int]] = {}
         for aspect in aspects:
@@ -126,8 +129,11 @@ class WovenLayout:
     def told_parts(self) -> Iterator[tuple[int, int]]:
         """The ranges of offsets, start and end, that counts and tables take."""
         yield 0, _INSTANCES
-        for at in self.tables.values():
-            yield at, at + _TABLE_HEAD + _ENTRIES * _ENTRY.itemsize
+        for name, at in self.tables.items():
+            yield at, at + self._table_size(name)
+
+    def _table_size(self, name: str) -> int:
+        return _TABLE_HEAD + _ENTRIES * self.entries[name].itemsize
 
     def index(self, number: int) -> int:
         """A word with offset and log2 of the size of an aspect's index; 0 if it has none."""
@@ -290,11 +296,13 @@ class WovenState:
 
     def rows(self, table: str) -> Iterator[TableRow]:
         """The entries of a table, in no particular order."""
-        at = self._layout.tables[table]
-        for entry in np.frombuffer(self._view, _ENTRY, _ENTRIES, at + _TABLE_HEAD):
+        at, kind = self._layout.tables[table], self._layout.entries[table]
+        for entry in np.frombuffer(self._view, kind, _ENTRIES, at + _TABLE_HEAD):
             if entry["state"] == 2:
-                numbers = (int(entry[name]) for name in ("count", "sum", "least", "most"))
-                yield TableRow(entry["key"].tobytes(), *numbers)
+                count, total, least, most = (int(entry[name]) for name in ("count", "sum", "least", "most"))
+                squares = int.from_bytes(entry["squares"].tobytes(), "little")
+                buckets = entry["buckets"][:_BUCKETS].tolist() if kind is _BUCKETED else ()
+                yield TableRow(entry["key"].tobytes(), count, total, least, most, squares, tuple(buckets))
 
     def lost(self, table: str) -> int:
         """How many values were not added to the table for lack of room."""

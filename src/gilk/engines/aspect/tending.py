@@ -91,7 +91,8 @@ class Tender:
             return
         try:
             self._held[seen.pid] = process = attach(seen.pid)
-            self._weaving.join(process, groups)
+            woven = self._weaving.join(process, groups)
+            woven.age = seen.age
         except GilkError as error:
             self._let_go(seen.pid)
             self._refused(birth, error)

@@ -206,7 +206,7 @@ class Weaving:
                 if self.kernel is not None:
                     self.kernel.switch(self.state.on_bits)
 
-    def on(self) -> dict[str, bool]:
+    def states(self) -> dict[str, bool]:
         """Whether each aspect is on, by its name or number."""
         if not self.there:
             return {}
@@ -220,6 +220,7 @@ class Weaving:
 
     @property
     def state(self) -> WovenState:
+        """The state that all have together, where it is there."""
         if self._state is None:
             view = self._memory.view if self._memory.there else memoryview(self._far)
             self._state = WovenState(self._layout, self._aspects, view)
@@ -355,6 +356,7 @@ class Weaving:
         return self.state.counts() if self.there else ()
 
     def tables(self) -> tuple[WovenTable, ...]:
+        """In the order of the file; of all processes together. () where there never was a state."""
         self.refresh()
         return tuple(map(self._table, self.file.tables)) if self.there else ()
 

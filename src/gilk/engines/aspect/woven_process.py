@@ -21,7 +21,8 @@ from gilk.lang.aspect.code.meeting import MetElement, NumberedAspect
 from gilk.lang.aspect.code.unit import WOVEN, woven
 from gilk.lang.aspect.woven import DryShadow, GroupChange, WovenElement, WovenReport, WovenSummary
 from gilk.session.advised_session import AdvisedSession
-from gilk.session.advising import Advice, AdvisedAccess, AdvisedCalls, check_process, wanted
+from gilk.session.advising import Advice, AdvisedAccess, AdvisedCalls, AdvisedPoint, check_process, wanted
+from gilk.splice.advice import ReachedEntry
 from gilk.targets.common_memory import CommonMemory
 from gilk.targets.process import Process
 
@@ -42,6 +43,8 @@ class WovenProcess:
         TargetError.
         """
         self.process, self.groups = process, tuple(groups)
+        #: Of one that has joined by itself, how many seconds it had run by then.
+        self.age: float | None = None
         self._file = file = with_types(file, process)
         self._aspects, self._layout = aspects, layout
         self._ranges = CodeRanges()
@@ -92,11 +95,15 @@ class WovenProcess:
         for shadow, advice in self.advice():
             met = shadow.met
             elements = tuple(WovenElement(one.aspect.label, one.number + 1, str(one.moment)) for one in met.elements)
-            why = self._refusal(shadow, advice)
+            points = list[AdvisedPoint]()
+            why = self._refusal(shadow, advice, points)
             if why and met.partial:
                 yield DryShadow(self.process.pid, met.image, met.function, (), "", left_out=f"{met.function}: {why}")
                 continue
-            yield DryShadow(self.process.pid, met.image, met.function, elements, why)
+            also = dict.fromkeys(one.wanted.function.name for one in points if one.kind is ReachedEntry)
+            yield DryShadow(
+                self.process.pid, met.image, met.function, elements, why, points=len(points), also=tuple(also)
+            )
         yield from self._dry_accesses()
 
     def _dry_accesses(self) -> Iterator[DryShadow]:
@@ -115,10 +122,12 @@ class WovenProcess:
         for left_out in self.left_out:
             yield DryShadow(self.process.pid, "", "", (), "", left_out=left_out)
 
-    def _refusal(self, shadow: Shadow, advice: Advice) -> str:
+    def _refusal(self, shadow: Shadow, advice: Advice, points: list[AdvisedPoint]) -> str:
+        """``points`` gets those that need a splice."""
+
         def look() -> None:
             check_process(self.process)
-            list(wanted(self.process, shadow.view.entry, advice, advice.compiled().proceeds))
+            points.extend(wanted(self.process, shadow.view.entry, advice, advice.compiled().proceeds))
 
         return _why(look)
 
@@ -202,8 +211,12 @@ class WovenProcess:
         accesses = len(self.accesses) - len(session.left_out)
         return WovenSummary(
             self.process.pid, self.functions, session.restored, drain.nested(), drain.drops(), drain.lost(),
-            (*session.notes, *(f"left out: {one}" for one in self.left_out)), accesses,
+            (*self._notes(), *session.notes, *(f"left out: {one}" for one in self.left_out)), accesses, drain.skipped(),
         )  # fmt: skip
+
+    def _notes(self) -> Iterator[str]:
+        if self.age is not None:
+            yield f"woven {self.age:.2f} s after it had begun: calls before that went without advice"
 
     @property
     def functions(self) -> int:

@@ -130,6 +130,10 @@ class ClauseDrain:
     def nested(self) -> int:
         return 0
 
+    def skipped(self) -> int:
+        """Clauses are no advice."""
+        return 0
+
     def lost(self) -> int:
         return 0
 

@@ -58,20 +58,17 @@ class AspectCounts:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """A row of a table. ``key``: its 64 bytes, as the aspect's C fills them."""
+    """A row of a table. ``key``: its 64 bytes, as the aspect's C fills them. ``squares``: the sum of squares, in tables
+    of ``stddev``. ``buckets``: the counts of quantize's buckets (lang/data.py), () in other tables.
+    """
 
     key: bytes
     count: int
     sum: int
     least: int
     most: int
-
-    def with_other(self, other: TableRow) -> TableRow:
-        """The sum of two rows with the same key."""
-        return TableRow(
-            self.key, self.count + other.count, self.sum + other.sum, min(self.least, other.least),
-            max(self.most, other.most),
-        )  # fmt: skip
+    squares: int = 0
+    buckets: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +95,9 @@ class WovenElement:
 class DryShadow:
     """A function at whose calls elements would match, or that has ``accesses`` instructions with accesses of a variable
     at which they would match. ``refused``: the reason why that is impossible, "" if none is known. ``left_out``: an
-    access or function that the aspect does without, and the reason; ``elements`` is then empty.
+    access or function that the aspect does without, and the reason; ``elements`` is then empty. ``points``: how many
+    splices the function gets, together with the functions ``also``, to which it jumps at its end and in which its calls
+    may return.
     """
 
     pid: int
@@ -108,6 +107,8 @@ class DryShadow:
     refused: str
     accesses: int = 0
     left_out: str = ""
+    points: int = 0
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ class WovenSummary:
     """The summary of a weaving. ``restored`` is None for a process that has ended. ``inside``: calls made by advice
     itself of functions that have advice. ``drops``: reports for which the buffer had no room. ``missed``: calls by
     threads that found every block of shared memory taken. ``accesses``: the number of instructions with advice on their
-    reads or writes.
+    reads or writes. ``skipped``: calls whose advice had no room on the thread's stack of advice.
     """
 
     pid: int
@@ -126,3 +127,4 @@ class WovenSummary:
     missed: int
     notes: tuple[str, ...]
     accesses: int = 0
+    skipped: int = 0

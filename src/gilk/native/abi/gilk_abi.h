@@ -146,6 +146,7 @@ struct gilk_ring {
  * page is a guard. All zero: the thread has none yet.
  */
 #define GILK_ADVICE_STACK (1 << 20)
+#define GILK_ADVICE_OWN 64 /* bytes at its end that advice does not begin in */
 
 struct gilk_advising {
 	gilk_u64 shown;	  /* stack pointer at the newest activation's entry; all ones: none; 0: look closer at returns */

@@ -20,6 +20,23 @@
 	.set	OWN, 24			/* pushed before the frame: the return address, rax, flags */
 	.set	SAVED, 72		/* bytes pushed besides once there is advice to run */
 
+/*
+ * Advice may have forked the process: then this is the child, and the block the parent's, who goes on with it. It gets one
+ * of its own, as a thread does whose block was to be claimed anew; go to \stranger where it cannot. Overwrites flags.
+ */
+	.macro	own_block register, stranger
+	rdfsbase \register
+	add	gilk_key(%rip), \register
+	cmp	%gs:0, \register
+	jne	97f
+98:
+	.subsection 1
+97:	call	gilk_claim_thunk
+	jc	\stranger
+	jmp	98b
+	.previous
+	.endm
+
 	.globl gilk_access_enter
 gilk_access_enter:
 	push	%rax
@@ -53,8 +70,9 @@ gilk_access_enter:
 	xor	%edx, %edx
 	xrstor64 (%rsp)
 5:	mov	%rbx, %rsp
+	own_block %rcx, 9f
 	movq	$0, %gs:RUNNING
-	pop_arguments
+9:	pop_arguments
 	pop	%rdx
 	pop	%rcx
 	pop	%rbx

@@ -43,6 +43,8 @@
 	.set	PASSED, 208
 	.set	AGAIN, 216
 	.set	FRAME, 224
+	.set	CALLER, 232
+	.set	ITS_KEY, 240
 	.set	ACTIVATION_SIZE, 256	/* a multiple of 64, as xsave wants it */
 
 	.set	ENTRY, 0		/* struct gilk_advice */
@@ -71,6 +73,16 @@
 	xor	%edx, %edx
 	xrstor64 (\area)
 	ldmxcsr	CONTROL(\activation)
+	.endm
+
+/*
+ * Within advice: go to \child in a process that the advice has forked, whose key is not that of the entry. The block
+ * belongs to the parent, which goes on using it. Overwrites \register and flags.
+ */
+	.macro	unless_forked register, child
+	mov	gilk_key(%rip), \register
+	cmp	ITS_KEY(%rbx), \register
+	jne	\child
 	.endm
 
 /* Leave the side stack: nothing else may begin on it until `running` is 0 again. Overwrites rcx. */
@@ -138,6 +150,10 @@ gilk_advice_enter:
 	mov	-PUSHED+8(%rax), %rcx
 	mov	%rcx, R11(%rbx)
 	mov	%rax, RSP(%rbx)
+	mov	(%rax), %rcx
+	mov	%rcx, CALLER(%rbx)
+	mov	gilk_key(%rip), %rcx
+	mov	%rcx, ITS_KEY(%rbx)
 	mov	%r11, ADVICE(%rbx)
 	mov	%gs:NEWEST, %rcx
 	mov	%rcx, PREVIOUS(%rbx)
@@ -151,12 +167,15 @@ gilk_advice_enter:
 	mov	RESUME(%rbx), %rdx
 	mov	%rdx, AGAIN(%rbx)
 	mov	%rcx, FRAME(%rbx)
+	mov	%rcx, KEPT(%rbx)
 	cmp	%gs:SHOWN, %rax
 	cmova	%rcx, %rax		/* above an activation of another stack: look closer at each return */
 	mov	%rax, ITS_SHOWN(%rbx)
 	mov	%rbx, %gs:NEWEST
 	mov	%rax, %gs:SHOWN
 	mov	%rbx, %gs:RUNNING
+	mov	%gs:HIGH, %rcx
+	mov	%rbx, OWN_CALL(%rcx)
 
 	testl	$1, FLAGS(%r11)
 	jz	4f
@@ -221,7 +240,8 @@ gilk_advice_enter:
 9:	testl	$2, RESULTS(%r11)
 	jnz	10f
 	mov	RDX(%rbx), %rdx
-10:	begin_way %rbx
+10:	unless_forked %rcx, 13f
+	begin_way %rbx
 	drop
 	mov	%gs:NEWEST, %rcx
 	jrcxz	11f
@@ -240,6 +260,8 @@ gilk_advice_enter:
 	take_back
 	movq	$0, %gs:RUNNING
 	jmp	*-16(%rsp)
+13:	take_back
+	ret
 	unusual_begin PUSHED+8
 7:	pop	%rax
 	go_on
@@ -274,6 +296,8 @@ gilk_advice_returned:
 	mov	8(%rsp), %rax
 	mov	SIDE(%rcx), %rsp
 	mov	%rcx, %gs:RUNNING
+	mov	%gs:HIGH, %r11
+	mov	%rcx, OWN_CALL(%r11)
 	movq	$0, SIDE(%rcx)
 	pop	%r15
 	pop	%r14
@@ -366,7 +390,8 @@ gilk_advice_stays:
 /* T proceed(): call the function with the arguments as they came. */
 	.globl gilk_advice_proceed
 gilk_advice_proceed:
-	mov	%gs:RUNNING, %rax
+	mov	%gs:HIGH, %rax
+	mov	OWN_CALL(%rax), %rax
 	push	%rbx
 	push	%rbp
 	push	%r12
@@ -403,7 +428,8 @@ gilk_advice_proceed:
  */
 	.globl gilk_advice_proceed_with
 gilk_advice_proceed_with:
-	mov	%gs:RUNNING, %rax
+	mov	%gs:HIGH, %rax
+	mov	OWN_CALL(%rax), %rax
 	push	%rbx
 	push	%rbp
 	push	%r12
@@ -460,18 +486,32 @@ into_function:
 	mov	R15(%rbx), %r15
 	mov	RAX(%rbx), %rax
 	mov	RSP(%rbx), %rsp
+	cmpq	$0, KEPT(%rbx)
 	mov	RBX(%rbx), %rbx
+	jne	1f
 	movq	$0, %gs:RUNNING
-	jmp	*-16(%rsp)
+1:	jmp	*-16(%rsp)
 
-/* Save the advice's stack pointer, above the return address, and begin the way back. Overwrites rax, rcx and r10. */
+/*
+ * Save the advice's stack pointer, above the return address, and begin the way back. Overwrites rax, rcx and r10. In a
+ * child that the advice has forked nothing is saved: the function runs without advice (KEPT), and the parent's block is
+ * not touched.
+ */
 leave_advice:
+	unless_forked %rax, leave_alone
 	lea	8(%rsp), %rax
 	mov	%rax, SIDE(%rbx)
 	sub	$128, %rax
 	and	$-64, %rax
 	begin_way %rbx
 	mov	%rax, %gs:NEXT
+	mov	RESUME(%rbx), %r10
+	mov	%r10, -16(%rcx)
+	ret
+
+leave_alone:
+	movq	$1, KEPT(%rbx)
+	mov	RSP(%rbx), %rcx
 	mov	RESUME(%rbx), %r10
 	mov	%r10, -16(%rcx)
 	ret
@@ -492,7 +532,8 @@ give_arguments:
 /* void pass(): end the advice, and let the call go on as if there were none. */
 	.globl gilk_advice_pass
 gilk_advice_pass:
-	mov	%gs:RUNNING, %rbx
+	mov	%gs:HIGH, %rbx
+	mov	OWN_CALL(%rbx), %rbx
 	mov	ADVICE(%rbx), %r11
 go_into_function:
 	call	give_arguments
@@ -500,16 +541,19 @@ go_into_function:
 	jz	1f
 	mov	VECTORS(%rbx), %rdi
 	restore_vectors %rbx, %rdi
-1:	begin_way %rbx
+1:	unless_forked %rax, 3f
+	begin_way %rbx
 	mov	RESUME(%rbx), %r10
 	mov	%r10, -16(%rcx)
 	drop
-	mov	RDI(%rbx), %rdi
+2:	mov	RDI(%rbx), %rdi
 	mov	RSI(%rbx), %rsi
 	mov	RDX(%rbx), %rdx
 	mov	RCX(%rbx), %rcx
 	mov	R8(%rbx), %r8
 	mov	R9(%rbx), %r9
 	jmp	into_function
+3:	call	leave_alone
+	jmp	2b
 
 	.section .note.GNU-stack, "", @progbits

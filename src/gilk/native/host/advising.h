@@ -14,6 +14,7 @@
 	.set	LEFT, 232
 	.set	HIGH, 240
 	.set	SKIPPED, 248
+	.set	OWN_CALL, -8		/* from where the stack of advice ends: runtime/advice.h */
 	.set	STACK_SIZE, 1 << 20
 	.set	LEAST, 1 << 16		/* bytes of its stack that advice must have left to begin */
 

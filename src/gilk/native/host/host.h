@@ -52,6 +52,9 @@ static inline int host_peek(gilk_u32 pid, void *to, gilk_u64 from, gilk_u64 size
 /* Write all bytes. Returns 0; less than 0 if a byte cannot be written, and then some may have been written. */
 static inline int host_poke(gilk_u32 pid, gilk_u64 to, const void *from, gilk_u64 size);
 
+/* Whether there is memory of the process itself that can be read, 8 bytes from there on. In processes alone. */
+static inline int host_is_readable(gilk_u64 address);
+
 /*
  * Whether free room may be taken: of a buffer, a table, a slot, a block. Always 1, except in test.h, which refuses it
  * on demand.

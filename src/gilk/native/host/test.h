@@ -127,6 +127,11 @@ static inline gilk_u64 host_self(void)
 	return (gilk_u64)&host_test_block;
 }
 
+static inline int host_is_readable(gilk_u64 address)
+{
+	return address != 0;
+}
+
 static inline void host_other_stack(struct host_stack *stack)
 {
 	stack->flags = HOST_NO_STACK;

@@ -8,6 +8,7 @@
 #define GILK_CALLS_H
 
 #define GILK_RUNNING 224 /* struct gilk_block: advising.running */
+#define GILK_HIGH 240 /* advising.high */
 
 struct gilk_frame {
 	gilk_u64 number;       /* of the function, in its file */
@@ -30,7 +31,7 @@ struct gilk_activation_head { /* struct gilk_activation */
 
 static inline struct gilk_activation_head *gilk_own_call(void)
 {
-	return (struct gilk_activation_head *)gilk_block_load(GILK_RUNNING);
+	return ((struct gilk_activation_head **)gilk_block_load(GILK_HIGH))[-1]; /* not of the block: advice may fork */
 }
 
 /* The innermost call around this one that has a frame, or 0. */

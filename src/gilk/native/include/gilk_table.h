@@ -6,10 +6,16 @@
 #ifndef GILK_TABLE_H
 #define GILK_TABLE_H
 
+#include "../abi/gilk_bucket.h"
+
 /* Tables: open addressing. An entry belongs to who has swapped its state from 0; its key is there when that is 2. */
 
 #define GILK_KEY 64
 #define GILK_ENTRIES 4096
+/* A table keeps more besides, by how it folds. */
+#define GILK_FOLDS_PLAIN 0
+#define GILK_FOLDS_SQUARES 1
+#define GILK_FOLDS_BUCKETS 2
 
 struct gilk_table_head {
 	gilk_u64 lost;
@@ -19,9 +25,16 @@ struct gilk_table_head {
 struct gilk_table_entry {
 	gilk_u64 state, count;
 	long sum, least, most;
-	gilk_u64 unused[3];
+	gilk_u64 squares[2]; /* the sum of squares, low and high; stddev has it */
+	gilk_u64 unused;
 	char key[GILK_KEY];
+	gilk_u64 buckets[]; /* GILK_BUCKETS and one more, which quantize has */
 };
+
+static inline gilk_u64 gilk_entry_size(int folds)
+{
+	return sizeof(struct gilk_table_entry) + (folds == GILK_FOLDS_BUCKETS ? 8 * (GILK_BUCKETS + 1) : 0);
+}
 
 static inline gilk_u64 gilk_hash(const char *key)
 {
@@ -45,13 +58,13 @@ static inline int gilk_entry_is(struct gilk_table_entry *entry, const char *key)
 	return __atomic_load_n(&entry->state, __ATOMIC_ACQUIRE) == 2 && !gilk_differ(entry->key, key, GILK_KEY);
 }
 
-static inline struct gilk_table_entry *gilk_entry(struct gilk_table_head *table, const char *key)
+static inline struct gilk_table_entry *gilk_entry(struct gilk_table_head *table, gilk_u64 size, const char *key)
 {
-	struct gilk_table_entry *entries = (struct gilk_table_entry *)(table + 1), *entry;
+	struct gilk_table_entry *entry;
 	gilk_u64 at = gilk_hash(key), n;
 
 	for (n = 0; n < GILK_ENTRIES && gilk_afford(); n++, at++) {
-		entry = entries + (at & (GILK_ENTRIES - 1));
+		entry = (struct gilk_table_entry *)((char *)(table + 1) + (at & (GILK_ENTRIES - 1)) * size);
 		if (gilk_entry_is(entry, key))
 			return entry;
 		if (!gilk_swap(&entry->state, 0, 1)) {
@@ -69,16 +82,32 @@ static inline struct gilk_table_entry *gilk_entry(struct gilk_table_head *table,
 	return 0;
 }
 
-/* key: GILK_KEY bytes, zeros behind what it has. */
-static inline void gilk_table_add(gilk_u64 at, const char *key, long amount)
+/* Whoever reads both words meanwhile may see a carry that is still to come. */
+static inline void gilk_add_square(gilk_u64 *sum, long value)
 {
-	struct gilk_table_entry *entry = gilk_entry((struct gilk_table_head *)((char *)&gilk_shared + at), key);
+	unsigned __int128 square = (unsigned __int128)((__int128)value * value);
+	gilk_u64 low = (gilk_u64)square, high = (gilk_u64)(square >> 64);
+
+	high += __atomic_fetch_add(sum, low, __ATOMIC_RELAXED) + low < low;
+	if (high)
+		gilk_add(sum + 1, high);
+}
+
+/* key: GILK_KEY bytes, zeros behind what it has. */
+static inline void gilk_table_add(gilk_u64 at, int folds, const char *key, long amount)
+{
+	struct gilk_table_head *table = (struct gilk_table_head *)((char *)&gilk_shared + at);
+	struct gilk_table_entry *entry = gilk_entry(table, gilk_entry_size(folds), key);
 	long seen;
 
 	if (!entry)
 		return;
 	gilk_add(&entry->count, 1);
 	gilk_add((gilk_u64 *)&entry->sum, (gilk_u64)amount);
+	if (folds == GILK_FOLDS_SQUARES)
+		gilk_add_square(entry->squares, amount);
+	if (folds == GILK_FOLDS_BUCKETS)
+		gilk_add(entry->buckets + gilk_quantize_bucket(amount), 1);
 	seen = __atomic_load_n(&entry->least, __ATOMIC_RELAXED);
 	while (amount < seen && gilk_afford() && !__atomic_compare_exchange_n(&entry->least, &seen, amount, 0, __ATOMIC_RELAXED,
 							     __ATOMIC_RELAXED))

@@ -13,7 +13,9 @@ _Static_assert(__builtin_offsetof(struct gilk_activation, reg) == 64, "host/advi
 _Static_assert(__builtin_offsetof(struct gilk_activation, passed) == 208, "host/advice.S");
 _Static_assert(__builtin_offsetof(struct gilk_activation, again) == 216, "host/advice.S");
 _Static_assert(__builtin_offsetof(struct gilk_activation, frame) == 224, "host/advice.S, include/gilk_aspect.h");
-_Static_assert(sizeof(struct gilk_activation) == 232, "host/advice.S");
+_Static_assert(__builtin_offsetof(struct gilk_activation, caller) == 232, "host/advice.S");
+_Static_assert(__builtin_offsetof(struct gilk_activation, key) == 240, "host/advice.S");
+_Static_assert(sizeof(struct gilk_activation) == 248, "host/advice.S");
 _Static_assert(__builtin_offsetof(struct gilk_advice, vectors) == 22, "host/advice.S");
 _Static_assert(__builtin_offsetof(struct gilk_advice, number) == 24, "include/gilk_calls.h");
 
@@ -69,14 +71,28 @@ void gilk_advice_prune(gilk_u64 rsp)
 	}
 }
 
+/* Whether something else lies where the running advice's call has its return address. */
+static int is_written_over(const struct gilk_advising *state)
+{
+	const struct gilk_activation *running = (const struct gilk_activation *)state->newest;
+
+	return running && state->running == state->newest && host_is_readable(state->left) &&
+	       *(const volatile gilk_u64 *)state->left != running->caller;
+}
+
 gilk_u32 gilk_advice_is_inside(gilk_u64 rsp)
 {
 	struct gilk_advising *state = &host_block()->advising;
 	struct host_stack other;
 
 	host_other_stack(&other);
-	if (is_on(&other, rsp) || rsp <= state->left)
+	if (is_on(&other, rsp))
 		return 1;
+	if (rsp < state->left) {
+		if (!is_written_over(state))
+			return 1;
+		drop_newest(state); /* no stack pointer says that it is over */
+	}
 	state->running = 0;
 	return 0;
 }

@@ -19,6 +19,10 @@
  * A patch at a return, at a tail call, or at the target of one has a *list* of the advice that the call may have:
  * 32-bit distances, each from its own end to a word that has the address of a struct gilk_advice; 0 ends the list.
  *
+ * The last word of the stack also has the activation whose advice runs: a child that the advice forks has a copy of it.
+ * The block belongs to the parent, which goes on using it. So the child does not touch the block, and goes on without
+ * advice once its advice has proceeded or returned.
+ *
  * `running` is 1 while the thread switches between the stacks: a signal handler that runs then finds the thread busy,
  * and its calls run without advice.
  */
@@ -62,6 +66,8 @@ struct gilk_activation {
 	gilk_u64 passed; /* 1: the function has jumped to another one, whose entry is yet to come */
 	gilk_u64 again;	 /* where the patch continues; its jump to the next lookup lies GILK_ADVICE_AGAIN before */
 	gilk_u64 frame;	 /* the advice's own, while the function runs; 0 at first (include/gilk_aspect.h) */
+	gilk_u64 caller; /* the return address */
+	gilk_u64 key;	 /* the process's key at the entry; a child that the advice forks has another one, or 0 */
 };
 
 #define GILK_ADVICE_AGAIN 5
@@ -72,7 +78,9 @@ struct gilk_activation {
 void gilk_advice_prune(gilk_u64 rsp);
 
 /*
- * Whether the thread is within advice although its stack pointer is elsewhere; if not, the advice was left by a jump.
+ * Whether the thread is within advice although its stack pointer is elsewhere. If not, the advice was left by a jump, as
+ * by longjmp() in it or in a signal handler. Then the thread is on the program's own stack, at or above the call's return
+ * address, or below it and the return address is overwritten: while advice runs, its caller stands still.
  */
 gilk_u32 gilk_advice_is_inside(gilk_u64 rsp);
 

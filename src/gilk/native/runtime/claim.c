@@ -80,7 +80,16 @@ static void give_advice_stack(struct gilk_block *block)
 		return;
 	state->newest = state->running = state->left = 0;
 	state->shown = ~0UL;
-	state->high = state->next = gilk_params.advice + (block->index + 1UL) * GILK_ADVICE_STACK;
+	state->high = gilk_params.advice + (block->index + 1UL) * GILK_ADVICE_STACK;
+	state->next = state->high - GILK_ADVICE_OWN;
+}
+
+/* A child that advice has forked has no block of its own as long as it is in that: the way out knows the parent's. */
+static int is_in_advice(const struct gilk_control *control)
+{
+	gilk_u64 at = (gilk_u64)__builtin_frame_address(0) - gilk_params.advice;
+
+	return gilk_params.advice && at < control->blocks * GILK_ADVICE_STACK;
 }
 
 static void name(struct gilk_block *block, gilk_u32 pid, gilk_u32 tid)
@@ -173,6 +182,8 @@ gilk_u32 gilk_claim(void)
 	pid = known_pid(pid);
 	tid = host_tid();
 	if (!is_cleared(block, pid, tid)) {
+		if (is_in_advice(control))
+			return 0;
 		block = find(control);
 		if (!block) {
 			__atomic_fetch_add(&control->lost, 1, __ATOMIC_RELAXED);

@@ -26,6 +26,7 @@ from gilk.values import dataclass
 #: The name of the function that the engine of advice calls.
 WOVEN = "gilk_woven"
 _DOUBLES = re.compile(r"%[^%a-zA-Z]*[aAeEfFgG]|report\s*\((?!\s*\x22)")  # or a format that is not a literal
+_FOLDS = {"stddev": "GILK_FOLDS_SQUARES", "quantize": "GILK_FOLDS_BUCKETS"}
 _CROWD = 16  # room at one moment for matches of sequences that have advice
 
 
@@ -113,7 +114,7 @@ union {{ struct {{ {fields}}} key; gilk_u64 words[GILK_KEY / 8]; char bytes[GILK
 int n;
 _Static_assert(sizeof key == GILK_KEY, "a key has 64 bytes at most");
 for (n = 0; n < GILK_KEY / 8; n++) ((volatile gilk_u64 *)key.words)[n] = 0;
-{copies}gilk_table_add({at}UL, key.bytes, gilk_amount);
+{copies}gilk_table_add({at}UL, {_FOLDS.get(table.fold, "GILK_FOLDS_PLAIN")}, key.bytes, gilk_amount);
 }}"""
 
 

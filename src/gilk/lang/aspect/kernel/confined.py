@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from types import MappingProxyType
 
 from gilk.lang.aspect.fragments import (
@@ -49,6 +50,9 @@ _CONVERSION = re.compile(r"%([-+ #0]*)(\d*)(?:\.(\d*))?(hh|h|ll|l|z|j|t)?(.?)", 
 #: Names that are known besides those that the file binds. Names in capital letters are constants of the kernel.
 _KNOWN = frozenset(["current", "jp", "true", "false"])
 _CONSTANT = re.compile(r"[A-Z][A-Z0-9_]*")
+#: Names that the C around fragments consists of: a file must not define any of them.
+_OURS = re.compile(r"(gilk|ilk|host)_\w*|__\w*|[us](8|16|32|64)|add|report|aspect_on|aspect_off", re.IGNORECASE)
+_MACRO = "gilk_macro_"  # prefix of the names that the file defines
 _DEPTH = 12  # of members in members; some of these double the text
 _MOST_TEXTS = 4  # in a report
 _NO_MACROS: Mapping[str, int | None] = MappingProxyType({})
@@ -61,6 +65,17 @@ class Confined(Exception):
     def __init__(self, why: str) -> None:
         super().__init__(why)
         self.why = why
+
+
+def check_name(name: str) -> None:
+    """Raises Confined where the C around fragments has that name itself."""
+    if _OURS.fullmatch(name):
+        raise Confined(f"{name} is a name of gilk's own")
+
+
+def macro_name(name: str) -> str:
+    """The name that a macro of the file's has in C, where it has nothing to do with what is there already."""
+    return f"{_MACRO}{name}"
 
 
 class ConfinedC:
@@ -144,6 +159,7 @@ class ConfinedC:
                 return f"{{ {inside} }}"
 
     def _declared(self, one: Declaring) -> str:
+        check_name(one.name)
         value = None if one.value is None else self._of(one.value)
         self._own.add(one.name)
         self.foreign.declared(one.name, one.value)
@@ -258,7 +274,7 @@ class ConfinedC:
             case ast.Conditional(test=test, yes=yes, no=no):
                 return f"({self._of(test)} ? {self._of(yes)} : {self._of(no)})"
             case ast.Cast(type=type_, operand=operand):
-                return f"(({type_name(type_)})({self._of(operand)}))"
+                return f"(({_type(type_)})({self._of(operand)}))"
             case ast.Sizeof(operand=operand):
                 return f"sizeof({self._place(operand)})" if _is_place(operand) else f"sizeof({self._of(operand)})"
             case ast.Unary(op="+" | "-" | "~" | "!" as op, operand=operand):
@@ -280,7 +296,7 @@ class ConfinedC:
         bare = name in self._macros and self._macros[name] is None
         if not (name in self._names | self._own | _KNOWN or bare or _CONSTANT.fullmatch(name)):
             raise Confined(f"nothing here is called {name}: variables of the kernel are not read")
-        return name
+        return macro_name(name) if bare and name not in self._names | self._own else name
 
     @staticmethod
     def _divided(op: str, left: str, right: str) -> str:
@@ -314,6 +330,8 @@ class ConfinedC:
 
     def _called(self, node: ast.Call) -> str:
         name, given = node.name, node.arguments
+        if name in self._names | self._own:
+            raise Confined(f"{name} is a value, and is not called")
         if name in _NEVER:
             raise Confined(_NEVER[name])
         if name in _PURE and len(given) == _PURE[name]:
@@ -327,7 +345,7 @@ class ConfinedC:
         if name in _MACROS or (own and self._macros[name] == len(given)):
             for one in given if name in self.foreign.foreign.loading else ():
                 self._check_leads(one)
-            return f"{name}({', '.join(map(self._of, given))})"
+            return f"{macro_name(name) if own else name}({', '.join(map(self._of, given))})"
         raise Confined(f"{name}() is called: in the kernel, conditions and advice call functions of their own alone")
 
 
@@ -356,10 +374,40 @@ def _leaf(node: ast.Expr) -> str:
         case ast.Text(value=value):
             return _quoted(value)
         case ast.SizeofType(type=type_):
-            return f"sizeof({type_name(type_)})"
+            return f"sizeof({_type(type_)})"
         case ast.Offsetof(type=type_, member=member):
-            return f"offsetof({type_name(type_)}, {member})"
+            return f"offsetof({_type(type_)}, {member})"
     raise AssertionError(node)
+
+
+def _type(node: ast.TypeName) -> str:
+    """A type, in which nothing is computed: the length of an array may be an expression that C evaluates."""
+    _check_lengths(node)
+    return type_name(node)
+
+
+def _check_lengths(node: object) -> None:
+    """Raises Confined."""
+    if isinstance(node, ast.TagType) and (node.members is not None or node.enumerators is not None):
+        raise Confined("a struct, union or enumeration is declared in a type")
+    if isinstance(node, ast.ArrayOf) and node.size is not None and not _is_constant(node.size):
+        raise Confined("the length of an array is no number")
+    for each in fields(node) if isinstance(node, ast.Node) else ():
+        value = getattr(node, each.name)
+        for one in value if isinstance(value, tuple) else (value,):
+            _check_lengths(one)
+
+
+def _is_constant(node: ast.Expr) -> bool:
+    match node:
+        case ast.Number():
+            return True
+        case ast.SizeofType(type=type_):
+            _check_lengths(type_)
+            return True
+        case ast.Binary(left=left, right=right):
+            return _is_constant(left) and _is_constant(right)
+    return False
 
 
 def _quoted(text: str) -> str:

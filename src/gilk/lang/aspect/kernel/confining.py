@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from gilk.lang.aspect.checked import (
@@ -18,15 +18,19 @@ from gilk.lang.aspect.checked import (
     CheckedFile,
     CheckedFunction,
     CheckedStep,
+    CheckedType,
+    CheckedWord,
 )
 from gilk.lang.aspect.code.types import is_array, is_text
-from gilk.lang.aspect.kernel.confined import Confined, ConfinedC
+from gilk.lang.aspect.kernel.confined import Confined, ConfinedC, check_name, macro_name
 from gilk.lang.aspect.kernel.foreign import Foreign
 from gilk.lang.syntax.source import Span
 
 _INCLUDE = re.compile(r"\s*#\s*include\s*<((?:linux|asm|uapi|net|asm-generic)/[\w./+-]+)>\s*")
 _DEFINE = re.compile(r"\s*#\s*define\s+([A-Za-z_]\w*)(?:\(([\w\s,]*)\))?\s+(.*\S)\s*")
-_LOADS, _NAME = re.compile(r"\bgilk_(?!divide|remainder)"), re.compile(r"\w+")
+_LOADS, _NAME = re.compile(r"\bgilk_(?!divide|remainder|macro_)"), re.compile(r"\w+")
+#: The length of an array that may be more than a number or a constant: C evaluates such where functions have it.
+_LENGTH = re.compile(r"\[(?!\s*(?:\d\w*|[A-Z][A-Z0-9_]*)?\s*\])")
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 
@@ -62,12 +66,14 @@ class KernelC:
         name, given, body = defined[1], defined[2], defined[3]
         parameters = [one.strip() for one in given.split(",") if one.strip()] if given is not None else None
         try:
+            for one in parameters or ():
+                check_name(one)
             confined = ConfinedC(parameters or (), (), self.macros).value(body)
         except Confined as error:
             raise NotForKernel(span, f"macro {name}: {error.why}", _HINT) from None
-        head = name if parameters is None else f"{name}({', '.join(parameters)})"
+        head = macro_name(name) if parameters is None else f"{macro_name(name)}({', '.join(parameters)})"
         self.macros[name] = None if parameters is None else len(parameters)
-        if _LOADS.search(confined) or self.loading & set(_NAME.findall(confined)):
+        if _LOADS.search(confined) or {macro_name(one) for one in self.loading} & set(_NAME.findall(confined)):
             self.loading.add(name)
         self.lines.append(f"#define {head} ({confined})")
 
@@ -80,6 +86,9 @@ def confined(file: CheckedFile, shared: bool = False, replaces: bool = False) ->
     is in a process. ``replaces``: advice may stand in place of functions. Raises NotForKernel.
     """
     confining = _Confining(file, shared, replaces)
+    if any(one.kernel for aspect in file.aspects for one in (*aspect.elements, *aspect.until)):
+        for table in file.tables:
+            _check_lengths(Span(0, 0), table.key)
     return replace(file, aspects=tuple(map(confining.aspect, file.aspects)))
 
 
@@ -97,6 +106,7 @@ class _Confining:
         self._text_keys = {one.name: tuple(map(is_array, one.key)) for one in file.tables}
 
     def aspect(self, aspect: CheckedAspect) -> CheckedAspect:
+        _check_names(aspect)
         foreign = self._foreign(aspect)
         elements, until = (
             tuple(self._element(aspect, one, foreign) for one in several)
@@ -108,10 +118,7 @@ class _Confining:
             initial = ConfinedC({*(one.name for one in aspect.kept), *_bound(first)}, (), self._macros, foreign)
             for name in _bound(first):
                 initial.bound(name, None)
-            words = tuple(
-                one if one.initial is None else replace(one, initial=_c(one.initial, initial.value(one.initial.text)))
-                for one in aspect.words
-            )
+            words = tuple(_word(one, initial) for one in aspect.words)
         return replace(aspect, elements=elements, until=until, words=words)
 
     def _foreign(self, aspect: CheckedAspect) -> Foreign:
@@ -146,6 +153,37 @@ class _Confining:
         c = ConfinedC(names, words, self._macros, replace(foreign, names=frozenset(left)))
         advice = None if one.advice is None else _advice(self._allowed(aspect, one.advice), c)
         return replace(one, alternatives=tuple(ways), advice=advice)
+
+
+def _check_names(aspect: CheckedAspect) -> None:
+    """Raises NotForKernel."""
+    kernel = [one for one in (*aspect.elements, *aspect.until) if one.kernel]
+    bound = (name for one in kernel for name in _bound(one))
+    known = (*(one.name for one in aspect.words), *(one.name for one in aspect.kept))
+    for name in (*bound, *(known if kernel else ())):
+        try:
+            check_name(name)
+        except Confined as error:
+            raise NotForKernel(aspect.span, error.why, "call it otherwise") from None
+    for one in kernel:
+        for each in one.alternatives:
+            bindings = [step.type for step in each.steps if isinstance(step, CheckedBinding)]
+            _check_lengths(one.span, (*bindings, *(getattr(each.point, "parameters", None) or ())))
+    _check_lengths(aspect.span, [one.type for one in aspect.words] if kernel else ())
+
+
+def _check_lengths(span: Span, types: Iterable[CheckedType]) -> None:
+    """Raises NotForKernel."""
+    for one in types:
+        if _LENGTH.search(one.text):
+            raise NotForKernel(span, f"`{one.text}`: the length of an array is no number", _HINT)
+
+
+def _word(one: CheckedWord, initial: ConfinedC) -> CheckedWord:
+    try:
+        return one if one.initial is None else replace(one, initial=_c(one.initial, initial.value(one.initial.text)))
+    except Confined as error:
+        raise NotForKernel(one.span, error.why, _HINT) from None
 
 
 def _bound(element: CheckedElement) -> Iterator[str]:

@@ -10,6 +10,7 @@
 #ifndef GILK_D_AGGREGATE_H
 #define GILK_D_AGGREGATE_H
 
+#include "../../abi/gilk_bucket.h"
 #include "table.h"
 
 static inline gd_u32 gd_generation(struct gd_context *ctx, gd_u32 number)
@@ -114,25 +115,13 @@ static inline gd_u64 gd_magnitude(gd_s64 value)
 	return value < 0 ? -(gd_u64)value : (gd_u64)value;
 }
 
-static inline gd_u32 gd_quantize_bucket(gd_s64 value)
-{
-	gd_u32 log;
-
-	if (!value)
-		return 63;
-	log = 63 - (gd_u32)__builtin_clzl(gd_magnitude(value));
-	if (value > 0)
-		return 64 + log;
-	return log > 62 ? 0 : 62 - log;
-}
-
 static inline void gd_quantize(struct gd_context *ctx, gd_u32 number, const void *key, gd_u32 key_size, gd_s64 value,
 			       gd_s64 weight)
 {
 	gd_u64 *cells = gd_aggregating(ctx, number, key, key_size, GD_QUANTIZE_CELLS);
 
 	if (cells)
-		host_add_own(&cells[gd_quantize_bucket(value)], (gd_u64)weight);
+		host_add_own(&cells[gilk_quantize_bucket(value)], (gd_u64)weight);
 }
 
 /* low < high, step > 0. The last cell counts the values above the last whole step. */
