@@ -64,7 +64,7 @@ struct gilk_activation {
 	gilk_u64 arguments; /* copy of the arguments on the stack, as they came */
 	gilk_u64 control; /* saved mxcsr */
 	gilk_u64 passed; /* 1: the function has jumped to another one, whose entry is yet to come */
-	gilk_u64 again;	 /* where the patch continues; its jump to the next lookup lies GILK_ADVICE_AGAIN before */
+	gilk_u64 again;	 /* where the patch continues; its jump to the next lookup is GILK_ADVICE_AGAIN before */
 	gilk_u64 frame;	 /* the advice's own, while the function runs; 0 at first (include/gilk_aspect.h) */
 	gilk_u64 caller; /* the return address */
 	gilk_u64 key;	 /* the process's key at the entry; a child that the advice forks has another one, or 0 */
@@ -78,9 +78,9 @@ struct gilk_activation {
 void gilk_advice_prune(gilk_u64 rsp);
 
 /*
- * Whether the thread is within advice although its stack pointer is elsewhere. If not, the advice was left by a jump, as
- * by longjmp() in it or in a signal handler. Then the thread is on the program's own stack, at or above the call's return
- * address, or below it and the return address is overwritten: while advice runs, its caller stands still.
+ * Whether the thread is within advice although its stack pointer is elsewhere. If not, the advice was left by a jump,
+ * as by longjmp() in it or in a signal handler. Then the thread is on the program's own stack, at or above the call's
+ * return address, or below it and the return address is overwritten: while advice runs, its caller stands still.
  */
 gilk_u32 gilk_advice_is_inside(gilk_u64 rsp);
 
