@@ -135,6 +135,7 @@ class Tag(StrEnum):
     D_DECL_BFTYPE = "D_DECL_BFTYPE"
     D_DECL_BFSIZE = "D_DECL_BFSIZE"
     D_UNKNOWN = "D_UNKNOWN"  # a member that there is not, or twice; an enumerator twice
+    D_VAR_UNDEF = "D_VAR_UNDEF"  # a variable that nothing has given a type is changed
     D_ATTR_MIN = "D_ATTR_MIN"  # what is less stable than the option amin wants
     D_PRAGMA_SCOPE = "D_PRAGMA_SCOPE"  # of a name that is not the program's
     D_PRAGMA_UNUSED = "D_PRAGMA_UNUSED"  # of a name that never comes
