@@ -38,7 +38,8 @@ def test_variables_are_those_of_proc(kernel: KernelTarget, guest: Guest) -> None
         printf("%s|", `linux_banner); printf("%s|", stringof(`init_task.comm)); printf("%d|", `init_task.pid);
         printf("%d|%d|%d|", `pid_max, `max_threads, `nr_cpu_ids);
         printf("%s|", stringof(`init_uts_ns.name.release)); printf("%d|", `init_task.tasks.prev != NULL);
-        printf("%p|%p|", `vfs_read, &`init_task); exit(0); }"""
+        printf("%p|%p|", `vfs_read, &`init_task); printf("%a|%a|", &`max_pfn, &`vfs_read);
+        printf("%d|%d|", `crashing_cpu, `cad_pid->numbers[0].nr); exit(0); }"""
     told = "".join(ran(kernel, text).lines).split("|")
     read = [guest.vm.run(["cat", f"/proc/{name}"])[1].decode() for name in ("version", "sys/kernel/pid_max")]
     threads = guest.vm.run(["cat", "/proc/sys/kernel/threads-max"])[1].decode()
@@ -48,6 +49,8 @@ def test_variables_are_those_of_proc(kernel: KernelTarget, guest: Guest) -> None
     assert told[0].strip() == read[0].strip()
     assert told[1:8] == ["swapper/0", "0", read[1].strip(), threads.strip(), "2", release, "1"]
     assert told[8:10] == [address["vfs_read"].lstrip("0"), address["init_task"].lstrip("0")]
+    assert told[10:12] == ["vmlinux`max_pfn", "vmlinux`vfs_read"]
+    assert told[12:14] == ["-1", "1"]  # of none that crashes, and init's, as the kernel's own source begins them
 
 
 def test_arguments_have_the_types_of_the_function(kernel: KernelTarget) -> None:

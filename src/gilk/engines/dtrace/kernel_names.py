@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _KERNEL = "vmlinux"  # what DTrace calls what is no module's
 _FARTHEST = 1 << 20  # bytes: no function is that long, so what is farther behind its start is something else
+_TOP = 1 << 63  # the kernel's half of the addresses; kallsyms has numbers below it, offsets of variables of processors
 
 
 class KernelNames:
@@ -40,9 +41,12 @@ class KernelNames:
 
     @cached_property
     def _rows(self) -> list[tuple[int, str, str]]:
-        """(address, name, module), ascending; none when they are hidden."""
+        """(address, name, module) of functions and variables, ascending; none when they are hidden."""
         found = self._symbols()
-        return [] if found is None else sorted((address, name, owner) for address, _, name, owner in found.text())
+        if found is None:
+            return []
+        rows = zip(found.addresses.tolist(), found.names, found.owners, strict=True)
+        return sorted(row for row in rows if row[0] >= _TOP)
 
     def _symbols(self) -> KernelSymbols | None:
         if self._target is not None:
