@@ -16,12 +16,12 @@ from gilk.values import dataclass
 class ProgramText:
     """A program: ``kind`` is ``description`` of -n and the like, ``script`` of -s, or ``library``.
 
-    ``overspecified``: a description that says more than its option is about, as ``-P syscall:::`` does.
+    ``refused``: why a description of the command line cannot be one of its option, as ``-P syscall:::``; else "".
     """
 
     kind: str
     source: Source
-    overspecified: str = ""
+    refused: str = ""
 
     @property
     def said(self) -> str:
