@@ -33,6 +33,19 @@ def test_the_task_is_the_one_that_runs(kernel: KernelTarget, calls: Path) -> Non
     assert ran(kernel, text, [str(calls), str(TIMES)]).lines == [f"1 1 1 1 1 1 1 1 1 1 {TIMES}"]
 
 
+def test_a_thread_has_its_name_and_tells_that_it_stops(kernel: KernelTarget) -> None:
+    """It stops itself once, as its own status in /proc says to another, which lets it go on."""
+    text = """
+        sched:::off-cpu /pid == $target && curlwpsinfo->pr_flag == PR_STOPPED/ {
+            @[curlwpsinfo->pr_name, curlwpsinfo->pr_wchan, curlwpsinfo->pr_stype] = count();
+        }
+        END { printa("%s %d %d %@d\\n", @); }"""
+    stops = """
+        (until grep -q "^State:.T" /proc/$$/status; do :; done; kill -CONT $$) &
+        echo stops > /proc/$$/comm; kill -STOP $$; wait"""
+    assert ran(kernel, text, ["sh", "-c", stops]).lines == ["stops 0 0 1"]
+
+
 def test_variables_are_those_of_proc(kernel: KernelTarget, guest: Guest) -> None:
     text = """BEGIN {
         printf("%s|", `linux_banner); printf("%s|", stringof(`init_task.comm)); printf("%d|", `init_task.pid);
