@@ -77,7 +77,7 @@ def _deadline(case: Case) -> float:
 def _in(folder: Path, case: Case, tool: Path, deadline: float) -> Verdict:
     environment = {
         **os.environ, "LC_ALL": "C", "_DTRACE_TESTING": "t", "tmpdir": str(folder), "timeout": str(int(deadline)),
-        "PATH": f"{tool.parent}:{os.environ['PATH']}", "_test": case.path.stem, "dt_flags": "", "test_cppflags": "",
+        "PATH": f"{tool.parent}:{os.environ['PATH']}", "_test": case.name, "dt_flags": "", "test_cppflags": "",
         "tst": str(Path(case.name).with_suffix("")), "DTRACE_OPT_CPPARGS": _PLAIN,
     }  # fmt: skip
     started = None
