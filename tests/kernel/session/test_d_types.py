@@ -42,7 +42,7 @@ def test_a_thread_has_its_name_and_tells_that_it_stops(kernel: KernelTarget) -> 
         END { printa("%s %d %d %@d\\n", @); }"""
     stops = """
         (until grep -q "^State:.T" /proc/$$/status; do :; done; kill -CONT $$) &
-        echo stops > /proc/$$/comm; kill -STOP $$; wait"""
+        printf stops > /proc/$$/comm; kill -STOP $$; wait"""
     assert ran(kernel, text, ["sh", "-c", stops]).lines == ["stops 0 0 1"]
 
 
@@ -51,7 +51,7 @@ def test_variables_are_those_of_proc(kernel: KernelTarget, guest: Guest) -> None
         printf("%s|", `linux_banner); printf("%s|", stringof(`init_task.comm)); printf("%d|", `init_task.pid);
         printf("%d|%d|%d|", `pid_max, `max_threads, `nr_cpu_ids);
         printf("%s|", stringof(`init_uts_ns.name.release)); printf("%d|", `init_task.tasks.prev != NULL);
-        printf("%p|%p|", `vfs_read, &`init_task); printf("%a|%a|", &`max_pfn, &`vfs_read);
+        printf("%p|%p|", `vfs_read, &`init_task); printf("%a|%a|", &`max_pfn, `vfs_read);
         printf("%d|%d|", `crashing_cpu, `cad_pid->numbers[0].nr); exit(0); }"""
     told = "".join(ran(kernel, text).lines).split("|")
     read = [guest.vm.run(["cat", f"/proc/{name}"])[1].decode() for name in ("version", "sys/kernel/pid_max")]
