@@ -56,11 +56,13 @@ def _rows(role: Role, text: str, type_: Type = VOID, destructive: bool = False) 
 
 #: Subroutines that ask for what only the kernel has.
 _KERNELS = "mutex_owned mutex_type_adaptive mutex_type_spin rw_iswriter rw_read_held rw_write_held"
+#: Those that a kernel's library defines, as inlines.
+OF_LOCKS = frozenset(("mutex_owner", *_KERNELS.split()))
 _FACTS = ("d_path", "pathof", "argumentsof")
 #: Those that clauses in a kernel have.
 IN_A_KERNEL = frozenset(("stack", *_FACTS))
 #: Those that a program is refused for: no clause runs in the kernel.
-OF_THE_KERNEL = frozenset(("breakpoint", "panic", "stack", "mutex_owner", *_FACTS, *_KERNELS.split()))
+OF_THE_KERNEL = frozenset(("breakpoint", "panic", "stack", *_FACTS, *OF_LOCKS))
 #: DTrace's actions for which a program is refused otherwise: why.
 NOT_HERE = {"jstack": "no virtual machine is asked for its stacks", "pcap": "packets are the kernel's"}
 _U16, _U32 = Integer("uint16_t", 2, False, 1), Integer("uint32_t", 4, False, 2)
