@@ -16,7 +16,8 @@ COMMAND = """\
 import re, sys, time
 text = open(sys.argv[sys.argv.index("-s") + 1]).read()
 for word in re.findall(r"print (.*?);", text):
-    print(word.replace("OPTIONS", " ".join(sys.argv[sys.argv.index("-s") + 2:])))
+    at = sys.argv.index("-s")
+    print(word.replace("OPTIONS", " ".join(sys.argv[at + 2:])).replace("MACHINE", " ".join(sys.argv[1:at][:2])))
 for word in re.findall(r"complain (.*?);", text):
     print(word, file=sys.stderr)
 for _ in re.findall("wait;", text):
@@ -48,6 +49,7 @@ SUITE: dict[str, tuple[str, str | None, str, str]] = {
     "drp.DTRACEDROP_X.d": (
         "complain [DTRACEDROP_X] 5 drops;print one;", "one\n-- @@stderr --\n[DTRACEDROP_X] 9 drops\n", "passed", ""
     ),
+    "tst.named.sh": ('test "$_test" = test/tst.named.sh && test "$tst" = test/tst.named', None, "passed", ""),
     "tst.shell.sh": ("exit 67", None, "skipped", "cannot be run here"),
     "tst.setting.sh": ("sysctl kernel.none=1; exit 0", None, "skipped", "settings of the machine"),
     "demo/only.d": ("print OPTIONS;", None, "passed", ""),
@@ -87,7 +89,7 @@ def test_each_test_has_its_result(suite: Path) -> None:
     for name, (_, _, _, why) in SUITE.items():
         assert why in found[name][1], name
     assert done.returncode == 1
-    assert "10 passed, 1 tag, 7 failed, 6 skipped: 55.6% passed, 61.1% with the right tag" in done.stderr
+    assert "11 passed, 1 tag, 7 failed, 6 skipped: 57.9% passed, 63.2% with the right tag" in done.stderr
 
 
 def test_known_results_are_not_found_out_again(suite: Path, tmp_path: Path) -> None:
@@ -122,6 +124,24 @@ def test_programs_that_scripts_run_are_built(suite: Path) -> None:
 def test_some_stand_alone(suite: Path) -> None:
     done = conformance(suite, "--json", "--alone", "--only", "*tst.[abko]*")
     assert set(results(done)) == {"tst.alike.d", "tst.bpf.d", "tst.options.d", "tst.ordered.d", "tst.other.d"}
+
+
+def test_what_cannot_be_in_another_machine_is_skipped(suite: Path) -> None:
+    """A command of -c can; a shell, and a program that is to run beforehand, would be here."""
+    (suite / "test" / "triggers").mkdir()
+    (suite / "test" / "triggers" / "prog").write_text("")
+    for name, begins in (("before", "/* @@trigger-timing: before */"), ("there", "")):
+        text = f"/* @@trigger: prog 1 */\n{begins} print MACHINE OPTIONS;"
+        (suite / "test" / f"tst.begun_{name}.d").write_text(text)
+    (suite / "test" / "tst.begun_there.r").write_text("--on lab -c test/triggers/prog 1\n")
+    (suite / "test" / "tst.begun_shell.sh").write_text("exit 0")
+    found = results(conformance(suite, "--json", "--on", "lab", "--only", "*begun*"))
+    assert found["tst.begun_there.d"][:2] == ("passed", "")
+    assert found["tst.begun_before.d"][:2] == (
+        "skipped", "the program that it traces would begin here, not where the kernel is"
+    )  # fmt: skip
+    assert found["tst.begun_shell.sh"][:2] == ("skipped", "what its shell does happens here, not where the kernel is")
+    assert results(conformance(suite, "--json", "--only", "*begun_shell*"))["tst.begun_shell.sh"][0] == "passed"
 
 
 def test_where_there_are_no_tests_there_is_no_rate(tmp_path: Path) -> None:

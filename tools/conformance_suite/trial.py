@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from conformance_suite.case import Case
@@ -34,19 +35,38 @@ def stand_in(folder: Path, command: list[str]) -> Path:
     return tool
 
 
-def trial(case: Case, tool: Path, patience: float, anything: bool = False) -> Verdict:
-    """``tool`` takes the place of dtrace; ``patience``: deadlines are that many times as long; ``anything``: also if it
-    changes the machine."""
+@dataclass(frozen=True)
+class Manner:
+    """How all tests are run: ``tool`` takes the place of dtrace; ``patience``: deadlines are that many times as long;
+    ``anything``: also those that change the machine; ``elsewhere``: programs run in another machine's kernel, with the
+    commands that ``-c`` gives them."""
+
+    tool: Path
+    patience: float = 1.0
+    anything: bool = False
+    elsewhere: bool = False
+
+
+def trial(case: Case, manner: Manner) -> Verdict:
     expected_to_fail = case.beside(".x").exists() or "xfail" in case.directives
     if "skip" in case.directives or ("no-xfail" not in case.directives and expected_to_fail):
         return Verdict("skipped", "the suite says so")
-    if case.changes_the_machine and not anything:
+    if case.changes_the_machine and not manner.anything:
         return Verdict("skipped", "it changes settings of the machine")
+    if manner.elsewhere and case.is_script:
+        return Verdict("skipped", "what its shell does happens here, not where the kernel is")
+    if manner.elsewhere and _begins_first(case):
+        return Verdict("skipped", "the program that it traces would begin here, not where the kernel is")
     trigger = case.root / _TRIGGERS / case.trigger.split(" ")[0]
     if case.trigger and not trigger.exists():
         return Verdict("skipped", f"{trigger.name} is not built")
     with tempfile.TemporaryDirectory() as folder:
-        return _in(Path(folder), case, tool, _deadline(case) * patience)
+        return _in(Path(folder), case, manner.tool, _deadline(case) * manner.patience)
+
+
+def _begins_first(case: Case) -> bool:
+    """Whether its program runs already when tracing begins, in the place of being the command of ``-c``."""
+    return bool(case.trigger) and case.directives.get("trigger-timing", "synchro") != "synchro"
 
 
 def _deadline(case: Case) -> float:
@@ -57,11 +77,11 @@ def _deadline(case: Case) -> float:
 def _in(folder: Path, case: Case, tool: Path, deadline: float) -> Verdict:
     environment = {
         **os.environ, "LC_ALL": "C", "_DTRACE_TESTING": "t", "tmpdir": str(folder), "timeout": str(int(deadline)),
-        "PATH": f"{tool.parent}:{os.environ['PATH']}", "_test": case.path.stem, "dt_flags": "", "test_cppflags": "",
+        "PATH": f"{tool.parent}:{os.environ['PATH']}", "_test": case.name, "dt_flags": "", "test_cppflags": "",
         "tst": str(Path(case.name).with_suffix("")), "DTRACE_OPT_CPPARGS": _PLAIN,
     }  # fmt: skip
     started = None
-    if case.trigger and case.directives.get("trigger-timing", "synchro") != "synchro":
+    if _begins_first(case):
         started = _start([str(_TRIGGERS / word) for word in case.trigger.split()[:1]], case, environment)
     try:
         words = _words(case, tool, environment, started)

@@ -77,3 +77,26 @@ def test_waits_are_those_that_ftrace_sees(kernel: KernelTarget, guest: Guest) ->
     assert {"adaptive-block", "rw-block"} <= kinds
     shell(guest, "rm -f /dev/shm/locked")
     assert not guest.complaints()
+
+
+def test_subroutines_tell_who_holds_a_lock(kernel: KernelTarget) -> None:
+    """As the kernel's own rules have it: mutex_lock() returns to the owner, which did not own it before; pids are
+    detached where the list of tasks is locked for writing."""
+    text = """
+        fbt::mutex_lock:entry /pid == $target/ {
+            self->lock = (struct mutex *)arg0;
+            @["before", mutex_owned(self->lock)] = count();
+        }
+        fbt::mutex_lock:return /pid == $target && self->lock != NULL/ {
+            @["after", mutex_owned(self->lock) && mutex_owner(self->lock) == curthread] = count();
+            @["kind", mutex_type_adaptive(self->lock) && !mutex_type_spin(self->lock)] = count();
+            self->lock = NULL;
+        }
+        fbt::detach_pid:entry {
+            this->list = &`tasklist_lock;
+            @["list", rw_write_held(this->list) && rw_iswriter(this->list) && !rw_read_held(this->list)] = count();
+        }
+        END { printa("%s %d\\n", @); }"""
+    assert sorted(ran(kernel, text, ["sh", "-c", "ls -l /proc/self/fd | sort"]).lines) == [
+        "after 1", "before 0", "kind 1", "list 1"
+    ]  # fmt: skip

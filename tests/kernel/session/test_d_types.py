@@ -33,12 +33,26 @@ def test_the_task_is_the_one_that_runs(kernel: KernelTarget, calls: Path) -> Non
     assert ran(kernel, text, [str(calls), str(TIMES)]).lines == [f"1 1 1 1 1 1 1 1 1 1 {TIMES}"]
 
 
+def test_a_thread_has_its_name_and_tells_that_it_stops(kernel: KernelTarget) -> None:
+    """It stops itself once, as its own status in /proc says to another, which lets it go on."""
+    text = """
+        sched:::off-cpu /pid == $target && curlwpsinfo->pr_flag == PR_STOPPED/ {
+            @[curlwpsinfo->pr_name, curlwpsinfo->pr_wchan, curlwpsinfo->pr_stype] = count();
+        }
+        END { printa("%s %d %d %@d\\n", @); }"""
+    stops = """
+        (until grep -q "^State:.T" /proc/$$/status; do :; done; kill -CONT $$) &
+        printf stops > /proc/$$/comm; kill -STOP $$; wait"""
+    assert ran(kernel, text, ["sh", "-c", stops]).lines == ["stops 0 0 1"]
+
+
 def test_variables_are_those_of_proc(kernel: KernelTarget, guest: Guest) -> None:
     text = """BEGIN {
         printf("%s|", `linux_banner); printf("%s|", stringof(`init_task.comm)); printf("%d|", `init_task.pid);
         printf("%d|%d|%d|", `pid_max, `max_threads, `nr_cpu_ids);
         printf("%s|", stringof(`init_uts_ns.name.release)); printf("%d|", `init_task.tasks.prev != NULL);
-        printf("%p|%p|", `vfs_read, &`init_task); exit(0); }"""
+        printf("%p|%p|", `vfs_read, &`init_task); printf("%a|%a|", &`max_pfn, `vfs_read);
+        printf("%d|%d|", `crashing_cpu, `cad_pid->numbers[0].nr); exit(0); }"""
     told = "".join(ran(kernel, text).lines).split("|")
     read = [guest.vm.run(["cat", f"/proc/{name}"])[1].decode() for name in ("version", "sys/kernel/pid_max")]
     threads = guest.vm.run(["cat", "/proc/sys/kernel/threads-max"])[1].decode()
@@ -48,6 +62,8 @@ def test_variables_are_those_of_proc(kernel: KernelTarget, guest: Guest) -> None
     assert told[0].strip() == read[0].strip()
     assert told[1:8] == ["swapper/0", "0", read[1].strip(), threads.strip(), "2", release, "1"]
     assert told[8:10] == [address["vfs_read"].lstrip("0"), address["init_task"].lstrip("0")]
+    assert told[10:12] == ["vmlinux`max_pfn", "vmlinux`vfs_read"]
+    assert told[12:14] == ["-1", "1"]  # of none that crashes, and init's, as the kernel's own source begins them
 
 
 def test_arguments_have_the_types_of_the_function(kernel: KernelTarget) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Names of addresses of the kernel, beside what /proc/kallsyms says; some may not know it, and see zeroes."""
+"""Names of the kernel's functions and variables, beside what /proc/kallsyms says; some may not know it: zeroes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gilk.engines.dtrace.symbols import Named
 
 def test_names_are_those_of_kallsyms() -> None:
     names = KernelNames()
-    lines = re.findall(r"^(\w+) [tT] (\S+)$", Path("/proc/kallsyms").read_text(), re.M)
+    lines = re.findall(r"^([89a-f]\w{15}|0{16}) [tTdDbBrR] (\S+)$", Path("/proc/kallsyms").read_text(), re.M)
     known: dict[int, set[str]] = {}
     for address, name in lines:
         known.setdefault(int(address, 16), set()).add(name)

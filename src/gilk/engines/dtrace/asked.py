@@ -33,6 +33,7 @@ _EVALTIME = re.compile(r"^\s*#\s*pragma\s+D\s+option\s+evaltime=(\w+)\s*$", re.M
 _CPP = re.compile(rb"^\s*#\s*pragma\s+D\s+option\s+cpp\s*$", re.MULTILINE)
 #: The empty fields that complete a description given by -P, -m or -f; a program may follow the description.
 _REST = {"P": ":::", "m": "::", "f": ":"}
+_WITHOUT_NUMBERS = {"P": "providers", "f": "functions"}  # options whose names do not begin with a digit
 _NUMBERED = re.compile(r"^(\d+)(-\S)")  # the option's number ends after its digits
 _DESCRIBED = re.compile(r"\s*([^\s{/;]*)(.*)", re.DOTALL)
 #: The macros that DTrace defines; __GNUC__ is undefined, so that headers leave out code that is only for compilers.
@@ -225,11 +226,24 @@ def _description(letter: str, given: str) -> ProgramText:
     ones."""
     found = _DESCRIBED.match(given)
     if found is None or letter not in _REST:
-        return ProgramText("description", Source(given, _NUMBERED.sub(r"\1, \2", given) if letter == "i" else given))
+        text = _NUMBERED.sub(r"\1, \2", given) if letter == "i" else given
+        return ProgramText("description", Source(given, text), _no_number(letter, given))
     fields, wanted = found[1].split(":"), 4 - len(_REST[letter])
-    overspecified = found[1] if any(fields[:-wanted]) else ""
+    refused = _no_number(letter, given)
+    if any(fields[:-wanted]):
+        refused = f'invalid probe description "{found[1]}": Overspecified probe description'
     completed = ":".join(fields[-wanted:]) + _REST[letter]
-    return ProgramText("description", Source(given, f"{completed}{found[2]}"), overspecified)
+    return ProgramText("description", Source(given, f"{completed}{found[2]}"), refused)
+
+
+def _no_number(letter: str, given: str) -> str:
+    """Why the number that a description begins with cannot be one, or "". Names of modules may begin with a digit."""
+    number = re.match(r"\s*(\d+)", given)
+    if number is None or letter not in (*_WITHOUT_NUMBERS, "i"):
+        return ""
+    if letter in _WITHOUT_NUMBERS:
+        return f"probe identifier {number[1]} not permitted when specifying {_WITHOUT_NUMBERS[letter]}"
+    return "" if number[1].strip("0") else f"invalid probe identifier {number[1]}: Unknown probe identifier"
 
 
 def _preprocessed(name: str, content: bytes, how: Preprocess) -> bytes:

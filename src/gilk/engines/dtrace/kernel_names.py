@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _KERNEL = "vmlinux"  # DTrace's name for code that is in no module
 _FARTHEST = 1 << 20  # bytes: an address that is farther from a function's start is not in the function
+_TOP = 1 << 63  # start of the kernel's half of the address space; lower numbers in kallsyms are per-CPU offsets
 
 
 class KernelNames:
@@ -41,9 +42,12 @@ class KernelNames:
 
     @cached_property
     def _rows(self) -> list[tuple[int, str, str]]:
-        """(address, name, module) in ascending order; empty if addresses are hidden."""
+        """(address, name, module) of functions and variables, in ascending order; empty if addresses are hidden."""
         found = self._symbols()
-        return [] if found is None else sorted((address, name, owner) for address, _, name, owner in found.text())
+        if found is None:
+            return []
+        rows = zip(found.addresses.tolist(), found.names, found.owners, strict=True)
+        return sorted(row for row in rows if row[0] >= _TOP)
 
     def _symbols(self) -> KernelSymbols | None:
         if self._target is not None:

@@ -31,6 +31,10 @@ _ROWS = """
     linux_banner            char[256]
     linux_proc_banner       char[256]
     system_state            enum system_states
+    crashing_cpu            int
+    cad_pid                 struct pid *
+    tasklist_lock           rwlock_t
+    cgrp_dfl_root           struct cgroup_root
     init_task               struct task_struct
     init_mm                 struct mm_struct
     init_net                struct net

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from gilk.lang import ir
 from gilk.lang.d import ast, tree
 from gilk.lang.d.meaning import constants, operands
-from gilk.lang.d.meaning.functions import FUNCTIONS, IN_A_KERNEL, NOT_HERE, OF_THE_KERNEL, Callable_, Role
+from gilk.lang.d.meaning.functions import FUNCTIONS, IN_A_KERNEL, NOT_HERE, OF_LOCKS, OF_THE_KERNEL, Callable_, Role
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.syntax.source import Rejected
@@ -88,6 +88,8 @@ class Calls:
             return ir.Call(VOID, known.name, arguments)
         if known.type in (Special.STACK, Special.USTACK):
             return self._stack(call, arguments)
+        if call.name in OF_LOCKS and call.name in self._scope.inlines:
+            return self._check(ast.Index(call.span, ast.Name(call.span, call.name), call.arguments))
         if call.name in OF_THE_KERNEL and not (self._scope.world.in_kernel and call.name in IN_A_KERNEL):
             raise Rejected(Tag.D_KERNEL, call.span, f"{call.name}( ) is about the kernel, where no clause runs")
         if known.name == "inet_ntoa6" and len(arguments) > 1 and not isinstance(arguments[1], ir.Constant):

@@ -35,9 +35,18 @@ from gilk.lang.types import (
 _SUBSCRIPT = "positive integral constant expression or tuple signature expected as array declaration subscript"
 #: Words of types, in the order in which DTrace's messages list them.
 _QUALIFIERS = ("signed", "unsigned", "short", "long")
+_WITHOUT_MEANING = ("const", "volatile", "restrict")
+#: In the place of an image's name: what the program declares, and what D has by itself.
+_OWN = ("D", "C")
 _BITS = "positive integral constant expression expected as bit-field size"
 #: Checks an expression; the caller looks whether its value is a constant.
 Check = Callable[[ast.Expr], ir.Expression]
+
+
+def _of_the_program(name: str) -> str:
+    """The name of a type, without the word before a backquote that says that it is the program's own."""
+    module, _, own = name.rpartition("`")
+    return own if module in _OWN else name
 
 
 def _is_a_headers(name: str, known: Type, declared: Type) -> bool:
@@ -145,13 +154,14 @@ class Declarations:
 
     def _base(self, base: ast.BaseType) -> Type:
         if isinstance(base, ast.TagType):
+            base = replace(base, tag=_of_the_program(base.tag)) if base.tag else base
             if base not in self._bases:
                 self._bases[base] = self._enumeration(base) if base.kind == "enum" else self._record(base)
             return self._bases[base]
-        words = tuple(word for word in base.words if word not in ("const", "volatile", "restrict"))
+        words = tuple(map(_of_the_program, (word for word in base.words if word not in _WITHOUT_MEANING)))
         if len(words) == 1 and words[0] in self._scope.typedefs:
             return self._scope.typedefs[words[0]]
-        found = basic(base.words) or (self._elsewhere("", words[0]) if len(words) == 1 else None)
+        found = basic(words) or (self._elsewhere("", words[0]) if len(words) == 1 else None)
         if found is None and len(words) > 1:
             given = sorted(words, key=lambda word: (*_QUALIFIERS, word).index(word))
             name = f"{' '.join(word for word in given if word in _QUALIFIERS)} "
@@ -169,9 +179,10 @@ class Declarations:
 
     def known(self, name: str) -> Type | None:
         """The type of that name which needs no ``struct``, ``union`` or ``enum`` before it; None if there is none."""
-        if name in self._scope.typedefs:
-            return self.complete(self._scope.typedefs[name])
-        return self._elsewhere("", name)
+        own = _of_the_program(name)
+        if own in self._scope.typedefs:
+            return self.complete(self._scope.typedefs[own])
+        return self._elsewhere("", name) if own == name else basic((own,))
 
     def _enumeration(self, base: ast.TagType) -> Enumeration | Integer:
         key = f"enum {base.tag}"

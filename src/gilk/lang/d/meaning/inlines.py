@@ -13,7 +13,7 @@ from gilk.lang.d.meaning import keying, operands, substitution
 from gilk.lang.d.meaning.builtins import BUILTINS
 from gilk.lang.d.meaning.declarations import Declarations
 from gilk.lang.d.meaning.extent import NOTHING
-from gilk.lang.d.meaning.functions import FUNCTIONS
+from gilk.lang.d.meaning.functions import FUNCTIONS, OF_LOCKS
 from gilk.lang.d.meaning.scope import Inline, Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.meaning.translators import is_fit
@@ -50,7 +50,7 @@ class Inlines:
         """The name in messages of what has the name already; "" if the name is free."""
         if name in self._scope.inlines:
             return "scalar inline"
-        if name in FUNCTIONS:
+        if name in FUNCTIONS and not (name in OF_LOCKS and self._scope.world.in_kernel):
             return "function "
         return "scalar variable" if self._scope.variable("global", name) is not None or name in BUILTINS else ""
 

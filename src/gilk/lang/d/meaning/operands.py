@@ -113,6 +113,14 @@ def is_assignable(to: Type, from_: Type) -> bool:
     return to == from_
 
 
+def is_mixed(to: Type, value: ir.Expression) -> bool:
+    """Whether one is a pointer, and the other a number that is not the constant 0: that takes a cast, as in DTrace."""
+    given = decayed(value)
+    if not is_scalar(to) or not is_scalar(given.type) or is_null(given):
+        return False
+    return isinstance(to, Pointer) != isinstance(given.type, Pointer)
+
+
 def converted(to: Type, value: ir.Expression, span: Span) -> ir.Expression:
     """``value`` converted to type ``to``, to which it can be assigned."""
     if isinstance(to, String):

@@ -92,6 +92,8 @@ class Places:
         if isinstance(expression.target, ast.Index) and isinstance(expression.target.base, ast.Aggregate):
             raise multidimensional(expression.target.base, expression.span)
         value = self._value(expression.value)
+        if operator and isinstance(value.type, Void):
+            self._check_there(expression.target)
         self._check_assigned(value, expression)
         if isinstance(expression.target, ast.Unary) and expression.op == "=":
             written = self._check(expression.target)
@@ -111,7 +113,8 @@ class Places:
             return ir.Assign(target.type, target, "", ir.Constant(target.type, 0))
         if isinstance(target.type, Pointer):
             value = operands.placed(value)
-        if not operands.is_assignable(target.type, value.type) or isinstance(value.type, Float):
+        mixed = operands.is_mixed(target.type, value)
+        if mixed or not operands.is_assignable(target.type, value.type) or isinstance(value.type, Float):
             raise Rejected(*operands.incompatible(expression.op, target.type, value.type, expression.span))
         return ir.Assign(target.type, target, "", operands.converted(target.type, value, expression.span))
 
@@ -123,6 +126,12 @@ class Places:
         size = constants.binary("+", UINT64, ir.Call(UINT64, "strlen", (given,)), ir.Constant(UINT64, 1))
         copied = ir.Call(VOID, "bcopy_string", (given, constants.convert(UINT64, to), size))
         return substitution.let(bindings, ir.Comma(STRING, copied, given))
+
+    def _check_there(self, target: ast.Expr) -> None:
+        """That a variable is there whose value is asked for, where no value gives it a type."""
+        name = self._known(target)
+        if name is not None and self._scope.variable(*name) is None and name[1] not in BUILTINS:
+            raise Rejected(Tag.D_VAR_UNDEF, target.span, f"{name[1]} has not yet been declared or assigned")
 
     @staticmethod
     def _check_assigned(value: ir.Expression, expression: ast.Assign) -> None:

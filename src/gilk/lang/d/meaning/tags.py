@@ -135,6 +135,7 @@ class Tag(StrEnum):
     D_DECL_BFTYPE = "D_DECL_BFTYPE"
     D_DECL_BFSIZE = "D_DECL_BFSIZE"
     D_UNKNOWN = "D_UNKNOWN"  # an unknown type or member; one that is there twice
+    D_VAR_UNDEF = "D_VAR_UNDEF"  # a variable is changed before an assignment has given it a type
     D_ATTR_MIN = "D_ATTR_MIN"  # something less stable than the option amin requires
     D_PRAGMA_SCOPE = "D_PRAGMA_SCOPE"  # a pragma about a name that is not the program's
     D_PRAGMA_UNUSED = "D_PRAGMA_UNUSED"  # a pragma about a name that is never declared

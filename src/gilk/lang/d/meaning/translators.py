@@ -87,8 +87,8 @@ class Translators:
         if operands.is_characters(type_) and operands.is_assignable(STRING, found.type):
             return operands.as_string(found, span)
         given = operands.decayed(found)
-        mixed = isinstance(type_, Pointer) != isinstance(given.type, Pointer) and not operands.is_null(given)
-        if not operands.is_assignable(type_, given.type) or (mixed and is_scalar(type_) and isinstance(type_, Pointer)):
+        mixed = operands.is_mixed(type_, given) and isinstance(type_, Pointer)
+        if mixed or not operands.is_assignable(type_, given.type):
             what = f"translator member {name} definition uses incompatible types: "
             raise Rejected(Tag.D_XLATE_INCOMPAT, span, f'{what}"{text(type_)}" = "{text(found.type)}"')
         return operands.converted(type_, found, span)

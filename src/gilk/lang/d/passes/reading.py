@@ -27,9 +27,9 @@ def run(unread: Unread, state: Invocation) -> Units:
 
 
 def _parsed(text: ProgramText, macros: Macros, types: set[str]) -> ParsedText:
-    if text.overspecified:
-        what = f'invalid probe description "{text.overspecified}": Overspecified probe description'
-        raise DoesNotCompile(Wrong(text, text.source.name, 0, Diagnostic(SyntaxTag.D_PDESC_INVAL, Span(0, 0), what)))
+    if text.refused:
+        wrong = Diagnostic(SyntaxTag.D_PDESC_INVAL, Span(0, 0), text.refused)
+        raise DoesNotCompile(Wrong(text, text.source.name, 0, wrong))
     found = parse(text.source, replace(macros, argref=True), types)
     program = found.begun if found.program is None else found.program
     assert program is not None

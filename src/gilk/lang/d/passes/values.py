@@ -16,12 +16,12 @@ from gilk.values import dataclass
 class ProgramText:
     """The text of a program. ``kind``: ``description`` for -n and the like, ``script`` for -s, or ``library``.
 
-    ``overspecified``: a description with more fields than its option takes, such as ``-P syscall:::``; otherwise "".
+    ``refused``: the reason why a description does not suit its option, such as ``-P syscall:::``; otherwise "".
     """
 
     kind: str
     source: Source
-    overspecified: str = ""
+    refused: str = ""
 
     @property
     def said(self) -> str:

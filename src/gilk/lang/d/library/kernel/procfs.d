@@ -31,8 +31,12 @@ inline char task_state[struct task_struct *T] =
 	T->exit_state & 0x20 ? SZOMB : T->on_cpu ? SONPROC : T->__state == 0 ? SRUN : T->__state & 0xc ? SSTOP : SSLEEP;
 
 translator lwpsinfo_t < struct task_struct *T > {
+	pr_flag = T->__state & 0x4 ? PR_STOPPED : 0;
 	pr_lwpid = T->pid;
 	pr_addr = (uintptr_t)T;
+	pr_wchan = 0;
+	pr_stype = 0;
+	pr_name = stringof(T->comm);
 	pr_state = task_state[T];
 	pr_sname = task_state[T] == SZOMB ? 'Z' : task_state[T] == SONPROC ? 'O' : task_state[T] == SRUN ? 'R' :
 		task_state[T] == SSTOP ? 'T' : 'S';
