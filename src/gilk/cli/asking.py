@@ -83,12 +83,26 @@ def asked(
         return stop() or deadline.passed()
 
     session = session_of(question, given["pid"], command, until)
-    with working("compiling", not (given["quiet"] or as_json)):
+    silent = given["quiet"] or as_json
+    with working("compiling", not silent):
         session.__enter__()
+
+    def told(pid: int) -> None:
+        began(pid)
+        if not silent and not command:
+            _say_asked(pid, given["lasting"])
+
     try:
-        return answered(question, session, _teller(question, as_json, bool(command)), began)
+        return answered(question, session, _teller(question, as_json, bool(command)), told)
     finally:
         session.__exit__(None, None, None)
+
+
+def _say_asked(pid: int, lasting: int | None) -> None:
+    """On a terminal: from now on nothing may be said for long."""
+    if sys.stderr.isatty():
+        end = "Ctrl-C ends it, and shows the answer" if lasting is None else "Ctrl-C ends it earlier"
+        click.echo(f"asking process {pid}; {end}", err=True)
 
 
 class _Deadline:
