@@ -47,8 +47,8 @@ _SAMPLES, _LINES = 10, 200
 )  # fmt: skip
 @mangled_option
 def show(
-    file: Path | None, as_json: bool, limit: int | None, threads: tuple[str, ...], page: str | None, picture: Path | None,
-    tree: bool, table: bool, depth: int, least: int,
+    file: Path | None, as_json: bool, limit: int | None, threads: tuple[str, ...], page: str | None,
+    picture: Path | None, tree: bool, table: bool, depth: int, least: int,
 ) -> None:  # fmt: skip
     """Print what is in FILE: counts, durations, what was lost. A trace: by function, as a tree, a page or a picture."""
     if file is None:
