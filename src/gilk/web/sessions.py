@@ -9,15 +9,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gilk.values import dataclass
 from gilk.web import children
 from gilk.web.children import ServerChild, ToldError
 from gilk.web.grants import born, identity_of_file
-
-if TYPE_CHECKING:
-    from gilk.web.tracing import TraceAsked
+from gilk.web.trace_asked import TraceAsked
 
 Json = dict[str, Any]
 _MOST = 64  # sessions, those that have ended included; the oldest of these is forgotten

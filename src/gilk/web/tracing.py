@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,51 +17,19 @@ from starlette.requests import Request
 
 from gilk.errors import GilkError
 from gilk.spec import event
-from gilk.values import dataclass
 from gilk.web.answers import given, whole_number
 from gilk.web.audit import Audit
 from gilk.web.children import ToldError
 from gilk.web.d_routes import check_text
 from gilk.web.grants import Grants, title_of
 from gilk.web.sessions import Sessions, WebSession
+from gilk.web.trace_asked import TraceAsked
 
 Json = dict[str, Any]
 _MOST: Final = 100  # globs
 _DEEPEST: Final = 1000
 #: These are about gilk's own process, or about the machine's keyboard: neither is the window's.
 _OTHERS: Final = (event.Signal, event.Key)
-_PYTHON: Final = """\
-import gilk
-
-tracing = gilk.prepare_trace([{pid}], output={file!r}, start={start!r}, stop={stop!r}{more})
-tracing.begin()
-tracing.wait(None, stop=lambda: False, show=lambda progress: None)
-print(gilk.trace_report(tracing, tracing.finish()).render())"""
-
-
-@dataclass(frozen=True, slots=True)
-class TraceAsked:
-    """A trace of a process, as the options of `gilk trace` have it. ``depth``: 0 for all levels."""
-
-    start: str
-    stop: str
-    scope: tuple[str, ...]
-    skip: tuple[str, ...]
-    depth: int
-    everything: bool
-
-    def command(self, pid: str, file: Path) -> str:
-        words = ["gilk", "trace", "-p", pid, "--start", self.start, "--stop", self.stop]
-        words += [word for glob in self.scope for word in ("--scope", glob)]
-        words += [word for glob in self.skip for word in ("--skip", glob)]
-        words += ["--depth", str(self.depth)] if self.depth else []
-        words += ["--all"] if self.everything else []
-        return shlex.join([*words, "-o", str(file)])
-
-    def python(self, pid: str, file: Path) -> str:
-        more = {"scope": list(self.scope), "skip": list(self.skip), "everything": self.everything, "depth": self.depth}
-        chosen = "".join(f", {name}={value!r}" for name, value in more.items() if value)
-        return _PYTHON.format(pid=pid, file=str(file), start=self.start, stop=self.stop, more=chosen)
 
 
 class TracingPages:
@@ -70,7 +37,7 @@ class TracingPages:
         self._grants, self._sessions, self._audit = grants, sessions, audit
 
     async def page(self, request: Request) -> Json:
-        """Whose process it is; the trace of the address, as a command and in Python, or what is wrong with it."""
+        """The process, and the trace of the address as a command and in Python; or the problem that it has."""
         identity, query = request.path_params["target"], request.query_params
         pid = self._running(identity)
         asked = _checked(
