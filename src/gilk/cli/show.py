@@ -12,6 +12,7 @@ import click
 from gilk.cli.duration import Duration
 from gilk.cli.mangled import mangled_option
 from gilk.cli.progress import in_lines
+from gilk.errors import UsageError
 from gilk.render import flame, flow_table, flow_tree, output, timeline
 from gilk.render.names import with_names
 from gilk.render.trace import load, to_json, to_text
@@ -53,7 +54,7 @@ def show(
     """Print what is in FILE: counts, durations, what was lost. A trace: by function, as a tree, a page or a picture."""
     if file is None:
         if not page:
-            raise click.UsageError("Missing argument 'FILE'.")
+            raise UsageError("usage", "there is no FILE", "gilk show FILE; gilk show --help has the rest")
         file, page = Path(page), ""  # of `show --html FILE`: it is no page to be made
     with in_lines("reading the file", not as_json):
         trace = load(file, threads)
