@@ -255,6 +255,16 @@ def test_a_misspelt_function_is_suggested() -> None:
     assert "hot_asm" in error["hint"]
 
 
+def test_a_function_of_a_library_is_found_for_who_names_no_image() -> None:
+    """`malloc` is libc's, which the linker tells, too."""
+    error = fails("no-such-function", 2, "-i", "malloc:entry=count", "--", "/bin/ls", "-d", "/")
+    listed = subprocess.run(["ldd", "/bin/ls"], capture_output=True, text=True, check=True).stdout
+    assert "libc.so.6" in listed and error["hint"] == "it is in libc.so.6: name the library, as in libc.so.6:malloc:entry"
+    done = run_gilk("run", "-i", "libc.so.6:malloc:entry=count", "--", "/bin/ls", "-d", "/")
+    assert done.returncode == 0, done.stderr
+    assert "libc.so.6:malloc:entry" in done.stderr and "0 records" not in done.stderr
+
+
 def test_nothing_to_do() -> None:
     fails("no-target", 2, "-i", "main:entry=count")
     fails("two-commands", 2, "-i", "main:entry=count", "-c", "true", "--", "true")

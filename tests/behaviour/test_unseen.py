@@ -44,7 +44,7 @@ def look_at(shell: subprocess.Popen[bytes]) -> None:
         shell.stdin.flush()
         assert wait_for(lambda: sorted(map(comm, children(shell.pid))) == ["bash", "cat"])
         unseen.look()
-        assert unseen.remark == "at least 1 program was executed that is not seen here: cat"
+        assert unseen.remark == "at least 1 program that it executes is not seen here (cat)"
 
 
 def comm(pid: int) -> str:

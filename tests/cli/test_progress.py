@@ -61,6 +61,21 @@ def test_the_thread_ends_with_the_work(monkeypatch: pytest.MonkeyPatch, capfd: p
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.parametrize("words", ["show FILE", "show --html FILE", "export --to csv FILE", "anomalies FILE",
+                                   "diff FILE FILE", "query FILE select+1"])  # fmt: skip
+def test_commands_about_files_say_that_they_work(gilk_on_path: Environment, tmp_path: Path, words: str) -> None:
+    def said(*words: str, **changed: str) -> list[str]:
+        now = {**gilk_on_path, "GILK_PROGRESS": "1e-9", **changed}
+        done = subprocess.run(["gilk", *words], env=now, cwd=tmp_path, capture_output=True, text=True, check=True)
+        return re.findall(r"^gilk: (?:reading|writing|comparing)\b.*, \d+ s$", done.stderr, re.MULTILINE)
+
+    program = str(build("calls"))
+    said("run", "-i", "*:entry=time", "-o", "t.parquet", "--", program)
+    command = [word.replace("FILE", "t.parquet").replace("+", " ") for word in words.split()]
+    assert said(*command)
+    assert not said(*command, GILK_PROGRESS="0") and not said(*command, "--json")
+
+
 @pytest.mark.parametrize(
     "command",
     [

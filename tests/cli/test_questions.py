@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -119,6 +120,23 @@ def test_a_function_that_is_not_there(gilk_on_path: Environment, program: Path, 
     done = subprocess.run(command, env=gilk_on_path, capture_output=True, text=True)
     assert done.returncode == 2
     assert f"there is no function '{function}' (no-such-function)" in done.stderr and hint in done.stderr
+
+
+def test_a_terminal_is_told_when_all_is_in(gilk_on_path: Environment, program: Path) -> None:
+    """From then on nothing comes until Ctrl-C, which one has to know."""
+    ours, its = os.openpty()
+    with subprocess.Popen([program, "on"]) as target:
+        command = ["gilk", "syscalls", "-p", str(target.pid)]
+        with subprocess.Popen(command, env=gilk_on_path, stdout=subprocess.PIPE, stderr=its, text=True) as asking:
+            os.close(its)
+            told = b""
+            while f"asking process {target.pid}; Ctrl-C ends it".encode() not in told:
+                told += os.read(ours, 4096)  # it fails once gilk has ended
+            asking.send_signal(signal.SIGINT)
+            answer, _ = asking.communicate(timeout=PATIENCE)
+        target.kill()
+    os.close(ours)
+    assert asking.returncode == 0 and re.search(r"^calls .*system call$", answer, re.MULTILINE)
 
 
 #: The last ones take everything out as the first two do.

@@ -67,6 +67,7 @@ def test_what_is_not_a_question_about_the_tables_is_refused(trace: Trace, sql: s
     with pytest.raises(UsageError) as caught:
         ask(tables(trace), sql.format(tmp=tmp_path))
     assert caught.value.slug == "bad-query"
+    assert "pg_" not in caught.value.message  # a table of DuckDB's own is no help
     assert "samples" in caught.value.hint
     assert not list(tmp_path.iterdir())
 

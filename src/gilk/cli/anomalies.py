@@ -10,6 +10,7 @@ import click
 
 from gilk.cli.duration import Duration
 from gilk.cli.mangled import mangled_option
+from gilk.cli.progress import in_lines
 from gilk.render.findings import findings, to_json, to_text
 from gilk.render.names import with_names
 from gilk.render.trace import load
@@ -28,9 +29,10 @@ from gilk.render.trace_names import with_readable_names
 @mangled_option
 def anomalies(file: Path, limit: int, least: int, threads: tuple[str, ...], as_json: bool) -> None:
     """Find calls in FILE that take much longer than others of their path, call others, or do not return."""
-    trace = load(file, threads)
-    trace = trace if as_json else with_readable_names(trace)
-    found = findings(trace, least)
+    with in_lines("reading the file", not as_json):
+        trace = load(file, threads)
+        trace = trace if as_json else with_readable_names(trace)
+        found = findings(trace, least)
     if as_json:
         click.echo(json.dumps(with_names(to_json(trace, found, limit))))
     else:

@@ -76,25 +76,40 @@ def asked(
     command = one_target(given)
     from gilk.api.questions import answered, session_of
 
-    as_json, stop, deadline = given["as_json"], Stop(shared=bool(command)), _Deadline(given["lasting"])
+    silent = given["quiet"] or given["as_json"]
+    stop, deadline = Stop(shared=bool(command)), _Deadline(given["lasting"])
     stop.install()
 
     def until() -> bool:
         now_and_then()
         return stop() or deadline.passed()
 
-    @contextlib.contextmanager
-    def at_once(what: str) -> Iterator[None]:
-        with working(what, not (given["quiet"] or as_json)), stop.at_once():
-            yield
+    def told(pid: int) -> None:
+        began(pid)
+        if not silent and not command:
+            _say_asked(pid, given["lasting"])
 
-    session = session_of(question, given["pid"], command, until, lambda: at_once("planning"))
-    with at_once("compiling"):
+    session = session_of(question, given["pid"], command, until, lambda: _at_once("planning", silent, stop))
+    with _at_once("compiling", silent, stop):
         session.__enter__()
     try:
-        return answered(question, session, _teller(question, as_json, bool(command)), began)
+        return answered(question, session, _teller(question, given["as_json"], bool(command)), told)
     finally:
         session.__exit__(None, None, None)
+
+
+@contextlib.contextmanager
+def _at_once(what: str, silent: bool, stop: Stop) -> Iterator[None]:
+    """Work within which Ctrl-C ends the command at once; progress is shown unless it is ``silent``."""
+    with working(what, not silent), stop.at_once():
+        yield
+
+
+def _say_asked(pid: int, lasting: int | None) -> None:
+    """Say on a terminal that the question is asked: the command may print nothing for a long time from now on."""
+    if sys.stderr.isatty():
+        end = "Ctrl-C ends it, and shows the answer" if lasting is None else "Ctrl-C ends it earlier"
+        click.echo(f"asking process {pid}; {end}", err=True)
 
 
 class _Deadline:

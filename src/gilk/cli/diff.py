@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from gilk.cli.mangled import mangled_option
+from gilk.cli.progress import in_lines
 from gilk.render.comparison import differences, slower, to_json, to_text
 from gilk.render.names import with_names
 
@@ -30,7 +31,8 @@ from gilk.render.names import with_names
 @mangled_option
 def diff(a: Path, b: Path, limit: int, factor: float, threads: tuple[str, ...], as_json: bool) -> int:
     """Say what differs between the calls in A and in B. The exit status is 0 if nothing does, 1 if something does."""
-    found = differences(a, b, threads, readable=not as_json)
+    with in_lines("comparing the traces", not as_json):
+        found = differences(a, b, threads, readable=not as_json)
     if as_json:
         click.echo(json.dumps(with_names(to_json(found, limit, factor))))
     else:

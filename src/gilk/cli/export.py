@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from gilk.cli.mangled import mangled_option
+from gilk.cli.progress import in_lines
 from gilk.render import output
 from gilk.render.export import chrome, perfetto, plain
 from gilk.render.trace import load
@@ -37,13 +38,15 @@ _FORMATS: dict[str, tuple[Callable[[Any], Iterable[bytes | str]], str]] = {
 def export(file: Path, to: str, target: Path | None, threads: tuple[str, ...], as_json: bool) -> None:
     """Write the calls in FILE for Perfetto, chrome://tracing, flame graph programs, or as CSV."""
     make, ending = _FORMATS[to]
-    trace = load(file, threads)
-    trace = trace if to == "csv" else with_readable_names(trace)
+    with in_lines("reading the file", not as_json):
+        trace = load(file, threads)
+        trace = trace if to == "csv" else with_readable_names(trace)
     if str(target) == "-":
         for part in make(trace):
             sys.stdout.buffer.write(part if isinstance(part, bytes) else part.encode("utf-8", "replace"))
         return
     made = target or file.with_name(file.stem + ending)
-    size = output.write(made, make(trace))
+    with in_lines("writing the file", not as_json):
+        size = output.write(made, make(trace))
     found = {"file": str(made), "format": to, "calls": trace.flow.table.num_rows, "bytes": size}
     click.echo(json.dumps(found) if as_json else str(made))

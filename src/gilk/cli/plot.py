@@ -10,6 +10,7 @@ import click
 
 from gilk.cli.duration import Duration
 from gilk.cli.mangled import mangled_option
+from gilk.cli.progress import in_lines
 from gilk.render import plot_draw
 from gilk.render.plot import PlotKind, PlotOptions, picture
 from gilk.render.plot_data import By, Values
@@ -58,8 +59,9 @@ def plot(
         PlotKind(kind), of, By(by) if by else None, Values(values) if values else None,
         scale or "", width or 0, sql, title,
     )  # fmt: skip
-    made = picture(with_readable_names(load(file)), options)
-    plot_draw.save(made, target)
+    with in_lines("drawing", not as_json):
+        made = picture(with_readable_names(load(file)), options)
+        plot_draw.save(made, target)
     if as_json:
         click.echo(json.dumps({"file": str(target), **made.to_json()}))
         return

@@ -74,16 +74,25 @@ class Beat:
 @contextlib.contextmanager
 def working(what: str, wanted: bool) -> Iterator[None]:
     """Say how far work is that takes long: on a terminal all the time, else a line every few seconds."""
+    if not wanted or not sys.stderr.isatty():
+        with in_lines(what, wanted):
+            yield
+        return
+    activity.tell(what)
+    from rich.console import Console
+
+    beat, status = Beat(time.monotonic(), interval()), Console(stderr=True).status(what)
+    with status, _every(_EVERY, lambda: status.update(beat.text(time.monotonic(), activity.latest()))):
+        yield
+
+
+@contextlib.contextmanager
+def in_lines(what: str, wanted: bool) -> Iterator[None]:
+    """Say how far work is in a line every few seconds, on a terminal, too: for what is mostly over before the first."""
     activity.tell(what)
     beat = Beat(time.monotonic(), interval())
-    if not wanted or not (sys.stderr.isatty() or interval()):
+    if not wanted or not interval():
         yield
-    elif sys.stderr.isatty():
-        from rich.console import Console
-
-        status = Console(stderr=True).status(what)
-        with status, _every(_EVERY, lambda: status.update(beat.text(time.monotonic(), activity.latest()))):
-            yield
     else:
         with _every(min(_EVERY, interval()), lambda: say(beat.line(time.monotonic(), activity.latest()))):
             yield

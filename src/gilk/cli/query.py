@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from gilk.cli.progress import in_lines
 from gilk.render.query import answer, answer_text, tables
 
 
@@ -20,5 +21,7 @@ def query(file: Path, sql: str, as_json: bool) -> None:
 
     A FILE that `gilk dtrace -o FILE.parquet` made has the tables events and aggregations instead.
     """
-    found = answer(tables(file), sql)
-    click.echo(json.dumps(found) if as_json else answer_text(found), nl=as_json)
+    with in_lines("reading the file", not as_json):
+        found = answer(tables(file), sql)
+        text = json.dumps(found) if as_json else answer_text(found)
+    click.echo(text, nl=as_json)

@@ -11,6 +11,8 @@ import click
 
 from gilk.cli.duration import Duration
 from gilk.cli.mangled import mangled_option
+from gilk.cli.progress import in_lines
+from gilk.errors import UsageError
 from gilk.render import flame, flow_table, flow_tree, output, timeline
 from gilk.render.names import with_names
 from gilk.render.trace import load, to_json, to_text
@@ -20,7 +22,7 @@ _SAMPLES, _LINES = 10, 200
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path), required=False, metavar="FILE")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--limit", type=click.IntRange(0), help="How many samples to print (10), or lines or functions (200).")
 @click.option("--thread", "threads", multiple=True, help="Only samples of this thread, by name or number; repeatable.")
@@ -46,31 +48,36 @@ _SAMPLES, _LINES = 10, 200
 )  # fmt: skip
 @mangled_option
 def show(
-    file: Path, as_json: bool, limit: int | None, threads: tuple[str, ...], page: str | None, picture: Path | None,
-    tree: bool, table: bool, depth: int, least: int,
+    file: Path | None, as_json: bool, limit: int | None, threads: tuple[str, ...], page: str | None,
+    picture: Path | None, tree: bool, table: bool, depth: int, least: int,
 ) -> None:  # fmt: skip
     """Print what is in FILE: counts, durations, what was lost. A trace: by function, as a tree, a page or a picture."""
-    trace = load(file, threads)
-    shown = with_readable_names(trace)
-    found: dict[str, Any] = {}
-    text = ""
-    if page is not None:
-        made = Path(page) if page else file.with_name(file.stem + ".html")
-        found["html"] = {"file": str(made), "bytes": output.write(made, [timeline.page(shown)])}
-        text += f"{made}\n"
-    if picture is not None:
-        output.write(picture, [flame.flame(shown.flow, timeline.heading(trace))])
-        found["flame"] = {"file": str(picture), **flame.to_json(trace.flow)}
-        text += f"{picture}\n"
-    if tree:
-        limits = flow_tree.TreeLimits(depth, least, _LINES if limit is None else limit)
-        found["tree"] = flow_tree.tree_json(trace.flow, limits) if as_json else []
-        text += "" if as_json else flow_tree.tree_text(shown.flow, limits)
-    if table:
-        found["functions"] = flow_table.functions(trace.flow)[: limit or None] if as_json else []
-        text += "" if as_json else flow_table.table_text(shown.flow, _LINES if limit is None else limit)
-    if not found:
-        number = _SAMPLES if limit is None else limit
-        text = "" if as_json else to_text(shown, number)
-        found = to_json(trace, number) if as_json else {}
+    if file is None:
+        if not page:
+            raise UsageError("usage", "there is no FILE", "gilk show FILE; gilk show --help has the rest")
+        file, page = Path(page), ""  # of `show --html FILE`: it is no page to be made
+    with in_lines("reading the file", not as_json):
+        trace = load(file, threads)
+        shown = with_readable_names(trace)
+        found: dict[str, Any] = {}
+        text = ""
+        if page is not None:
+            made = Path(page) if page else file.with_name(file.stem + ".html")
+            found["html"] = {"file": str(made), "bytes": output.write(made, [timeline.page(shown)])}
+            text += f"{made}\n"
+        if picture is not None:
+            output.write(picture, [flame.flame(shown.flow, timeline.heading(trace))])
+            found["flame"] = {"file": str(picture), **flame.to_json(trace.flow)}
+            text += f"{picture}\n"
+        if tree:
+            limits = flow_tree.TreeLimits(depth, least, _LINES if limit is None else limit)
+            found["tree"] = flow_tree.tree_json(trace.flow, limits) if as_json else []
+            text += "" if as_json else flow_tree.tree_text(shown.flow, limits)
+        if table:
+            found["functions"] = flow_table.functions(trace.flow)[: limit or None] if as_json else []
+            text += "" if as_json else flow_table.table_text(shown.flow, _LINES if limit is None else limit)
+        if not found:
+            number = _SAMPLES if limit is None else limit
+            text = "" if as_json else to_text(shown, number)
+            found = to_json(trace, number) if as_json else {}
     click.echo(json.dumps(with_names(found)) if as_json else text, nl=as_json)

@@ -38,11 +38,16 @@ _NEEDED = ("starlette", "uvicorn", "websockets")
     "--experiments", multiple=True, metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Show, write and run the experiments in this directory; repeatable.",
 )  # fmt: skip
+@click.option(
+    "--traces", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Keep the traces that are made in the window in this directory.",
+)  # fmt: skip
 @click.option("--audit", type=click.Path(dir_okay=False, path_type=Path), help="Write what is done to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the address as a JSON object.")
 def web(
     port: int, path: Path | None, opening: bool, read_only: bool, pids: tuple[int, ...], users: tuple[str, ...],
-    kernel: bool, folders: tuple[Path, ...], experiments: tuple[Path, ...], audit: Path | None, as_json: bool,
+    kernel: bool, folders: tuple[Path, ...], experiments: tuple[Path, ...], traces: Path | None,
+    audit: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Serve the window on this machine, and print its address, which is good for one browser and for a minute.
 
@@ -56,26 +61,27 @@ def web(
         raise UsageError("usage", "--socket does without --port and --open", "choose one")
     from gilk.web.serve import Settings, serve  # here: --help need not wait for it
 
-    granted = _grants(pids, users, kernel, folders, experiments, not read_only)
+    granted = _grants(pids, users, kernel, folders, experiments, traces, not read_only)
     serve(Settings(granted, port, path, audit), lambda address: _ready(address, opening, as_json))
 
 
 def _grants(
     pids: tuple[int, ...], users: tuple[str, ...], kernel: bool, folders: tuple[Path, ...],
-    experiments: tuple[Path, ...], acts: bool,
+    experiments: tuple[Path, ...], traces: Path | None, acts: bool,
 ) -> Grants:  # fmt: skip
     from gilk.web.grants import Grants
 
     numbers = frozenset(map(_user, users))
     named = bool(pids or numbers)
-    if os.geteuid() == 0 and not (named or kernel or folders or experiments):
+    if os.geteuid() == 0 and not (named or kernel or folders or experiments or traces):
         raise UsageError(
             "name-what-to-reach", "as root, the window reaches only what is named",
             "--pid N, --user NAME (root is one), --kernel, --files DIR, --experiments DIR",
         )  # fmt: skip
     own = frozenset() if named or os.geteuid() == 0 else frozenset((os.geteuid(),))
     real, written = (tuple(folder.resolve() for folder in given) for given in (folders, experiments))
-    return Grants(numbers | own, frozenset(pids), real, kernel, acts, written)
+    kept = None if traces is None else traces.resolve()
+    return Grants(numbers | own, frozenset(pids), real, kernel, acts, written, kept)
 
 
 def _user(name: str) -> int:

@@ -101,7 +101,8 @@ class RunReport:
         return text
 
     def _records(self) -> str:
-        text = f"{plural(self.records, 'record')}" + (f" in {cell(self.file)}" if self.file else "") + "\n"
+        told = self.records or self.file or not self.counts  # counts make none
+        text = plural(self.records, "record") + (f" in {cell(self.file)}" if self.file else "") + "\n" if told else ""
         text += "".join(f"{line}\n" for line in losses(self.drops, self.lost, self.nested, self.corrupt))
         if self.restored is False:
             text += "the code is NOT what it was before; see the notes\n"

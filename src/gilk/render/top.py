@@ -22,8 +22,11 @@ def to_text(period: TopPeriod, limit: int, sort: str, terminal: bool | None = No
     rows = in_order(period.functions, sort)
     calls = sum(row.calls for row in rows)
     what = "in all: " if period.whole else ""
-    text = f"{what}{nanoseconds(period.stop_ns - period.start_ns)}, {plural(calls, 'call')} of "
-    text += f"{plural(len(rows), 'function')} in {plural(period.threads, 'thread')}\n"
+    text = f"{what}{nanoseconds(period.stop_ns - period.start_ns)}, "
+    if rows or not period.seen:
+        text += f"{plural(calls, 'call')} of {plural(len(rows), 'function')} in {plural(period.threads, 'thread')}\n"
+    else:  # nothing is followed that was called: what there is to tell comes behind
+        text += "no calls are followed; samples tell where threads ran\n"
     shown = rows[: limit or None]
     if shown:
         cells = [[nanoseconds(r.own), nanoseconds(r.total), r.calls, _share(period, (r.function, r.image)),
@@ -31,7 +34,7 @@ def to_text(period: TopPeriod, limit: int, sort: str, terminal: bool | None = No
         text += table(("self", "total", "calls", "seen", "function", "image"), cells, terminal)
     more = len(rows) - len(shown)
     text += f"and {plural(more, 'function')} more\n" if more else ""
-    return text + _missing(period)
+    return text + _missing(period, _SHOWN if rows else limit)
 
 
 def _share(period: TopPeriod, place: NamedPlace) -> str:
@@ -39,26 +42,27 @@ def _share(period: TopPeriod, place: NamedPlace) -> str:
     return f"{100 * period.seen.get(place, 0) / max(sum(period.seen.values()), 1):.0f} %"
 
 
-def _missing(period: TopPeriod) -> str:
+def _missing(period: TopPeriod, shown: int) -> str:
     text = ""
     if period.dropped:
         text = f"{plural(period.dropped, 'record')} dropped: they came faster than they could be taken\n"
     if period.omitted:
         text += f"{plural(len(period.omitted), 'function')} left out, called too often (--skip and --scope choose)\n"
-    return text + _unfollowed(period)
+    return text + _unfollowed(period, shown)
 
 
-def _unfollowed(period: TopPeriod) -> str:
-    """The functions that are not followed, and in which threads were seen."""
+def _unfollowed(period: TopPeriod, shown: int) -> str:
+    """The functions that are not followed, and in which threads were seen; the first ``shown``, 0 for all."""
+    shown = shown or len(period.seen)
     followed = {(row.function, row.image) for row in period.functions}
     others = [(count, place) for place, count in period.seen.items() if place not in followed]
     others.sort(key=lambda each: (-each[0], each[1]))
     text = f"not followed, but seen in {plural(sum(period.seen.values()), 'sample')}:\n" if others else ""
-    for _, (function, image) in others[:_SHOWN]:
+    for _, (function, image) in others[:shown]:
         name = named(function) if function else "no function"
         text += f"  {_share(period, (function, image)):>5}  {name}" + (f" of {cell(image)}\n" if image else "\n")
-    more = sum(count for count, _ in others[_SHOWN:])
-    return text + (f"  and {plural(more, 'sample')} in {plural(len(others) - _SHOWN, 'other')}\n" if more else "")
+    more = sum(count for count, _ in others[shown:])
+    return text + (f"  and {plural(more, 'sample')} in {plural(len(others) - shown, 'other')}\n" if more else "")
 
 
 def in_order(functions: Sequence[FunctionFigures], sort: str) -> list[FunctionFigures]:

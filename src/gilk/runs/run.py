@@ -114,10 +114,14 @@ class Run:
             self.abort()
             raise
         self._unseen = [Unseen(process.pid) for process in self.processes if self.tells_of_unseen]
+        self._about_to_release()
         for process in self.processes:
             process.release()
         if self.elsewhere is not None and self.command:
             self.elsewhere.start(self.command)
+
+    def _about_to_release(self) -> None:
+        """Launched programs, which have been held until now, go on next."""
 
     def _insert(self) -> None:
         """Put all probes in, the kernel's last, so that they see little of gilk's own work."""

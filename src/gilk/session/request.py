@@ -226,11 +226,24 @@ def having(process: Code, spec: Spec) -> list[tuple[Loaded, list[FunctionSpan]]]
         except UsageError as error:
             errors.append(error)
     if not found:
-        raise with_hint(
-            errors[0] if len(errors) == 1 else _nowhere(matching, spec, errors),
-            inlining.hint(process, matching[:_LOOKED_AT], spec.function),
-        )
+        unknown = errors[0] if len(errors) == 1 else _nowhere(matching, spec, errors)
+        looked_at, elsewhere = matching[:_LOOKED_AT], _in_libraries(process, spec)
+        if elsewhere and all(inlining.inlined(process, loaded, spec.function) is None for loaded in looked_at):
+            unknown.hint = elsewhere
+            raise unknown
+        raise with_hint(unknown, inlining.hint(process, looked_at, spec.function))
     return found
+
+
+def _in_libraries(process: Code, spec: Spec) -> str:
+    """The libraries that have a function by that very name, where no image is named; as a hint, '' without such."""
+    if spec.image or not lookup.is_exact(spec.function):
+        return ""
+    libraries = [loaded for loaded in process.loaded() if not loaded.main]
+    having = [one.name for one in libraries if lookup.matching(process.image(one.path), spec.function)]
+    if not having:
+        return ""
+    return f"it is in {', '.join(having)}: name the library, as in {having[0]}:{spec.function}:{spec.where or 'entry'}"
 
 
 def with_hint(error: UsageError, hint: str) -> UsageError:

@@ -48,7 +48,8 @@ class ProcessMemory:
         except (FileNotFoundError, ProcessLookupError):
             raise TargetError("no-such-process", f"there is no process {pid}") from None
         except PermissionError:
-            raise TargetError("no-permission", f"no permission to write to process {pid}") from None
+            hint = "be its owner, or have CAP_SYS_PTRACE; `gilk doctor` says what is allowed here"
+            raise TargetError("no-permission", f"no permission to write to process {pid}", hint) from None
 
     def read(self, address: int, size: int) -> bytes:
         """The bytes at an address; fewer at the end of a mapping. Raises OSError when nothing is mapped there."""

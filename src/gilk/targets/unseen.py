@@ -84,5 +84,5 @@ def remark(programs: Iterable[str]) -> str:
         return ""
     distinct = list(dict.fromkeys(names))
     more = f" and {len(distinct) - _NAMED} more" if len(distinct) > _NAMED else ""
-    which = "program was executed that is" if len(names) == 1 else "programs were executed that are"
-    return f"at least {len(names)} {which} not seen here: {', '.join(distinct[:_NAMED])}{more}"
+    which = "program that it executes is" if len(names) == 1 else "programs that it executes are"
+    return f"at least {len(names)} {which} not seen here ({', '.join(distinct[:_NAMED])}{more})"

@@ -56,7 +56,13 @@ def ask(tables: Mapping[str, pa.Table], sql: str, most: int | None = None) -> pa
             return (answer if most is None else answer.limit(most)).to_arrow_table()
         except (duckdb.Error, pa.ArrowException) as error:
             names = ", ".join(tables)
-            raise UsageError("bad-query", str(error).strip(), f"the tables are {names}") from error
+            raise UsageError("bad-query", _its_words(error), f"the tables are {names}") from error
+
+
+def _its_words(error: Exception) -> str:
+    """DuckDB's own words, without the name of a table of its own that it finds nearest."""
+    lines = str(error).strip().splitlines()
+    return "\n".join(line for line in lines if not line.startswith('Did you mean "pg_'))
 
 
 def _confined() -> dict[str, Any]:

@@ -19,7 +19,8 @@ _MOST_FILES = 500  # that are listed
 @dataclass(frozen=True, slots=True)
 class Grants:
     """``users``: whose processes; ``pids``: which besides. ``files``: below which directories. ``experiments``: the
-    directories in which experiments are written and run, with their workloads. ``acts``: not only looks."""
+    directories in which experiments are written and run, with their workloads. ``traces``: the one in which traces
+    that are made here are kept. ``acts``: not only looks."""
 
     users: frozenset[int] = frozenset()
     pids: frozenset[int] = frozenset()
@@ -27,6 +28,13 @@ class Grants:
     kernel: bool = False
     acts: bool = True
     experiments: tuple[Path, ...] = ()
+    traces: Path | None = None
+
+    @property
+    def folders(self) -> list[Path]:
+        """Below these are the files that are shown, each once."""
+        kept = () if self.traces is None else (self.traces,)
+        return list(dict.fromkeys((*self.files, *self.experiments, *kept)))
 
     def holds(self, one: Seen) -> bool:
         return one.user in self.users or one.pid in self.pids
@@ -83,7 +91,7 @@ class Grants:
         """Raises TargetError `not-granted`, UsageError `bad-target`."""
         path = file_of(identity)
         real = Path(os.path.realpath(path))
-        if not any(real.is_relative_to(folder) for folder in (*self.files, *self.experiments)):
+        if not any(real.is_relative_to(folder) for folder in self.folders):
             raise TargetError("not-granted", f"{path} lies below no directory of this window's", "gilk web --files DIR")
         return real
 

@@ -36,12 +36,14 @@ from gilk.web.sessions import Sessions, WebSession, d_commands
 from gilk.web.sources import source
 from gilk.web.timed import TimedWorkers
 from gilk.web.traces import TracePages
+from gilk.web.tracing import TracingPages
 
 Json = dict[str, Any]
 #: Pages; each is a frame, and the scripts know by its address what is to be shown.
 PAGES: Final = (
     "/", "/doctor", "/help", "/help/{page:path}", "/about", "/target/{target}", "/target/{target}/symbols",
-    "/target/{target}/function", "/target/{target}/d", "/session/{number}", "/experiment/{file}", "/traces",
+    "/target/{target}/function", "/target/{target}/d", "/target/{target}/trace", "/session/{number}",
+    "/experiment/{file}", "/traces",
     "/file/{file}/timeline", "/file/{file}/tree", "/file/{file}/flame", "/file/{file}/anomalies", "/file/{file}/sql",
     "/diff",
 )  # fmt: skip
@@ -59,6 +61,7 @@ class Window:
         self.d = DPages(grants)
         self._files = TimedWorkers("gilk.web.file_worker", _TOO_SLOW)
         self.traces = TracePages(grants, self._files)
+        self.tracing = TracingPages(grants, self.sessions, audit)
         self.experiments = ExperimentPages(grants, self.sessions, audit, self._files)
         self._workers: dict[str, ServerChild] = {}
         self.surveys: dict[str, str] = {}  # by target and image: how it stands
@@ -301,7 +304,7 @@ def routes(window: Window) -> list[BaseRoute]:
         "/about.json": window.about, "/target/{target}.json": window.target,
         "/target/{target}/symbols.json": window.symbols, "/target/{target}/function.json": window.function,
         "/target/{target}/source.json": window.source, "/target/{target}/d.json": window.d.page,
-        "/session/{number}.json": window.session,
+        "/target/{target}/trace.json": window.tracing.page, "/session/{number}.json": window.session,
         "/experiment/{file}.json": window.experiments.page, "/traces.json": window.traces.index,
         "/file/{file}/timeline.json": window.traces.timeline, "/file/{file}/timeline/tile.json": window.traces.tile,
         "/file/{file}/timeline/call.json": window.traces.call, "/file/{file}/timeline/view.json": window.traces.view,
@@ -320,6 +323,7 @@ def routes(window: Window) -> list[BaseRoute]:
         "/experiment/{file}/check.json": window.experiments.check,
         "/experiment/{file}/change.json": window.experiments.change,
         "/experiment/save": window.experiments.save, "/session/experiment": window.experiments.begin,
+        "/session/trace": window.tracing.begin,
     }  # fmt: skip
     return [
         Route(f"{ASSETS_PATH}{{digest}}/{{name}}", window.assets.file),

@@ -14,7 +14,8 @@ from typing import Any
 from gilk.values import dataclass
 from gilk.web import children
 from gilk.web.children import ServerChild, ToldError
-from gilk.web.grants import born
+from gilk.web.grants import born, identity_of_file
+from gilk.web.trace_asked import TraceAsked
 
 Json = dict[str, Any]
 _MOST = 64  # sessions, those that have ended included; the oldest of these is forgotten
@@ -125,6 +126,19 @@ class Sessions:
         made.state = {"printed": "", "bytes": 0, "planned": found["values"], "folder": str(file.parent)}
         given = {"text": text, "file": file.name, "directory": str(file.parent)}
         return await self._begun(made, "gilk.web.experiment_host", **given, processes=dict(processes))
+
+    async def begin_trace(self, target: str, title: str, asked: TraceAsked, file: Path) -> WebSession:
+        """Trace a process into a file. Raises ToldError; then nothing has changed."""
+        pid = _pid(target)
+        what = f"trace from {asked.start} to {asked.stop}"
+        made = WebSession(
+            self._last + 1, target, title, (what,), asked.command(pid, file), asked.python(pid, file), time.time(),
+            over="the trace has come to its end",
+        )  # fmt: skip
+        made.state = {"trace": {"id": identity_of_file(file), "name": file.name}}
+        given: Json = {"start": asked.start, "stop": asked.stop, "scope": list(asked.scope), "skip": list(asked.skip)}
+        given |= {"everything": asked.everything, "depth": asked.depth, "file": str(file)}
+        return await self._begun(made, "gilk.web.trace_host", **given, processes={int(pid): born(target)})
 
     async def _begun(self, made: WebSession, module: str, **given: Any) -> WebSession:
         child = await children.begun(module, made.told, made.gone)

@@ -36,14 +36,11 @@ class TracePages:
     async def index(self, _request: Request) -> Json:
         """The files of samples in the directories that were given, the newest first."""
         found, left_out = await asyncio.to_thread(self._files)
-        return {"files": found, "left_out": left_out, "folders": [str(each) for each in self._folders()]}
-
-    def _folders(self) -> list[Path]:
-        return list(dict.fromkeys((*self._grants.files, *self._grants.experiments)))
+        return {"files": found, "left_out": left_out, "folders": [str(each) for each in self._grants.folders]}
 
     def _files(self) -> tuple[list[Json], int]:
         rows = []
-        for path in (path for folder in self._folders() for path in folder.glob("*.parquet")):
+        for path in (path for folder in self._grants.folders for path in folder.glob("*.parquet")):
             try:
                 about = path.lstat()
             except OSError:

@@ -122,6 +122,11 @@ class Tracing(ReadyTrace):
             libraries.held = 0
         self._began_trace = time.monotonic()
 
+    def _about_to_release(self) -> None:
+        """A launched program does nothing while it is held: that is no part of its trace, nor of the calls it is in."""
+        if self.started != NEVER and any(process.unstarted for process in self.processes):
+            self.started, self._began_trace = self._now(), time.monotonic()
+
     def _look_for_stop(self) -> None:
         """Note the time when a thread reached the stopping function, if one has."""
         passed = self._watches[1].passed(self._followers) if self.started != NEVER and self.stopped == NEVER else None
@@ -191,7 +196,10 @@ class Tracing(ReadyTrace):
             follower.gates.open_all()
         held = self._held + sum(libraries.held for libraries in self._libraries)
         if self.started != NEVER and held:
-            self.notes.append(f"opening libraries takes {held / 1e6:.0f} ms longer: they were made ready meanwhile")
+            self.notes.append(
+                f"the program was held for {held / 1e6:.0f} ms, while libraries that it opened were made ready: calls"
+                " that opened them seem to take that much longer"
+            )
         self._name_unseen_libraries()
         self._name_what_is_missing()
         result = super().finish()

@@ -14,6 +14,7 @@ import { experiment } from "./experiment.js";
 import { timeline } from "./timeline.js";
 import { diff, traces } from "./traces.js";
 import { anomalies, sql, traceFlame, tree } from "./views.js";
+import { tracing } from "./tracing.js";
 import { pane } from "./pane.js";
 
 const PAGES = [
@@ -25,6 +26,7 @@ const PAGES = [
   [/^\/target\/([^/]+)\/symbols$/, symbols],
   [/^\/target\/([^/]+)\/function$/, func],
   [/^\/target\/([^/]+)\/d$/, program],
+  [/^\/target\/([^/]+)\/trace$/, tracing],
   [/^\/session\/(\d+)$/, session],
   [/^\/experiment\/([^/]+)$/, experiment],
   [/^\/traces$/, traces],

@@ -42,7 +42,7 @@ export async function session(place, text) {
       before = { seconds: state.seconds, counts: { ...state.counts } };
     }
     renew(grown, state.aggregations);
-    show(above, facts(state), state.planned ? happened(state) : null, written(state));
+    show(above, facts(state), traced(state), state.planned ? happened(state) : null, written(state));
     show(figures, printed(state), counts(state, state.end ? {} : rates), latencies(state.latency ?? {}), refusedPoints(state));
   }
   show(place,
@@ -63,6 +63,18 @@ function ended(state) {
   return h("section", { class: report && report.restored === false ? "refused" : "outcome", role: "status" },
     h("h2", null, "It is over"), h("p", null, `${state.end[0].toUpperCase()}${state.end.slice(1)}. ${words}`),
     report ? report.notes.map((note) => h("p", null, note)) : null);
+}
+
+// A trace: what it waits for, and when it is over where it is.
+function traced(state) {
+  if (!state.trace) return null;
+  if (!state.report) return state.doing ? h("p", { role: "status" }, `It is ${state.doing} …`) : null;
+  const { report } = state;
+  const file = `/file/${state.trace.id}`;
+  return h("section", null, h("h2", null, "The trace"),
+    report.kept ? h("p", null, h("a", { href: `${file}/timeline` }, "Time line"), ", ", h("a", { href: `${file}/tree` }, "tree"), ", ",
+      h("a", { href: `${file}/flame` }, "flame graph"), ` of ${state.trace.name}`) : h("p", null, "There is no file of it."),
+    report.text ? h("pre", { tabindex: 0, class: "printed", role: "region", "aria-label": "Report" }, lines(report.text)) : null);
 }
 
 function facts(state) {

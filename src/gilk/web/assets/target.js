@@ -28,7 +28,8 @@ export async function target(place, id) {
 }
 
 function about(id) {
-  return id.startsWith("pid-") ? h("p", null, h("a", { href: `/target/${id}/d` }, "Run a D program in it")) : null;
+  return id.startsWith("pid-") ? h("p", null, h("a", { href: `/target/${id}/trace` }, "Trace its calls"), ", ",
+    h("a", { href: `/target/${id}/d` }, "run a D program in it")) : null;
 }
 
 function symbolsAddress(id, image, more = {}) {
@@ -90,7 +91,7 @@ export async function symbols(place, id) {
   show(place,
     h("h1", null, `Functions of ${known.title}`),
     h("p", null, h("a", { href: `/target/${id}` }, "Its program and libraries"),
-      id.startsWith("pid-") ? [", ", h("a", { href: `/target/${id}/d` }, "a D program for it")] : null,
+      id.startsWith("pid-") ? [", ", h("a", { href: `/target/${id}/trace` }, "a trace of it"), ", ", h("a", { href: `/target/${id}/d` }, "a D program for it")] : null,
       ". Search by a part of the name, a glob (pipe_*), an expression (/^pipe/) or an address (0x…)."),
     h("div", { class: "fields", role: "search" },
       h("p", { class: "field wide" }, h("label", { for: "q" }, "Function"), query),

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A trace that a page asks for, and the command and the Python that make the same."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Final
+
+from gilk.values import dataclass
+
+_PYTHON: Final = """\
+import gilk
+
+tracing = gilk.prepare_trace([{pid}], output={file!r}, start={start!r}, stop={stop!r}{more})
+tracing.begin()
+tracing.wait(None, stop=lambda: False, show=lambda progress: None)
+print(gilk.trace_report(tracing, tracing.finish()).render())"""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceAsked:
+    """A trace of a process, as the options of `gilk trace` have it. ``depth``: 0 for all levels."""
+
+    start: str
+    stop: str
+    scope: tuple[str, ...]
+    skip: tuple[str, ...]
+    depth: int
+    everything: bool
+
+    def command(self, pid: str, file: Path) -> str:
+        words = ["gilk", "trace", "-p", pid, "--start", self.start, "--stop", self.stop]
+        words += [word for glob in self.scope for word in ("--scope", glob)]
+        words += [word for glob in self.skip for word in ("--skip", glob)]
+        words += ["--depth", str(self.depth)] if self.depth else []
+        words += ["--all"] if self.everything else []
+        return shlex.join([*words, "-o", str(file)])
+
+    def python(self, pid: str, file: Path) -> str:
+        more = {"scope": list(self.scope), "skip": list(self.skip), "everything": self.everything, "depth": self.depth}
+        chosen = "".join(f", {name}={value!r}" for name, value in more.items() if value)
+        return _PYTHON.format(pid=pid, file=str(file), start=self.start, stop=self.stop, more=chosen)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The process of a trace that is made in a window: all calls from one event to another, as `gilk trace` has them.
+
+    python -m gilk.web.trace_host READING WRITING
+
+The first message has the process, the file, and what is followed. It ends as host.py does.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from gilk.api.runs import Progress
+from gilk.api.traces import Tracing, prepare_trace, trace_report
+from gilk.errors import GilkError
+from gilk.web.frames import Message, ServerChannel, ServerEnded
+from gilk.web.grants import check_born
+from gilk.web.host import ServerSaid, leave
+from gilk.web.worker import told
+
+Json = dict[str, Any]
+_EVERY: Final = 0.1  # seconds between two states that are told
+
+
+class TraceHost:
+    def __init__(self, channel: ServerChannel) -> None:
+        self._channel = channel
+        self.said = ServerSaid(channel)
+        self._told = 0.0
+
+    def show(self, progress: Progress) -> None:
+        if time.monotonic() - self._told < _EVERY:
+            return
+        self._told = time.monotonic()
+        try:
+            self._channel.send({"state": _state(progress)})
+        except ServerEnded:
+            self.said.over = True
+
+
+def _state(progress: Progress) -> Json:
+    numbers = {"seconds": round(progress.seconds, 3), "records": progress.records, "drops": progress.drops}
+    return {**numbers, "doing": progress.what}
+
+
+def begun(given: Json) -> Tracing:
+    """All is ready, and the trace waits for its event. Raises GilkError; then nothing has changed."""
+    ((pid, born),) = ((int(pid), born) for pid, born in given["processes"].items())
+    asked = {name: given[name] for name in ("start", "stop", "scope", "skip", "everything", "depth")}
+    running = prepare_trace([pid], output=given["file"], **asked)
+    try:
+        check_born(pid, born)
+    except GilkError:
+        running.abort()
+        raise
+    running.begin()
+    return running
+
+
+def _carry_out(running: Tracing, channel: ServerChannel, first: Message) -> None:
+    """Whatever becomes of the file, the process is then what it was."""
+    host, trouble = TraceHost(channel), []
+    try:
+        with suppress(ServerEnded):
+            channel.send({"id": first["id"], "ok": {"host": os.getpid()}})
+        running.wait(None, host.said.end, host.show)
+    except GilkError as error:  # the disk may be full
+        trouble.append(f"it was ended: {error.message} ({error.slug})")
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        with suppress(ServerEnded):
+            channel.send({"state": {**_state(running.progress()), "doing": "", "report": _report(running, trouble)}})
+
+
+def _report(running: Tracing, trouble: list[str]) -> Json:
+    """As `gilk trace --json` prints it, and as it prints it for people. ``kept``: whether there is a file."""
+    report: Json = {"restored": None, "notes": trouble, "text": ""}
+    try:
+        made = trace_report(running, running.finish())
+        report = {**made.to_json(), "text": made.render()}
+        report["notes"] = [*report["notes"], *trouble]
+    except GilkError as error:
+        trouble.append(f"{error.message} ({error.slug})")
+        running.abort()
+    finally:
+        for process in running.processes:
+            process.keeper.leave()
+    return {**report, "kept": running.output is not None and Path(running.output).exists()}
+
+
+def main() -> None:
+    channel = ServerChannel.given()
+    signal.signal(signal.SIGTERM, leave)
+    try:
+        first = channel.receive()
+        running = begun(first["given"])
+    except GilkError as error:
+        channel.send({"id": first["id"], "error": told(error)})
+    except ServerEnded:
+        pass
+    else:
+        _carry_out(running, channel, first)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The page where a trace of a process is begun: what is to be followed, and from when to when.
+
+The file is the server's to name, in the one directory that was given for traces; nothing in a browser chooses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from starlette.requests import Request
+
+from gilk.errors import GilkError
+from gilk.spec import event
+from gilk.web.answers import given, whole_number
+from gilk.web.audit import Audit
+from gilk.web.children import ToldError
+from gilk.web.d_routes import check_text
+from gilk.web.grants import Grants, title_of
+from gilk.web.sessions import Sessions, WebSession
+from gilk.web.trace_asked import TraceAsked
+
+Json = dict[str, Any]
+_MOST: Final = 100  # globs
+_DEEPEST: Final = 1000
+#: These are about gilk's own process, or about the machine's keyboard: neither is the window's.
+_OTHERS: Final = (event.Signal, event.Key)
+
+
+class TracingPages:
+    def __init__(self, grants: Grants, sessions: Sessions, audit: Audit) -> None:
+        self._grants, self._sessions, self._audit = grants, sessions, audit
+
+    async def page(self, request: Request) -> Json:
+        """The process, and the trace of the address as a command and in Python; or the problem that it has."""
+        identity, query = request.path_params["target"], request.query_params
+        pid = self._running(identity)
+        asked = _checked(
+            query.get("start", "now"), query.get("stop", "for:2s"), query.getlist("scope"), query.getlist("skip"),
+            whole_number(query.get("depth", "0")), query.get("all", "") == "1",
+        )  # fmt: skip
+        title, folder = title_of(f"pid:{pid}"), self._grants.traces
+        file = (folder or Path()) / f"{_plain(title)}.parquet"
+        return {
+            "id": identity, "title": title, "pid": int(pid), "acts": self._grants.acts,
+            "folder": "" if folder is None else str(folder), "problem": _problem(asked),
+            "command": asked.command(pid, file), "python": asked.python(pid, file),
+        }  # fmt: skip
+
+    async def begin(self, request: Request) -> Json:
+        """Trace a process into a new file. Raises ToldError."""
+        found = await given(request, target=str, start=str, stop=str, scope=list, skip=list, depth=int, all=bool)
+        pid = self._running(found["target"])
+        asked = _checked(found["start"], found["stop"], found["scope"], found["skip"], found["depth"], found["all"])
+        if (problem := _problem(asked)) is not None:
+            raise ToldError(**problem)
+        if self._grants.traces is None:
+            raise ToldError("not-granted", "this window has no directory for traces", "gilk web --traces DIR")
+        title = title_of(f"pid:{pid}")
+        file = await asyncio.to_thread(_free, self._grants.traces, _plain(title))
+        return (await self._begun(found["target"], title, asked, file)).shown()
+
+    async def _begun(self, identity: str, title: str, asked: TraceAsked, file: Path) -> WebSession:
+        pid = identity.split("-")[1]
+        command = asked.command(pid, file)
+        try:
+            session = await self._sessions.begin_trace(identity, title, asked, file)
+        except ToldError as error:
+            self._audit.note("begin", command, f"refused: {error.message} ({error.slug})")
+            raise
+        self._audit.note("begin", command, f"session {session.number}")
+        return session
+
+    def _running(self, identity: str) -> str:
+        """The number of the process. Raises TargetError, ToldError `not-running`."""
+        name = self._grants.target(identity)
+        if not identity.startswith("pid-"):
+            raise ToldError("not-running", "the window traces processes only", "gilk trace --kernel")
+        return name.removeprefix("pid:")
+
+
+def _checked(
+    start: str, stop: str, scope: Sequence[Any], skip: Sequence[Any], depth: int, everything: bool
+) -> TraceAsked:
+    """Raises ToldError `bad-request`."""
+    if len(scope) + len(skip) > _MOST or not all(isinstance(each, str) for each in (*scope, *skip)):
+        raise ToldError("bad-request", f"scope and skip are texts, at most {_MOST}")
+    if not 0 <= depth <= _DEEPEST:
+        raise ToldError("bad-request", f"a depth is 0 to {_DEEPEST}")
+    for text in (start, stop, *scope, *skip):
+        check_text(text)
+    return TraceAsked(start, stop, tuple(scope), tuple(skip), depth, everything)
+
+
+def _problem(asked: TraceAsked) -> Json | None:
+    """The first thing that is wrong with its events; None if nothing is."""
+    for text in (asked.start, asked.stop):
+        try:
+            found = event.parse(text)
+        except GilkError as error:
+            return {"slug": error.slug, "message": error.message, "hint": error.hint}
+        if isinstance(found, _OTHERS):
+            message = f"{text}: the window waits for no signals and no keys"
+            return {"slug": "not-granted", "message": message, "hint": "gilk trace does"}
+    return None
+
+
+def _plain(title: str) -> str:
+    """A part of a file's name."""
+    return re.sub(r"[^A-Za-z0-9_.]+", "-", title).strip("-.")[:60] or "trace"
+
+
+def _free(folder: Path, name: str) -> Path:
+    """A file that is not there yet."""
+    stem = f"{name}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
+    names = (folder / f"{stem}{f'-{number}' if number else ''}.parquet" for number in range(1000))
+    return next(path for path in names if not path.exists())
