@@ -85,7 +85,7 @@ class _Reader:
         self.seen: set[int] = set()  # the starts of the units that were read
         self.whole: set[int] = set()  # the addresses of functions
         self.budget = _MOST_ENTRIES
-        # The function's offset, the copy, the function that contains it, the offsets of all functions around it, the unit.
+        # The function's offset, the copy, the function that contains it, the offsets of all functions around, the unit.
         self._inlined: list[tuple[int, DebugEntry, DebugEntry | None, tuple[int, ...], DebugUnit]] = []
 
     def read(self, unit: DebugUnit) -> None:
