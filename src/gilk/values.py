@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls=None, /, *, frozen=False, slots=False, eq=True, order=False):
-        """As dataclasses.dataclass, which has an ordered one made."""
+        """The decorator dataclasses.dataclass, made faster; the standard library makes those with ``order``."""
         if order:
             return dataclasses.dataclass(cls, frozen=frozen, slots=slots, eq=eq, order=order)
         return _made(cls, frozen, slots, eq) if cls is not None else lambda each: _made(each, frozen, slots, eq)

@@ -50,7 +50,7 @@ class Analysis:
         return known
 
     def extents(self, function: Function) -> tuple[Function, ...]:
-        """``function`` and its parts."""
+        """``function`` and its parts elsewhere, such as its .cold part, each as a Function."""
         spans = (self.image.span_at(start) for start, _ in function.parts)
         found = (self.function(span) for span in spans if span is not None)
         return (function, *(part for part in found if part.whole == function.start))

@@ -93,7 +93,7 @@ def _allowed(jump: Instruction, behind: int, bound: int) -> range | None:
 
 
 def _same(compared: Value, index: Value) -> bool:
-    """Whether the comparison is about the index, or about its low part."""
+    """Whether the value ``compared`` is ``index`` itself, or the low bits of it."""
     if compared.terms == index.terms:
         return True
     atom = compared.atom

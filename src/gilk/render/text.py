@@ -51,7 +51,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def left_out(calls: int) -> str:
-    """When a function was left out of a trace: after so many calls; 0 if it had been called too often beforehand."""
+    """The event at which a trace began to leave a function out: after ``calls`` calls, or at its beginning, for 0."""
     return f"after {plural(calls, 'call')}" if calls else "from the beginning, for its calls before that"
 
 

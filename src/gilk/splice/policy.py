@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a kind of target allows of a splice."""
+"""The freedoms and limits of splices in each kind of target: processes, plans for templates, and the kernel."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class PunSharing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What is allowed in a kind of target. ``any_address``: memory can be had at any address that is free.
-    ``catches_int3``: an int3 that is written over code leads to the patch. ``idle_prefixes``: prefixes without meaning
-    may fill the place of a longer instruction. ``exceptions``: ud2 and int3 mean the same at any address.
+    """The freedoms and limits of splices in a kind of target. ``any_address``: memory can be had at any address that is
+    free. ``catches_int3``: an int3 that is written over code leads to the patch. ``idle_prefixes``: prefixes without
+    meaning may fill the place of a longer instruction. ``exceptions``: ud2 and int3 mean the same at any address.
     ``cut_at_fixed``: a block is also cut at instructions that cannot be moved. ``whole_instructions``: a bounce lies in
     padding only at the head of an instruction, and only the int3 behind a return give a splice more room.
     ``max_borrow``: only a tactic that lends may give room to others, among that many bytes from its start; 0: any

@@ -164,7 +164,7 @@ class _Search:
                 yield self._finding("unfinished", row, weight, weight, f"it did not return, {ended} others did")
 
     def odd(self) -> Iterator[Finding]:
-        """The findings about callees, and about calls that did not return."""
+        """The findings about calls with unusual callees, and about calls that did not return."""
         made = _Made(self._flow, self._paths)
         for path in np.flatnonzero(self._paths.calls >= _FEWEST).tolist():
             rows = self._rows(path)

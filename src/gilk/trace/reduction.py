@@ -182,7 +182,7 @@ class _Reduction:
         return self._made(kept, entries, partner, levels, record)
 
     def _pairs(self) -> tuple[Places, Places, Places]:
-        """Entries and the returns at the same level that follow them, level by level; and the levels."""
+        """The rows of entries, the rows of the returns that follow them at the same level, and their levels."""
         height = np.cumsum(self._step, dtype=np.int32)
         height[self._step > 0] -= 1  # before an entry, and after a return
         starts: Places = self._edges[:-1][np.diff(self._edges) > 0]
@@ -201,7 +201,9 @@ class _Reduction:
         return first, order[pair + 1], height[first]
 
     def _apart(self, first: Places, last: Places) -> Bools:
-        """A mask of the pairs that are not of one call, or not on the stack of the call around them, below it."""
+        """A mask of the pairs that belong to different calls, or lie outside the stack below that of the call around
+        them.
+        """
         wrong: Bools = (self._symbol[first] != self._symbol[last]) | (self._sp[first] != self._sp[last])
         wrong |= self._part.odd[self._symbol[first]]
         around = self._around()[first]
@@ -218,7 +220,7 @@ class _Reduction:
         return wrong
 
     def _around(self) -> Places:
-        """For each entry that of the call around it, if it is in this part; or -1."""
+        """The entry of the call around each entry, if it is in this part; otherwise -1."""
         order = self._row_order[self._step[self._row_order] > 0]
         before = np.maximum(order - 1, 0)
         leads = (self._step[before] > 0) & (order > 0) & (self._thread[before] == self._thread[order])

@@ -72,7 +72,7 @@ class ExperimentPages:
         return _bounded(str(found["text"]))
 
     async def check(self, request: Request) -> Json:
-        """The values of a text that is not in the file yet."""
+        """The values of an experiment whose text is in the editor and not yet in the file."""
         asked = await given(request, text=str)
         path = self._grants.experiment(request.path_params["file"])
         return await self._look(path, _bounded(asked["text"]))
@@ -95,7 +95,9 @@ class ExperimentPages:
         return {"file": str(path), "digest": digest_of(text)}
 
     async def begin(self, request: Request) -> Json:
-        """Run the file as it is."""
+        """Begin a run of the experiment in the file, and answer with the session. Raises ToldError, also
+        `file-changed`.
+        """
         asked = await given(request, file=str, digest=str)
         path = self._grants.experiment(asked["file"])
         text = await self._current(asked["file"], asked["digest"])

@@ -57,7 +57,7 @@ def experiment(path: str, text: str) -> Json:
 
 
 def commands(file: Path) -> dict[str, str]:
-    """The command line and the Python that run an experiment."""
+    """The command line, and the code in Python, that run the experiment in ``file`` as the page does."""
     python = (
         f"import os\nimport gilk\n\nos.chdir({str(file.parent)!r})\nplan = gilk.load_experiment({file.name!r})\n"
         "for number in range(1, plan.repetitions + 1):\n"

@@ -73,7 +73,7 @@ def _pid(target: str) -> str:
 
 
 def d_commands(pid: str, text: str) -> dict[str, str]:
-    """The command line and the Python that run a D program."""
+    """The command line, and the code in Python, that run the D program ``text`` in process ``pid`` as the page does."""
     written = f'r"""{text}"""' if "\n" in text and '"""' not in f"{text} " and text[-1] not in '"\\' else repr(text)
     python = f"import gilk\n\nwith gilk.dtrace({written}, pid={pid}) as session:\n    for event in session:"
     python += " print(event)"

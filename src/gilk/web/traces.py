@@ -135,7 +135,7 @@ class TracePages:
 
 
 def _same(words: list[str], python: str = "") -> Json:
-    """The command line, and the Python, that do the same."""
+    """The gilk command with the arguments ``words``, and the code in Python, that give the same answer as the page."""
     return {"command": shlex.join(["gilk", *words]), **({"python": python} if python else {})}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A question to a process, and its answer."""
+"""A question to a process: a D program, and the names and units of the columns of its answer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Decodes data of records and keys into values. Nothing here looks up names of addresses: the resolver that it is given
-does.
-"""
+"""Decodes data of records and keys into values. The caller's resolver, not this module, looks up names of addresses."""
 
 from __future__ import annotations
 
