@@ -45,7 +45,9 @@ class KernelAnalysis(Analysis):
 
     @cached_property
     def returning(self) -> NDArray[np.bool_]:
-        """For each span, whether a call of it may return: it has a return, runs on, or jumps to a span that may."""
+        """Whether a call of each span may return: the span has a return, runs on, or jumps to a span that may
+        return.
+        """
         extents, sweep, jumps = self.spans, self._kernel.sweep, self.jumps
         last = sweep.flows[np.searchsorted(sweep.starts, extents.ends) - 1]
         returning = (jumps.traits & LEAVES != 0) | (last == OpcodeFlow.NEXT) | (last == OpcodeFlow.BRANCH)
@@ -88,7 +90,7 @@ class FunctionExtents:
         return cls(starts, np.array([span.end for span in spans], np.uint64))
 
     def owner(self, addresses: Addresses) -> NDArray[np.int64]:
-        """For each address, the number of the function that it is in; -1 if it is in none."""
+        """The number of the function that each address is in; -1 for an address in none."""
         if not len(self.starts):
             return np.full(len(addresses), -1)
         rows = np.searchsorted(self.starts, addresses, "right") - 1
@@ -96,8 +98,8 @@ class FunctionExtents:
         return rows
 
     def near(self, addresses: Addresses) -> NDArray[np.int64]:
-        """For each address, the number of the first function that starts at or behind it; that of the last one if there
-        is none.
+        """The number of the first function that starts at or behind each address; the last function's if
+        there is none.
         """
         return np.minimum(np.searchsorted(self.starts, addresses), len(self.starts) - 1)
 

@@ -127,7 +127,9 @@ class Liveness:
         return Summary(gen | self._always, keeps)
 
     def _solve(self, at_return: int) -> dict[int, int]:
-        """For the start of each block, what is live there: the least solution, by sweeps from the end."""
+        """The registers and flags that are live at the start of each block: the least solution, by sweeps
+        from the end.
+        """
         blocks = self._function.blocks
         before = {block.start: 0 for block in blocks}
         changed = True

@@ -67,7 +67,7 @@ def table_at(place: tuple[int, int], memory: ImageMemory) -> EncodedTable | None
 
 
 def entries(table: EncodedTable) -> list[tuple[int, int]]:
-    """For each entry, the offset of its CIE pointer and that of its end; up to a length of 0, or an impossible one."""
+    """The offset of each entry's CIE pointer and that of its end; up to a length of 0, or an impossible one."""
     data, found, offset, limit = table.data, [], 0, len(table.data)
     while offset + 4 <= limit:
         (length,) = _U32.unpack_from(data, offset)

@@ -166,5 +166,5 @@ def _quoted(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    r"""For a quoted string: Graphviz reads \", and in labels further escapes such as \N and \l."""
+    r"""The text for use in a quoted string: Graphviz reads \", and in labels further escapes such as \N and \l."""
     return cell(text).replace("\\", "\\\\").replace('"', '\\"')

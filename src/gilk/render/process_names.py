@@ -11,8 +11,8 @@ from gilk.trace.reading import Trace
 
 
 def process_names(flow: Flow) -> dict[int, str]:
-    """By pid, the name of the process's main thread, or of another thread if that has no calls; '' if it is
-    not known.
+    """The name of each process's main thread, by pid, or that of another thread if the main thread has no calls; '' if
+    it is not known.
     """
     names: dict[int, str] = {}
     for rows in flow.tracks:

@@ -134,7 +134,7 @@ class Registry:
     # The same for many bytes at once; each is named by its own address.
 
     def taken(self, at: Addresses) -> NDArray[np.bool_]:
-        """For each address, whether the byte is claimed or pinned, or cannot be used at all."""
+        """Whether the byte at each address is claimed or pinned, or cannot be used at all."""
         found = np.ones(len(at), np.bool_)
         for region, rows in self._by_region(at):
             found[rows] = np.frombuffer(region.marks, np.uint8)[at[rows] - region.start] != 0

@@ -200,7 +200,7 @@ class FunctionLayout:
 
     @cached_property
     def predecessors(self) -> dict[int, list[Block]]:
-        """For the start of each block, the blocks that lead to it."""
+        """The blocks that lead to each block, by its start."""
         found: dict[int, list[Block]] = defaultdict(list)
         for block in self.function.blocks:
             for successor in block.successors:

@@ -49,7 +49,7 @@ def encoded(instruction: Instruction) -> bytes:
 
 
 def _unaligned() -> dict[int, Any]:
-    """For the code of each move that needs an aligned operand, the code of the same move that does not."""
+    """The codes of moves that need an aligned operand, each with the code of the same move that does not."""
     names: dict[str, Any] = {name: code for name, code in vars(Code).items() if isinstance(code, int)}
     pairs = (("MOVAPS", "MOVUPS"), ("MOVAPD", "MOVUPD"), ("MOVDQA", "MOVDQU"))
     found = {

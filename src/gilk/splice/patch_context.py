@@ -80,7 +80,7 @@ class PatchContext:
 
     @cached_property
     def _reach(self) -> list[int]:
-        """For each reserved range, the highest end of all ranges up to it."""
+        """The highest end of all reserved ranges up to and with each of them."""
         return list(itertools.accumulate((end for _, end, _ in self._reserved), max))
 
     @cached_property

@@ -11,7 +11,7 @@ from gilk.values import dataclass
 
 
 class PunSharing(Enum):
-    """With which code a pun may share the last bytes of its displacement."""
+    """The code with which a pun may share the last bytes of its displacement."""
 
     SETTLED = auto()  # with splices as they are planned: if one of them changes, the pun is planned again
     EITHER = auto()  # with splices of functions that come and go: the pun leads to its patch with and without them

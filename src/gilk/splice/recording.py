@@ -44,8 +44,8 @@ def own_block(builder: CodeBuilder, host: Host, reg: int) -> int:
 
 
 def store_arguments(frame: Frame) -> dict[int, int | None]:
-    """For each argument register, in order: the offset of the slot it was saved in, None if it still holds
-    its value.
+    """The offset of the slot in which each argument register was saved, in order; None if the register still holds its
+    value.
     """
     order = (asm.RDI, asm.RSI, asm.RDX, asm.RCX, asm.R8, asm.R9)
     return {reg: frame.slot(reg) if reg in frame.saved else None for reg in order}

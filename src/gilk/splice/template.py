@@ -134,13 +134,13 @@ class PlanTemplate:
         return len(self.row_unit)
 
     def whole(self) -> NDArray[np.bool_]:
-        """For each unit, whether all probes of its function, in whichever part, have a tactic."""
+        """Whether all probes of each unit's function, in whichever part, have a tactic."""
         whole = np.ones(len(self.unit_start), np.bool_)
         whole[self.unit_owner[self.row_unit[self.row_outcome >= len(NAMES)]]] = False
         return whole[self.unit_owner]
 
     def entered(self) -> NDArray[np.bool_]:
-        """For each unit, whether calls of its function can be followed: its entry has a tactic.
+        """Whether calls of each unit's function can be followed: its entry has a tactic.
 
         A head is met once a round, and only the returns tell a call from a round, so all returns must have a tactic
         then, too.
@@ -152,8 +152,8 @@ class PlanTemplate:
         return entered[self.unit_owner]
 
     def cramped(self) -> NDArray[np.bool_]:
-        """For each unit, whether some probe of its function was refused for lack of room only. A plan made in the
-        target may find room: there it is known what lies around the code in memory, and which splices are beside it.
+        """Whether some probe of each unit's function was refused for lack of room only. A plan made in the target may
+        find room: there it is known what lies around the code in memory, and which splices are beside it.
         """
         cramped = np.zeros(len(self.unit_start), np.bool_)
         cramped[self.unit_owner[self.row_unit[np.isin(self.row_outcome, _OF_ROOM)]]] = True
@@ -167,7 +167,9 @@ class PlanTemplate:
         return found
 
     def reasons(self) -> dict[int, str]:
-        """By the owner's number, the reason why a function is not whole: that for which its first probe was refused."""
+        """The reasons why functions are not whole, by the owner's number: the reason for which the first probe of each
+        was refused.
+        """
         refused = np.flatnonzero(self.row_outcome >= len(NAMES))[::-1]
         owners = self.unit_owner[self.row_unit[refused]].tolist()
         return {unit: OUTCOMES[why] for unit, why in zip(owners, self.row_outcome[refused].tolist(), strict=True)}
@@ -284,7 +286,7 @@ def pinned(template: PlanTemplate) -> tuple[Array, Array, Array]:
 
 
 def conflicts(ground: PatchContext, template: PlanTemplate) -> Array:
-    """For each unit, whether it needs bytes that other plans use, or would change."""
+    """Whether each unit needs bytes that other plans use, or would change."""
     lost = np.zeros(len(template.unit_start), np.bool_)
     at, unit = site_bytes(template)
     lost[unit[ground.registry.taken(at)]] = True

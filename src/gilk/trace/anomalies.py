@@ -76,8 +76,8 @@ class _Search:
         return self._by_path[self._edges[path] : self._edges[path + 1]]
 
     def _expected(self) -> tuple[Ints, Ints]:
-        """For each path the median of its durations, and the longest duration that is not slow; paths with too few
-        siblings have no limit.
+        """The median of each path's durations, and the longest duration that is not slow; paths with too few siblings
+        have no limit.
         """
         count = len(self._paths.parent)
         median, limit = np.zeros(count, np.int64), np.full(count, np.iinfo(np.int64).max)

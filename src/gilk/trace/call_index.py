@@ -77,7 +77,7 @@ class CallIndex:
         return np.cumsum([0, *(track.rows for track in self.tracks)])
 
     def figures(self, parts: Iterable[slice]) -> tuple[Ints, Ints]:
-        """By symbol, the number of calls at the places ``parts``, and the ns that they spent in themselves."""
+        """The number of calls at the places ``parts``, and the ns that they spent in themselves, both by symbol."""
         count, own = (np.zeros(len(self.symbols), np.int64) for _ in range(2))
         cut = (
             slice(first, min(first + PART, part.stop)) for part in parts for first in range(part.start, part.stop, PART)
@@ -169,8 +169,8 @@ def self_times(columns: Mapping[str, Column], first: Ints, top_rows: Ints) -> In
 
 
 def around(columns: Mapping[str, Column], above: slice, places: slice) -> Iterator[tuple[int, Ints]]:
-    """For each call of the row at ``places`` its caller, counted from the first call of the row ``above``; part by
-    part, each with the place at which the part begins.
+    """The caller of each call of the row at ``places``, counted from the first call of the row ``above``; part by part,
+    each with the place at which the part begins.
     """
     last = 0
     for begin in range(places.start, places.stop, PART):

@@ -85,8 +85,8 @@ class _Growing:
         return ContextTree(**joined, cut=self._cut)
 
     def _keys(self, row: int, track: int, depth: int, above: Ints | None) -> Ints:
-        """For each call of a row, its caller's node and its symbol in one number; -1 for a call whose caller has no
-        node.
+        """The node of each call's caller and the call's symbol in one number, for the calls of a row; -1 if the caller
+        has no node.
         """
         symbol = self._index.columns["symbol"][self._places(row)].astype(np.int64)
         if not depth:
@@ -99,7 +99,7 @@ class _Growing:
         return slice(int(self._index.first[row]), int(self._index.first[row + 1]))
 
     def _around(self, row: int) -> Ints:
-        """For each call of a row its caller, counted from the first call of the row above."""
+        """The caller of each call of a row, counted from the first call of the row above."""
         parts = around(self._index.columns, self._places(row - 1), self._places(row))
         return np.concatenate([found for _, found in parts])
 

@@ -117,7 +117,7 @@ def _without_rounds(
 
 
 def cut_by_gaps(samples: pa.Table, first: Index, last: Index) -> NDArray[np.bool_]:
-    """For each pair of rows, whether the thread of the one or that of the other has a gap in between."""
+    """Whether the thread of the one or of the other row of each pair has a gap in between."""
     gaps = np.flatnonzero(_is(samples["kind"].combine_chunks(), RecordKind.GAP))
     found = np.zeros(len(first), np.bool_)
     if not len(gaps):

@@ -290,7 +290,7 @@ class Drain:
         return [(at, missing) for at, missing in places if 0 <= at < count]
 
     def tails(self) -> dict[tuple[int, int], int]:
-        """By pid and tid, the number of records that were dropped behind the last one taken of each thread."""
+        """The number of records that were dropped behind the last one taken of each thread, by (pid, tid)."""
         found = self._tails.copy()
         for index in self._in_use():
             found.update(self._tail(index))

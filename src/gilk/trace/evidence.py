@@ -58,8 +58,8 @@ class Events:
 
 
 def gone_after(events: Events, calls: Ints) -> Ints:
-    """For each of `calls`, numbers of entries, the first event that shows that the call is over; len(thread) if there
-    is none.
+    """The first event that shows that a call is over, for each of `calls`, which are numbers of entries; len(thread) if
+    there is none.
     """
     count = len(events.thread)
     if not len(calls):
@@ -76,7 +76,7 @@ def gone_after(events: Events, calls: Ints) -> Ints:
 
 
 def not_yet_before(events: Events, returns: Ints) -> Ints:
-    """For each of `returns`, the last event before it that cannot have come within its call; -1 if there is none."""
+    """The last event before each of `returns` that cannot have come within its call; -1 if there is none."""
     if not len(returns):
         return np.empty(0, np.int64)
     backwards = events.by_stack[::-1]
@@ -88,8 +88,8 @@ def not_yet_before(events: Events, returns: Ints) -> Ints:
 
 
 def _next_in_user_space(events: Events, calls: Ints) -> Ints:
-    """For each of `calls` in the kernel, the next event of its thread that is not in the kernel; len(thread) if there
-    is none.
+    """The next event of the thread of each of `calls` in the kernel that is not in the kernel; len(thread) if there is
+    none.
     """
     count = len(events.thread)
     found = np.full(len(calls), count, np.int64)

@@ -31,7 +31,7 @@ def marks(samples: pa.Table) -> Ints:
 
 
 def programs(samples: pa.Table) -> Ints:
-    """For each row of a table in order of time, the number of its program among those of its process, from 0."""
+    """The number of each row's program among those of its process, from 0; the table is in order of time."""
     number = np.zeros(samples.num_rows, np.int64)
     found = marks(samples)
     if not len(found):

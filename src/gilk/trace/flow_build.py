@@ -176,7 +176,7 @@ class _Builder:
         return ends
 
     def _given_up(self, omitted: tuple[Omitted, ...]) -> Ints:
-        """For each event the time, in ns, from which its function is not followed: no return of it is recorded from
+        """The time, in ns, from which each event's function is not followed: no return of it is recorded from
         then on.
         """
         until = np.full(len(self._time), _EVER, np.int64)
@@ -193,7 +193,7 @@ class _Builder:
         return np.isin(self._function.astype(np.int64) << 32 | self._image, keys)
 
     def _calls(self) -> tuple[Ints, Ints, Ints, Ints]:
-        """For each call its event, the places at which it begins and ends, and its state."""
+        """The event of each call, the places at which the call begins and ends, and its state."""
         found, events, count = self._found, self._events, len(self._time)
         split, cut = self._apart()
         first, last = found.first[~split], found.last[~split]
@@ -257,9 +257,9 @@ class _Builder:
         return number if not self._program.any() else number + self._earlier_stacks(thread, number)
 
     def _earlier_stacks(self, thread: Ints, number: Ints) -> Ints:
-        """For each call the number of stacks that its thread had in earlier programs of its process; each program has
-        its own. ``thread`` and ``number``: the threads of calls, which differ between programs, and the numbers of
-        their stacks there.
+        """The number of stacks that each call's thread had in earlier programs of its process; each program has its
+        own. ``thread`` and ``number``: the threads of calls, which differ between programs, and the numbers of their
+        stacks there.
         """
         count = np.zeros(int(thread.max(initial=-1)) + 1, np.int64)
         np.maximum.at(count, thread, number + 1)
@@ -333,7 +333,7 @@ def _thread(samples: pa.Table, row: int) -> int:
 
 
 def _images(points: pa.Array, rows: Ints, about: About) -> tuple[Ints, list[str]]:
-    """For each row the code of its point's image, and the names of images; the last name, '', stands for
+    """The code of the image of each row's point, and the names of images; the last name, '', stands for
     unknown ones.
     """
     by_point = {probe.point: probe.image for probe in about.probes}

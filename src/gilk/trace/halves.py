@@ -70,8 +70,8 @@ class Ends:
         return chosen[pairs[once]], pairs[once]
 
     def _popping(self, entered: Ints, gone: Ints) -> Ints:
-        """For each of `returned` the element of `entered` whose call it shows to be over, if that is of its function;
-        or -1.
+        """The element of `entered` whose call each of `returned` shows to be over, if that is of its
+        function; or -1.
         """
         events, returned = self.events, self.returned
         by_entry = np.argsort(entered, kind="stable")
@@ -84,7 +84,7 @@ class Ends:
         return np.where(fits, which, -1)
 
     def _joined(self, gone: Ints) -> Ints:
-        """For each of `returned` the last of `entered` with its stack pointer, if its call was still under
+        """The last of `entered` with the stack pointer of each of `returned`, if its call was still under
         way; or -1.
         """
         events, count = self.events, len(self.entered)

@@ -139,8 +139,8 @@ class _Joining:
             raise Whole("a thread has calls of which nothing is left")
 
     def _positions(self) -> tuple[Ints, Ints]:
-        """For each call of the flow the part in which it begins, and the number of plain calls of its thread before it
-        in that part.
+        """The part in which each call of the flow begins, and the number of plain calls of its thread before it in that
+        part.
         """
         kept_thread = self._thread_of_kept()
         before = np.concatenate([each.reduced.before for each in self._parts])
@@ -198,7 +198,7 @@ class _Joining:
         return found
 
     def _row_counts(self, depths: list[Column], tracks: list[Track]) -> list[Ints]:
-        """For each track the number of calls in each of its rows."""
+        """The number of calls in each row of a track, track by track."""
         flow = self._flow
         counts = [np.bincount(flow.column("depth")[rows.start : rows.stop]) for rows in flow.tracks]
         for part, depth in zip(self._parts, depths, strict=True):
@@ -243,7 +243,7 @@ class _Joining:
         return {**columns, "symbol": symbols_of(flow)[0], "state": state}
 
     def _symbol_numbers(self) -> Ints:
-        """For each symbol that was read, its number among those of the flow; the flow has a call of every symbol."""
+        """The number of each symbol that was read among those of the flow; the flow has a call of every symbol."""
         known = {symbol: number for number, symbol in enumerate(symbols_of(self._flow)[1])}
         return np.array([known.get(symbol, -1) for symbol in self._reading.symbols], np.int64)
 

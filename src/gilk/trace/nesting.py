@@ -68,7 +68,7 @@ def _tree(edges: _Edges) -> Tree:
 
 
 def first_at_least(values: Ints, after: Ints, least: Ints) -> Ints:
-    """For each query the first place behind `after` with a value of at least `least`; len(values) if there is none.
+    """The first place behind each of `after` with a value of at least `least`; len(values) if there is none.
 
     This is a tournament over blocks of 2, 4, 8 ... values: it goes up until a block has such a value, then down to it.
     """

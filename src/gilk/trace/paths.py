@@ -34,7 +34,7 @@ class Paths:
 
     @cached_property
     def children(self) -> list[list[int]]:
-        """For each path the paths that are one call longer, in the order in which they came first."""
+        """The paths that are one call longer than each path, in the order in which they came first."""
         found: list[list[int]] = [[] for _ in self.parent]
         for path, parent in enumerate(self.parent.tolist()):
             if parent >= 0:

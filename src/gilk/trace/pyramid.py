@@ -72,7 +72,7 @@ class TimePyramid:
         return np.searchsorted(self.start[first:last], edges) + first
 
     def within(self, begin: int, end: int) -> list[slice]:
-        """For each row the places of the calls that begin from ``begin`` to ``end``."""
+        """The places of the calls of each row that begin from ``begin`` to ``end``."""
         edges = np.array([begin, end], np.int64)
         return [slice(*self._edges(row, edges).tolist()) for row in range(self.rows)]
 

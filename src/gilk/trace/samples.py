@@ -171,7 +171,7 @@ def _with_gaps(chunk: Chunk) -> Chunk:
 
 
 class _ProbeIndex:
-    """The codes of names by iid. Row `nobody`, the last, stands for iids that no probe has; its codes are -1."""
+    """The codes of names by iid. The last row, `nobody`, stands for iids that no probe has; its codes are -1."""
 
     def __init__(self, probes: Sequence[ProbeRow]) -> None:
         known = sorted({probe.iid: probe for probe in probes if probe.iid}.items())
@@ -223,7 +223,7 @@ class _Merged:
         return np.concatenate([chunk.records[name] for chunk in self.chunks])[self._order]
 
     def per_chunk(self, values: list[int]) -> NDArray[np.int32]:
-        """For each record the value of its chunk. pid and tid have 32 bits, whatever the target wrote there."""
+        """The value of each record's chunk. pid and tid have 32 bits, whatever the target wrote there."""
         every = np.array(values, np.int64).astype(np.uint32).view(np.int32)
         return np.repeat(every, self._lengths)[self._order]
 

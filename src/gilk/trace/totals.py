@@ -13,7 +13,7 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, eq=False)
 class FunctionTotals:
-    """By symbol the number of calls, and times in ns: ``total`` counts time in nested calls of the function itself
+    """The number of calls, and times in ns, by symbol: ``total`` counts time in nested calls of the function itself
     once, ``own`` is without its callees. ``of`` has each call's symbol.
     """
 

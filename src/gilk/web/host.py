@@ -91,7 +91,7 @@ def _state(running: LiveRun, progress: Progress) -> Json:
 
 
 def latency(running: LiveRun) -> Json:
-    """By function: the calls by the number of bits of their time in ns, and percentiles of the time."""
+    """The calls of each function by the number of bits of their time in ns, and percentiles of the time."""
     found = running.latencies
     return {
         name: {

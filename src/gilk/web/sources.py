@@ -23,8 +23,8 @@ _MOST_LINES: Final = 3000
 
 
 def lines_of(function: Json) -> dict[str, dict[int, list[int]]]:
-    """By file and line, the blocks that have code of it, according to a function's listing; files with the most lines
-    first.
+    """The blocks that have code of each source line, by file and line, according to a function's listing; files with
+    the most lines first.
     """
     found: dict[str, dict[int, list[int]]] = {}
     for block in function["blocks"]:

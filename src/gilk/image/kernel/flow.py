@@ -74,7 +74,7 @@ def _outside(targets: Addresses, regions: list[TextRegion]) -> NDArray[np.bool_]
 
 
 def detours(parts: Iterable[KernelPart], sweep: Sweep, symbols: KernelSymbols) -> dict[int, tuple[int, ...]]:
-    """For each address of an instruction, the addresses that it may lead to besides those in its bytes.
+    """The addresses that the instruction at each address may lead to, besides those in its bytes.
 
     A static key's branch may be on or off, an instruction that faults goes on at its fixup, the function continues
     behind hlt and behind a WARN's trap, and a static call that is a nop now may be a call next.

@@ -50,7 +50,7 @@ def _codes() -> list[Any]:
 
 @cache
 def flows() -> NDArray[np.uint8]:
-    """For each opcode, its OpcodeFlow."""
+    """The OpcodeFlow of each opcode."""
     codes = _codes()
     table = np.zeros(codes[-1] + 1, np.uint8)
     probe = Instruction()
@@ -65,9 +65,7 @@ def flows() -> NDArray[np.uint8]:
 
 @cache
 def near() -> NDArray[np.uint8]:
-    """For each opcode of a direct near branch, the size in bytes of the displacement at the end of the instruction;
-    else 0.
-    """
+    """The size in bytes of the displacement at the end of a direct near branch, by opcode; 0 for all other opcodes."""
     codes = _codes()
     table = np.zeros(codes[-1] + 1, np.uint8)
     for code in codes:
@@ -79,18 +77,18 @@ def near() -> NDArray[np.uint8]:
 
 @cache
 def padding() -> NDArray[np.bool_]:
-    """For each opcode, whether such an instruction may be there for alignment only."""
+    """Whether an instruction may be there for alignment only, by opcode."""
     return _flags(lambda probe: probe.mnemonic in _PADDING)
 
 
 @cache
 def raising() -> NDArray[np.bool_]:
-    """For each opcode, whether such an instruction raises an exception on purpose: ud2, int3, int n."""
+    """Whether an instruction raises an exception on purpose (ud2, int3, int n), by opcode."""
     return _flags(lambda probe: probe.flow_control in (FlowControl.EXCEPTION, FlowControl.INTERRUPT))
 
 
 def _flags(has: Callable[[Instruction], bool]) -> NDArray[np.bool_]:
-    """For each opcode, whether ``has`` holds for an instruction with it."""
+    """Whether ``has`` holds for an instruction, by opcode."""
     codes = _codes()
     table = np.zeros(codes[-1] + 1, np.bool_)
     probe = Instruction()

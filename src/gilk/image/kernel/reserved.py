@@ -92,7 +92,7 @@ def _functions(snapshot: KernelSnapshot, sweep: Sweep, spans: tuple[FunctionSpan
 
 
 def owners(parts: Iterable[KernelPart], addresses: Addresses) -> list[str]:
-    """For each address, the module whose text contains it, or '' if that is the kernel's or none."""
+    """The module whose text contains each address; '' if that is the kernel's text or none."""
     found = sorted((part.text.address, part.text.end, part.owner) for part in parts)
     starts, ends = (np.array([each[i] for each in found], np.uint64) for i in (0, 1))
     rows = np.searchsorted(starts, addresses, "right") - 1
@@ -110,7 +110,7 @@ def _sites(part: KernelPart, sweep: Sweep) -> Iterator[Range]:
 
 
 def _whole(sites: Addresses, part: KernelPart, sweep: Sweep, reason: str, least: int) -> Iterator[Range]:
-    """For each site, the range of its whole instruction, at least ``least`` bytes. Sites in code that was freed are
+    """The range of each site's whole instruction, at least ``least`` bytes. Sites in code that was freed are
     left out.
     """
     sites = np.unique(inside(sites, part))

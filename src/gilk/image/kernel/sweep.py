@@ -60,7 +60,7 @@ class Sweep:
         return opcodes.padding()[self.codes]
 
     def row(self, addresses: Addresses) -> NDArray[np.int64]:
-        """For each address, the row of the instruction that begins there; -1 if none does."""
+        """The row of the instruction that begins at each address; -1 if none does."""
         rows = np.searchsorted(self.starts, addresses)
         rows[rows == len(self.starts)] = 0
         found = self.starts[rows] == addresses if len(self.starts) else np.zeros(len(addresses), np.bool_)

@@ -63,7 +63,7 @@ def _named(trace: Trace, flow: Flow) -> Iterator[dict[str, Any]]:
 
 
 def _track_numbers(flow: Flow) -> list[int]:
-    """For each track the number of its thread, or for further stacks of a thread a number that no thread has."""
+    """The number of each track: that of its thread, or for further stacks of a thread one that no thread has."""
     found = []
     for n, rows in enumerate(flow.tracks):
         stack = int(flow.column("stack")[rows.start])

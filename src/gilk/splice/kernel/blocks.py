@@ -37,7 +37,7 @@ class Instructions:
 
     @cached_property
     def owner(self) -> Rows:
-        """For each instruction, the number of its function, -1 if it is in none."""
+        """The number of each instruction's function; -1 for an instruction in none."""
         starts, spans = self.kernel.sweep.starts, self.analysis.spans
         edges = np.stack((np.searchsorted(starts, spans.starts), np.searchsorted(starts, spans.ends)), axis=1)
         numbers = np.stack((np.arange(len(edges)), np.full(len(edges), -1)), axis=1)

@@ -44,8 +44,8 @@ class Cuts:
 
     @cached_property
     def fixed(self) -> Columns:
-        """For each instruction the reason why it cannot be moved, as a column. If there are several, the first in the
-        order of the reserved ranges counts, as in FunctionLayout.
+        """The reason why each instruction cannot be moved, as a column. If there are several, the first in the order of
+        the reserved ranges counts, as in FunctionLayout.
         """
         sweep = self.code.kernel.sweep
         fixed = np.where(opcodes.raising()[sweep.codes], _COLUMN[Refusal.EXCEPTION], NONE).astype(np.int8)
@@ -60,8 +60,8 @@ class Cuts:
 
     @cached_property
     def room(self) -> Addresses:
-        """For each block, the end of the bytes that a splice there may overwrite: the block's end, or that of the int3
-        behind a return.
+        """The end of the bytes that a splice in each block may overwrite: the block's end, or that of the int3 behind a
+        return.
         """
         sweep, last = self.code.kernel.sweep, self.blocks.last
         others = np.flatnonzero(sweep.codes != Code.INT3)
@@ -71,9 +71,7 @@ class Cuts:
 
     @cached_property
     def padding(self) -> Addresses:
-        """For each block, the end of the padding behind it, which nothing runs into; the block's end if there
-        is none.
-        """
+        """The end of the padding behind each block, which nothing runs into; the block's end if there is none."""
         code, blocks = self.code, self.blocks
         sweep, spans = code.kernel.sweep, code.analysis.spans
         ends = sweep.ends[blocks.last]
@@ -150,7 +148,7 @@ class Cuts:
 
     @cached_property
     def behind(self) -> Addresses:
-        """For each function, the address at which the next one begins."""
+        """The address at which the next function begins, for each function; the end of the last one."""
         spans = self.code.analysis.spans
         return np.append(spans.starts[1:], spans.ends[-1])
 
@@ -255,16 +253,16 @@ class KernelStretches:
 
 
 def _next(rows: Rows, at: Rows) -> Rows:
-    """For each of ``at``, the first of ``rows`` that is not less; a number far beyond all rows if there is none."""
+    """The first of ``rows`` that is not less than each of ``at``; a number far beyond all rows if there is none."""
     return np.append(rows, 1 << 60)[np.searchsorted(rows, at)]
 
 
 def _last(rows: Rows, at: Rows) -> Rows:
-    """For each of ``at``, the last of ``rows`` that is less; -1 if there is none."""
+    """The last of ``rows`` that is less than each of ``at``; -1 if there is none."""
     return np.append(-1, rows)[np.searchsorted(rows, at)]
 
 
 def _any(places: Addresses, reach: tuple[Addresses, Addresses]) -> Flags:
-    """For each closed range of ``reach``, whether any of ``places``, which are sorted, is in it."""
+    """Whether any of ``places``, which are sorted, is in each closed range of ``reach``."""
     low, high = reach
     return np.searchsorted(places, low) < np.searchsorted(places, high, "right")

@@ -55,24 +55,24 @@ if TYPE_CHECKING:
         lenders: Flags
 
         def single_call(self, size: int) -> Flags:
-            """For each stretch, whether it is one call of ``size`` bytes and nothing else."""
+            """Whether each stretch is one call of ``size`` bytes and nothing else."""
 
         def start(self, which: Rows, size: int) -> Rows:
-            """For each of the stretches ``which``, the row at which ``size`` bytes would be overwritten: as near before
+            """The row at which ``size`` bytes would be overwritten in each of the stretches ``which``: as near before
             ``wanted`` as they fit, else the first row.
             """
 
         def fits(self, which: Rows, start: Rows, size: int) -> Flags:
-            """For each of the stretches ``which``, whether ``size`` bytes may be overwritten from the row
-            ``start`` on.
+            """Whether ``size`` bytes may be overwritten from the row ``start`` on, in each of the stretches
+            ``which``.
             """
 
         def covering(self, start: Rows, size: int) -> Rows:
-            """For each row of ``start``, the row that holds the last of the ``size`` bytes from there."""
+            """The row that holds the last of the ``size`` bytes from each row of ``start``."""
 
         def lands(self, which: Rows, start: Rows, back: int, ahead: int) -> Flags:
-            """For each of the stretches ``which``, whether there is room for a jump between ``back`` bytes before the
-            row ``start`` and ``ahead`` bytes behind it.
+            """Whether each of the stretches ``which`` has room for a jump between ``back`` bytes before the row
+            ``start`` and ``ahead`` bytes behind it.
             """
 
 

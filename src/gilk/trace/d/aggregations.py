@@ -75,7 +75,7 @@ class AggregationReader:
         return {(number, key): cells for number in wanted for key, cells in self._recent[number].items()}
 
     def snapshot(self, wanted: Iterable[int] | None = None) -> dict[Key, tuple[int, ...]]:
-        """By (number, key), the cells as `Aggregating.cells` has them; signed, but for counts and sums of squares.
+        """The cells by (number, key), as `Aggregating.cells` has them; signed, but for counts and sums of squares.
 
         ``wanted``: the numbers of the aggregations to read; None for all.
         """

@@ -63,7 +63,7 @@ class Records:
 
     @property
     def full(self) -> bool:
-        """With the policy `fill`: whether a buffer is full, so that the session has to end."""
+        """Whether a buffer with the policy `fill` is full, so that the session has to end."""
         return any(head.full for head in self._memory.heads)
 
     def poll(self, until: int | None = None, final: bool = False) -> list[ClauseRecord]:
