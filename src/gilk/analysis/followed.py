@@ -20,7 +20,8 @@ from gilk.arch.effects import PRESERVED, register_bit
 
 #: The register holds an address somewhere in the object, or perhaps no address of it at all.
 SOMEWHERE: Final = -1
-#: By number of a register: an address, or SOMEWHERE. Registers that are not in it hold no address of the object.
+#: The addresses that registers hold, or SOMEWHERE, by the registers' numbers. Registers that are not in it hold no
+#: address of the object.
 Held = dict[int, int]
 
 _information: Final = InstructionInfoFactory()

@@ -52,7 +52,7 @@ class Traversal:
         self.streams = [main_stream(code, start, around.detours)]
         self.ways: dict[int, Way] = {}  # by address of the transfer; by -end for the end of a stream
         self.leaders: set[int] = set()  # every address inside that control transfers lead to
-        self.inner: set[int] = set()  # those among them that lie amid a reached instruction
+        self.inner: set[int] = set()  # the leaders that lie amid a reached instruction
         self.resolved: dict[int, tuple[End, tuple[int, ...], int]] = {}
         self.foreign: set[int] = set()  # the targets of indirect jumps in other spans
         self.calls: dict[int, int] = {}

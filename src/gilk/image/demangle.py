@@ -163,7 +163,7 @@ class _Names:
 
     def _answers(self, chunk: Sequence[str]) -> Sequence[str]:
         found = self._asked(chunk)
-        if found is None and len(chunk) > 1:  # one of the names is to blame
+        if found is None and len(chunk) > 1:  # one of the names has made the demangler fail; ask for each alone
             found = [(self._asked((name,)) or (name,))[0] for name in chunk]
         return [new if len(new) <= _LONGEST_READABLE else old for old, new in zip(chunk, found or chunk, strict=True)]
 

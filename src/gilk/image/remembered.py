@@ -56,7 +56,7 @@ class CachedFields:
     symbolic: dict[int, str]
     reserved: tuple[tuple[int, int, str], ...]
     unwinding: tuple[int, int]
-    digest: bytes = b""  # of the whole image (`Image.content`)
+    digest: bytes = b""  # the digest of the whole image (`Image.content`)
 
 
 class Once:

@@ -62,7 +62,7 @@ def _read(content: bytes, base: int) -> Iterator[UsdtMarker]:
     for owner, kind, described in notes.each(content):
         if owner == _OWNER and kind == _KIND and len(described) >= 24:
             address, noted, semaphore = struct.unpack_from("<QQQ", described)
-            moved = base - noted if base and noted else 0  # by a tool that prelinked the file
+            moved = base - noted if base and noted else 0  # a tool that prelinks files may have moved the code
             provider, name, arguments = _strings(described[24:])
             if provider and name:
                 yield UsdtMarker(provider, name, address + moved, semaphore and semaphore + moved, arguments)

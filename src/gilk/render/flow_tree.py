@@ -15,7 +15,7 @@ from gilk.trace.paths import Paths, label, of_flow
 from gilk.values import dataclass
 
 Json = dict[str, Any]
-#: By function and image, the functions that it calls directly and that are not followed.
+#: The functions that a function calls directly and that are not followed, by the function and its image.
 Missing = dict[tuple[str, str], list[str]]
 _NAMED = 6
 

@@ -23,8 +23,8 @@ from gilk.trace.reading import Trace
 from gilk.values import dataclass
 
 _MOST_LINES = 12
-_MOST_MARKS = 20_000  # of one line; more are slow to draw, and lie on one another
-_MOST_BINS = 1 << 17  # of a spectrum
+_MOST_MARKS = 20_000  # the most marks of a line; more are slow to draw, and lie on one another
+_MOST_BINS = 1 << 17  # the most bins of a spectrum
 _PER_DECADE = 10
 _LONGEST_TITLE = 80
 _LINEAR_BINS = 60

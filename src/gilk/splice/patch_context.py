@@ -18,7 +18,7 @@ from gilk.splice.plan import Site
 from gilk.splice.policy import PROCESS, Policy
 from gilk.values import dataclass
 
-_new = tuple.__new__  # what a NamedTuple's own constructor comes down to, at a third of its time
+_new = tuple.__new__  # makes a NamedTuple in a third of the time that its own constructor takes
 
 
 @dataclass

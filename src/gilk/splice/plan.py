@@ -46,7 +46,7 @@ class Refusal(StrEnum):
     UNSAFE = "unsafe"
     IDLE = "idle"
     THUNK = "thunk"
-    FENTRY = "ftrace"  # not the name of the tactic, which a point there may have
+    FENTRY = "ftrace"  # not ``fentry``: a point may have the tactic of that name
     STATIC_KEY = "static-key"
     STATIC_CALL = "static-call"
     FAULTS = "faults"

@@ -82,7 +82,7 @@ class Drain:
         #: Positions in bytes before which records were dropped, and the number of those records; by block and ring.
         self._gaps: dict[tuple[int, int], list[tuple[int, int]]] = {}
         self._placed = np.zeros((geometry.blocks, CLASSES), np.uint64)  # the drops before records that were taken
-        self._tails: Counter[tuple[int, int]] = Counter()  # of threads whose blocks belong to others by now
+        self._tails: Counter[tuple[int, int]] = Counter()  # the drops of threads whose blocks belong to others by now
         self._used = 0
         self._suspects: dict[int, Identity] = {}
         self._base = np.zeros(geometry.counters, np.uint64)

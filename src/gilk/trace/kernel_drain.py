@@ -40,7 +40,7 @@ class KernelDrain:
         self._interrupts = Interrupts() if interrupts is None else interrupts
         self._lost: dict[tuple[int, int], int] = {}
         self._seen: dict[int, Identity] = {}
-        self._pids: dict[int, int | None] = {}  # of threads that were running
+        self._pids: dict[int, int | None] = {}  # the processes of threads that were running
         self._counts: NDArray[np.uint64] = np.zeros(0, np.uint64)
         self._missed = 0
         self.counters: Sequence[int] = ()  # the number of each probe's counter, -1 if it has none

@@ -57,8 +57,8 @@ class KeptPart:
     table: pa.Table
     reduced: Reduced
     next_time: Ints
-    first_time: int | None  # of the first event
-    thread: Column  # of the kept samples
+    first_time: int | None  # the time of the first event
+    thread: Column  # the threads of the kept samples
     spooled: dict[str, tuple[int, int, str]]
 
 

@@ -132,7 +132,7 @@ def _fired(one: events.ProbeFired) -> Json:
     return {**when, **_probe(one.probe), "clause": one.clause}
 
 
-#: By the type of an event, its name in JSON, and a function that makes its members.
+#: The name in JSON of each type of event, and the function that makes its members.
 _EVENTS: dict[type, tuple[str, Callable[[Any], Json]]] = {
     events.Listed: ("probe", lambda one: _probe(one.probe)),
     events.Matched: ("matched", lambda one: {"of": one.kind, "name": string(one.name), "probes": one.probes}),
