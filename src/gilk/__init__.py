@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from gilk.api.traces import Tracing, prepare_trace, trace_report
     from gilk.api.woven import Woven
 
-#: The module of gilk.api that has each name; `:` leads to one by another name.
+#: The module of gilk.api that defines each name; behind a colon stands the name that it has there, if it differs.
 _PLACES = {
     **dict.fromkeys(("Advice", "AdvisedSession", "advice"), "advice"),
     **dict.fromkeys(("aspect", "weave"), "aspects"),
@@ -87,7 +87,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """A public name that is not imported yet (PEP 562)."""
+    """Import a public name when it is first used (PEP 562)."""
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, _, other = _PLACES[name].partition(":")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``python -m gilk`` is ``gilk``."""
+"""Makes ``python -m gilk`` run the command ``gilk``."""
 
 import sys
 

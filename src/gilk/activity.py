@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The work under way that takes long, and how much of it is done, for whoever shows that to a user.
+"""The work under way that takes long, and how much of it is done, for commands that show it to a user.
 
-Code that works tells it here, from whichever thread, and need not know who listens: commands look at it from time to
-time (cli/progress.py).
+Code that works reports it here, from any thread, and need not know who listens: commands look at it from time to time
+(cli/progress.py).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """``done`` of ``of`` ``things``; ``of`` is 0 where nobody knows how many there are."""
+    """Some work: ``done`` of ``of`` ``things`` are done; ``of`` is 0 if the number of all is not known."""
 
     what: str
     done: int = 0

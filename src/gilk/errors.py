@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Every error a user can see.
+"""Every error that a user can see.
 
-Each carries a *slug*, the name of its paragraph in docs/errors.md, and a hint
-when there is something the user can do about it.
+Each carries a *slug*, the name of its paragraph in docs/errors.md, and a hint if there is something the user can do
+about it.
 
     GilkError
-    ├── UsageError        the request itself is wrong            exit 2
-    ├── ImageError        a file or region cannot be read        exit 3
-    ├── TargetError       a live process refuses or has gone     exit 4
-    │   ├── MachineGone   another machine has, or is silent
-    │   └── MemoryTaken   it has mapped memory itself where a plan counted on room
-    ├── CompileError      an instrument does not compile         exit 5
-    └── StoreError        samples cannot be written or read      exit 6
+     ├── UsageError      the request itself is wrong              exit 2
+     ├── ImageError      a file or region cannot be read          exit 3
+     ├── TargetError     a live process refuses or has gone       exit 4
+     │   ├── MachineGone   another machine has gone, or is silent
+     │   ├── MemoryTaken   the process has mapped memory where a plan counted on room
+     │   └── OutOfMemory   the kernel has no memory for it
+     ├── CompileError    an instrument does not compile           exit 5
+     └── StoreError      samples cannot be written or read        exit 6
 """
 
 from __future__ import annotations
 
 
 class GilkError(Exception):
-    """Base of all errors with a slug; ``str()`` is one line, without the hint."""
+    """The base of all errors with a slug; ``str()`` is one line, without the hint."""
 
     exit_status = 1
 
@@ -29,7 +30,7 @@ class GilkError(Exception):
         self.hint = hint
 
     def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
-        """Errors cross the pipe between client and keeper."""
+        """Make errors picklable: they cross the pipe between client and keeper."""
         return type(self), (self.slug, self.message, self.hint)
 
 
@@ -46,15 +47,17 @@ class TargetError(GilkError):
 
 
 class MachineGone(TargetError):
-    """The machine that a link led to cannot be asked any more, whatever for."""
+    """The machine at the other end of a link does not answer any more, for whatever reason."""
 
 
 class MemoryTaken(TargetError):
-    """`no-room`, for now: where things lie is known anew, and another plan avoids it."""
+    """The error `no-room` of a plan whose memory was taken: the mappings have been read again, and another plan avoids
+    them.
+    """
 
 
 class OutOfMemory(TargetError):
-    """`refused-by-kernel`, for want of memory: less of it may be had."""
+    """The error `refused-by-kernel` for lack of memory: a smaller request may succeed."""
 
 
 class CompileError(GilkError):

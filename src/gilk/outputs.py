@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Files that gilk makes: under a name beside their own until they are whole.
+"""Makes files, which have a temporary name beside their own until they are complete.
 
-Whoever may write to the directory knows that name as well, and may have put something there: a link to a file of ours,
-a pipe, a file that others can read. So what is there is removed, never opened, and the file is a new one.
+Others who may write to the directory know that name as well, and may have put something there: a link to a file of
+ours, a pipe, a file that others can read. So whatever is there is removed, never opened, and the file is a new one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-_TRIES = 100  # of two that are at it at once, one may always come first
+_TRIES = 100  # if two processes do this at once, one may always be first
 _NOT_FOR_FILES = ("/dev", "/proc", "/sys")
 
 
@@ -29,9 +29,9 @@ def fresh(path: Path) -> int:
 
 
 def replaceable(path: Path) -> bool:
-    """Whether a file may take the place of what is there: nothing, a link to nothing, or a file.
+    """Whether a new file may replace what is at the path: nothing, a link to nothing, or a file.
 
-    Not that of a device, and not that of a name such as /dev/stdout, whatever it leads to just now.
+    A device may not be replaced, nor a name such as /dev/stdout, whatever it leads to at present.
     """
     if path.exists() and not path.is_file():
         return False
@@ -41,7 +41,9 @@ def replaceable(path: Path) -> bool:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file that is at `path` at the end, whole; nothing has changed there after an error. Raises OSError."""
+    """A file that is at `path`, complete, after the ``with`` block; after an error nothing has changed there. Raises
+    OSError.
+    """
     new = path.with_name(path.name + ".new")
     with os.fdopen(fresh(new), "wb") as file:
         try:

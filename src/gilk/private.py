@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Directories and files that nobody but we and root can change: what is built or found there becomes code of ours.
+"""Directories and files that nobody but this user and root can change: what is built or found there becomes code that
+gilk runs.
 
-As sshd's StrictModes: every directory from / on is ours or root's and not to be written by others, or has the sticky
-bit, as /tmp has: in one that is root's or ours nobody can then move what is ours. So what has been found sound stays
-so, whatever others do meanwhile, and may go by its name afterwards; what is read here is opened beneath its directory
-all the same, and no link is followed that has not been looked at.
+The rule is that of sshd's StrictModes: every directory from / on belongs to this user or root and cannot be written by
+others, or has the sticky bit, as /tmp does: in such a directory of root or this user nobody else can move this user's
+files. So a directory that was found sound stays so, whatever others do meanwhile, and may be used by its name
+afterwards. Files that are read here are still opened beneath their directory, and no link is followed that was not
+checked.
 """
 
 from __future__ import annotations
@@ -19,26 +21,26 @@ from typing import IO
 from gilk.values import dataclass
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
-_NOBODY = 65534  # as which the kernel shows users without a number, unless it is told otherwise
-_LINKS = 40  # as many as the kernel follows
+_NOBODY = 65534  # the number that the kernel shows for users without a number, by default
+_LINKS = 40  # the most links that are followed; the same number as the kernel's
 _LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _HERE = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Unsound(OSError):
-    """Somebody else could change it. ``strerror`` says who, or how."""
+    """A file or directory that others could change. ``strerror`` says who, or how."""
 
 
-_passed: dict[str, None] = {}  # in their order
+_passed: dict[str, None] = {}  # the messages, in their order
 
 
 def pass_over(error: Unsound) -> None:
-    """Another place is used instead, or none: that is to be told at the end."""
+    """Note that a place is not used because of ``error``; the user is told at the end."""
     _passed[told(error)] = None
 
 
 def complaints() -> list[str]:
-    """The places that were passed over in this process, and why."""
+    """Messages about the places that were passed over in this process, with the reasons."""
     return list(_passed)
 
 
@@ -47,15 +49,17 @@ def told(error: Unsound) -> str:
 
 
 def only_ours(file: os.stat_result) -> bool:
-    """Its owner is this user or root, and nobody else may write to it. (Where an access list lets others write, the
-    group's bit says so: acl(5).)"""
+    """Whether the owner is this user or root, and nobody else may write to the file. (If an access list lets others
+    write, the group's bit says so: acl(5).)
+    """
     return not _why_not(file, sticky=False)
 
 
 @dataclass(frozen=True)
 class Directory:
-    """A sound directory, open as ``descriptor`` until the end of a ``with``. ``path`` has no links in it. Operations in
-    it raise OSError, and Unsound."""
+    """A sound directory, open as ``descriptor`` until the end of a ``with`` block. ``path`` has no links in it.
+    Operations in it raise OSError, and Unsound.
+    """
 
     descriptor: int
     path: Path
@@ -67,12 +71,12 @@ class Directory:
         os.close(self.descriptor)
 
     def beneath(self, name: str) -> Directory:
-        """A directory in this one, made if it is not there."""
+        """A directory in this one, which is made if it does not exist."""
         return _sound(_opened(name, _HERE, self.descriptor, make=True), self.path / name, sticky=False)
 
     @contextmanager
     def reading(self, name: str) -> Iterator[IO[bytes]]:
-        """A regular file, of one name, that is as sound as the directory."""
+        """A regular file in the directory with only one name, which is as sound as the directory."""
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self.descriptor)
         with os.fdopen(descriptor, "rb") as file:
             found = os.fstat(descriptor)
@@ -83,7 +87,7 @@ class Directory:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[IO[bytes]]:
-        """A file to be there, whole, at the end."""
+        """A file that is in the directory, complete, after the ``with`` block."""
         fresh = f".new-{os.urandom(8).hex()}"
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(fresh, flags, 0o600, dir_fd=self.descriptor)
@@ -97,9 +101,10 @@ class Directory:
 
 
 def directory(path: Path, make: bool = False, shared: bool = False) -> Directory:
-    """The directory of that name; with ``make`` it and those above it are made, for us alone, where they are missing.
+    """The sound directory at ``path``; with ``make`` it and those above it are made, for this user alone, if they are
+    missing.
 
-    ``shared``: others may use it too, if it is sticky. Raises Unsound, and OSError when there is none.
+    ``shared``: others may use it too, if it is sticky. Raises Unsound, and OSError if there is none.
     """
     walk = _Walk(make)
     try:
@@ -119,7 +124,9 @@ def _sound(descriptor: int, path: Path, sticky: bool) -> Directory:
 
 
 class _Walk:
-    """A walk from / on, name by name. ``at``: how far it is, open; ``path``: the same as a path without links."""
+    """A walk from / on, name by name. ``at`` is a descriptor of the directory reached so far, ``path`` its path without
+    links.
+    """
 
     def __init__(self, make: bool) -> None:
         self._make = make
@@ -132,7 +139,7 @@ class _Walk:
             os.close(self.at)
 
     def along(self, path: str) -> None:
-        """The first one is absolute. Raises Unsound, OSError."""
+        """Walk along a path; the first one must be absolute. Raises Unsound, OSError."""
         if path.startswith("/"):
             self._enter(os.open("/", _LOOK), "/")
         for name in path.split("/"):
@@ -154,7 +161,7 @@ class _Walk:
         _check(descriptor, path, sticky=True)
 
     def _follow(self, link: int, path: str) -> None:
-        """A link is as good as who has put it there. (Its mode means nothing.)"""
+        """Follow a link, which is trusted if its owner is. (Its mode means nothing.)"""
         try:
             owner, leads = os.fstat(link).st_uid, os.readlink("", dir_fd=link)
         finally:
@@ -178,15 +185,17 @@ def _opened(name: str, how: int, where: int, make: bool) -> int:
 
 
 def _check(descriptor: int, path: Path | str, sticky: bool) -> None:
-    """Raises Unsound."""
-    # Whoever owns / and what lies in it: where root has no number, it can only be root.
+    """Check that nobody else can change the file. Raises Unsound."""
+    # If root has no number in this user namespace, the nameless owner of / and of what lies in it can only be root.
     system = sticky and str(path).count("/") == 1
     if why := _why_not(os.fstat(descriptor), sticky, system):
         raise Unsound(0, why, str(path))
 
 
 def _why_not(file: os.stat_result, sticky: bool, system: bool = False) -> str:
-    """``sticky``: others may write to it where it is a directory in which nobody can move what is another's."""
+    """Why others could change the file; '' if they cannot. ``sticky``: others may write to it if it is a directory with
+    the sticky bit, in which nobody can move files of others. ``system``: it may belong to a user without a number.
+    """
     if not _is_trusted(file.st_uid) and not (system and _is_nameless(file.st_uid)):
         return f"belongs to user {file.st_uid}"
     if file.st_mode & _OTHERS and not (sticky and file.st_mode & stat.S_ISVTX):
@@ -199,12 +208,13 @@ def _is_trusted(user: int) -> bool:
 
 
 def _is_nameless(user: int) -> bool:
-    """Whether the number stands for all users that have none in this user namespace, root among them
-    (user_namespaces(7))."""
+    """Whether the number stands for all users that have none in this user namespace, and root is among them
+    (user_namespaces(7)).
+    """
     try:
         with open("/proc/sys/kernel/overflowuid", "rb") as shown, open("/proc/self/uid_map", "rb") as known:
             ranges = [tuple(map(int, line.split())) for line in known]
-            outside = all(count < 0xFFFFFFFF for _, _, count in ranges)  # the first one has all numbers there are
+            outside = all(count < 0xFFFFFFFF for _, _, count in ranges)  # the initial user namespace maps all numbers
             return user == int(shown.read()) and outside and not any(first == 0 for _, first, _ in ranges)
     except (OSError, ValueError):
         return False
@@ -213,7 +223,7 @@ def _is_nameless(user: int) -> bool:
 def temporary(suits: Callable[[str], bool] = bool) -> Path:
     """The directory for temporary files: $TMPDIR, or else /tmp or /var/tmp, the first that is sound and ``suits``.
 
-    In a directory of another user's, that user could exchange what is being built. Raises Unsound, OSError.
+    In a directory of another user, that user could exchange what is being built. Raises Unsound, OSError.
     """
     named = os.environ.get("TMPDIR", "")
     reason: OSError | None = None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``dataclass`` as in the standard library, made in a quarter of the time: a command begins with making hundreds.
+"""``dataclass`` as in the standard library, made in a quarter of the time, since a command begins with making hundreds.
 
-The standard library has a method compiled for each class, five of them: half of what importing gilk would take. Here
-the constructor is compiled when it is first called, and the others need no code of their own. All else (fields, slots,
-replace(), matching) is the standard library's; to a type checker it is the standard library's altogether.
+The standard library compiles five methods for each class: half of what importing gilk would take. Here the constructor
+is compiled when it is first called, and the other methods need no code of their own. All else (fields, slots,
+replace(), matching) is the standard library's; a type checker sees only the standard library's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls=None, /, *, frozen=False, slots=False, eq=True, order=False):
-        """As dataclasses.dataclass, which has an ordered one made."""
+        """The decorator dataclasses.dataclass, made faster; the standard library makes those with ``order``."""
         if order:
             return dataclasses.dataclass(cls, frozen=frozen, slots=slots, eq=eq, order=order)
         return _made(cls, frozen, slots, eq) if cls is not None else lambda each: _made(each, frozen, slots, eq)
@@ -31,9 +31,9 @@ else:
 def _made(cls: type[Any], frozen: bool, slots: bool, eq: bool) -> type[Any]:
     own = set(vars(cls))
     if "__eq__" in own and vars(cls).get("__hash__") is None:
-        own.discard("__hash__")  # that is what Python makes of a class with an __eq__
+        own.discard("__hash__")  # Python sets it to None in a class with an __eq__
     if cls.__doc__ is None:
-        cls.__doc__ = ""  # or else a signature is looked up to be one
+        cls.__doc__ = ""  # otherwise the standard library makes one from the signature
     made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
     methods: dict[str, _Method | None] = {"__init__": _constructor(made, frozen, slots), "__repr__": _repr}
     if eq:
@@ -52,7 +52,7 @@ def _made(cls: type[Any], frozen: bool, slots: bool, eq: bool) -> type[Any]:
 
 
 def _constructor(cls: type[Any], frozen: bool, slots: bool) -> _Method:
-    """Until its first call, one that has it compiled."""
+    """A constructor that compiles the real one when it is first called, and puts it in its place."""
 
     def __init__(self: object, *given: object, **named: object) -> None:
         compiled = _compiled(cls, frozen, slots)
@@ -64,7 +64,7 @@ def _constructor(cls: type[Any], frozen: bool, slots: bool) -> _Method:
 
 
 def _compiled(cls: type[Any], frozen: bool, slots: bool) -> _Method:
-    """Assigns each field what is given, else its default."""
+    """The constructor: it assigns each field the argument, or its default."""
     known: dict[str, Any] = {"_set": _set, "_missing": _MISSING}
     parameters, body = ["self"], []
     for number, field in enumerate(dataclasses.fields(cls)):
@@ -78,7 +78,7 @@ def _compiled(cls: type[Any], frozen: bool, slots: bool) -> _Method:
             value = field.name if field.init else default
             parameters += [f"{field.name}={default}"] * field.init
             if not field.init and not slots:
-                continue  # it is the class's
+                continue  # the default is an attribute of the class
         elif field.init:
             parameters.append(field.name)
         else:
@@ -87,7 +87,7 @@ def _compiled(cls: type[Any], frozen: bool, slots: bool) -> _Method:
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
     text = f"def __init__({', '.join(parameters)}):\n " + "\n ".join(body or ["pass"])
-    # Not exec() of a text: a KeyboardInterrupt that comes out of that has `python -m` end by SIGINT, caught or not.
+    # exec() is given no text: a KeyboardInterrupt in that would end `python -m` by SIGINT, even if it is caught.
     exec(compile(text, f"<{cls.__qualname__}>", "exec"), known)
     made: _Method = known["__init__"]
     made.__qualname__ = f"{cls.__qualname__}.__init__"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""All instructions of an image that may read or write a variable.
+"""Finds all instructions of an image that may read or write a variable.
 
-Compilers seldom name a variable in the access itself. So every address of the object that it lies in is followed, from
-wherever code or data have it, through registers to its uses. Where one gets out of sight, anybody may have it: then the
-instructions that are known are not all.
+Compilers seldom name a variable in the access itself. So every address of the object that contains the variable is
+followed, from wherever code or data hold it, through registers to its uses. Where an address escapes (to memory, or to
+code that is not followed), any code may use it: then the instructions that were found are not all.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from gilk.arch import decode as x86
 from gilk.arch.effects import REGISTERS
 from gilk.values import dataclass
 
-#: Functions of the start-up code that know where the table of transactional memory ends: a variable may begin there.
+#: Functions of the start-up code that name the end of the table of transactional memory; a variable may begin there.
 _OF_THE_START_UP = ("deregister_tm_clones", "register_tm_clones")
 
 
 @dataclass(frozen=True, slots=True)
 class VariableAccess:
-    """An instruction of ``function`` (a part of it, if it lies in one) that may reach the variable. ``start``: the
-    link-time address of its operand, None if that is known only when it runs."""
+    """An instruction in ``function``, which may be a part of one, that may access the variable. ``start`` is the
+    link-time address of its operand, None if that is known only when it runs.
+    """
 
     function: Function
     instruction: Instruction
@@ -39,8 +40,9 @@ class VariableAccess:
 
 @dataclass(frozen=True, slots=True)
 class Escape:
-    """Where an address of the object gets out of sight: ``address``, of an instruction or of data, in ``function``, ""
-    for none; ``how`` in words."""
+    """A place at which an address of the object can no longer be followed: ``address`` is that of an instruction or of
+    data, ``function`` the name of the function there, '' for none; ``how`` says in words what happens to it.
+    """
 
     address: int
     function: str
@@ -49,7 +51,9 @@ class Escape:
 
 @dataclass(frozen=True, slots=True)
 class VariableAccesses:
-    """``complete`` only if nothing escapes."""
+    """The accesses of a variable, and the escapes of its addresses. If there are escapes, there may be other
+    accesses.
+    """
 
     accesses: tuple[VariableAccess, ...]
     escapes: tuple[Escape, ...]
@@ -57,9 +61,10 @@ class VariableAccesses:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A ``part`` of an ``object``: all of it, or a member. ``slots``: words of the image that hold an address of the
-    object once it is loaded, each with that, as GOT entries do; ``pointers``: other words that do. An object that lies
-    elsewhere has a range of its own all the same, apart from all that the image has."""
+    """A ``part`` of an ``object``: all of it, or a member. ``slots``: the words of the image that hold an address of
+    the object once the image is loaded, such as GOT entries, each with that address; ``pointers``: other words that do.
+    An object that lies outside of the image has a range of its own all the same, apart from all addresses of the image.
+    """
 
     object: AddressRange
     part: AddressRange
@@ -68,7 +73,7 @@ class Variable:
 
 
 def accesses(analysis: Analysis, variable: Variable) -> VariableAccesses:
-    """In order of address."""
+    """The accesses of the variable, in address order, and the escapes of its addresses."""
     return _Search(analysis, variable).result()
 
 
@@ -80,7 +85,7 @@ class _Search:
         )  # fmt: skip
         self._found: dict[int, VariableAccess] = {}
         self._escapes: dict[int, Escape] = {}
-        self._returning: dict[int, Held] = {}  # what functions may return, by where they start
+        self._returning: dict[int, Held] = {}  # what functions may return, by their start
         self._todo: dict[int, Function] = {}
 
     def result(self) -> VariableAccesses:
@@ -96,7 +101,9 @@ class _Search:
         )
 
     def _follow(self, ranges: Iterable[AddressRange]) -> None:
-        """Functions with code that may name something there are to be followed, whole."""
+        """Note that the functions whose code may name an address in ``ranges`` have to be followed, with all their
+        parts.
+        """
         for at in references(self._image, tuple(ranges)):
             span = self._image.span_at(at)
             if span is None:
@@ -108,7 +115,7 @@ class _Search:
                 self._todo[function.start] = function
 
     def _is_padding(self, at: int) -> bool:
-        """Whether nothing but idle instructions lie between the functions around."""
+        """Whether nothing but idle instructions lie between the functions before and behind ``at``."""
         before, behind = self._image.span_before(at), self._image.span_after(at)
         if before is None or behind is None:
             return False
@@ -120,8 +127,10 @@ class _Search:
         return function if whole is None else self._analysis.function(whole)
 
     def returns(self, function: Function, held: Held, address: int) -> None:
-        """The function may return an address: to those that call it, if it is known who does. Others are
-        believed to return no pairs: the register of the second half mostly has something that was left there."""
+        """Note that the function may return an address. If all its callers are known, they are followed; otherwise it
+        escapes. Only the first result counts for unknown callers: the register of the second mostly holds something
+        left over.
+        """
         whole = self._whole(function)
         span = self._image.span_at(whole.start)
         if span is None or span.exported or self._is_taken(whole.start):
@@ -135,23 +144,23 @@ class _Search:
             self._follow([AddressRange(whole.start, whole.start + 1)])
 
     def _is_taken(self, start: int) -> bool:
-        """Whether somebody else than direct calls and jumps may lead there."""
+        """Whether other code than direct calls and jumps may lead to ``start``."""
         jumps = self._analysis.jumps
         return start == self._image.entry or start in jumps.taken or start in jumps.pointers
 
     def result_of(self, instruction: Instruction) -> Held:
-        """The addresses that a function leaves in registers which the instruction calls."""
+        """The addresses that the function called by the instruction leaves in registers."""
         return self._returning.get(instruction.near_branch_target, {}) if x86.is_direct_call(instruction) else {}
 
     def _taken(self, target: int) -> int:
-        """The registers that the function at ``target`` reads, as far as that is known."""
+        """The registers that the function at ``target`` reads, a bit each; all of them if the function is not known."""
         span = self._image.span_at(target) if target else None
         if span is None or span.start != target or target in self._image.plt:
             return REGISTERS
         return self._analysis.liveness(self._analysis.function(span)).summary().gen & REGISTERS
 
     def look(self, function: Function, held: Held, instruction: Instruction) -> Held:
-        """One instruction: note the access that it is; what registers hold behind it."""
+        """Note an access by the instruction; returns the addresses that registers hold behind it."""
         try:
             self._note(function, held, instruction)
             return self._rules.after(held, instruction) | self.result_of(instruction)
@@ -160,7 +169,7 @@ class _Search:
             return {}
 
     def leave(self, function: Function, held: Held, address: int, target: int) -> None:
-        """By a jump to another function; to one that is not known, if ``target`` is 0."""
+        """Check a jump to another function at ``target``, 0 if that is not known."""
         try:
             self._rules.check_jump(held, target)
         except Escapes as error:
@@ -192,7 +201,9 @@ class _Search:
 
 
 class _Following:
-    """One function with its parts: what registers hold at the start of each block, until nothing changes."""
+    """Follows addresses through a function and its parts: computes what registers hold at the start of each block,
+    until nothing changes.
+    """
 
     def __init__(self, analysis: Analysis, function: Function, search: _Search) -> None:
         self._analysis, self._search = analysis, search
@@ -224,7 +235,7 @@ class _Following:
             todo[start] = None
 
     def _through(self, function: Function, block: Block) -> tuple[Held, Held]:
-        """The addresses that registers hold behind it, and those that landing pads may find in them."""
+        """The addresses that registers hold behind the block, and those that landing pads may find in them."""
         held, thrown = self._held[block.start], Held()
         for instruction in self._body(function, block):
             before = held
@@ -259,5 +270,5 @@ class _Following:
 
 
 def _is_idle(instruction: Instruction) -> bool:
-    """``xchg %ax,%ax``, which assemblers fill up with."""
+    """Whether the instruction is ``xchg %ax,%ax``, with which assemblers fill gaps."""
     return instruction.mnemonic == Mnemonic.XCHG and instruction.op0_register == instruction.op1_register

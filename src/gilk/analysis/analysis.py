@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The analysis of one image: functions on demand, each worked out once."""
+"""The analysis of one image: functions are analysed on demand, each once."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from gilk.image.model import FunctionSpan, Image, SymbolKind
 
 
 class Analysis:
-    """Pure: all that is said about ``image`` comes from its values.
+    """The analysis of ``image``. It does no input or output: everything follows from the values of the image.
 
-    ``jumps`` may come from a cache; otherwise the image is scanned when first
-    needed. So may ``known``, what was found of functions before.
+    ``jumps`` may come from a cache; otherwise the image is scanned when they are first needed. ``known``, the summaries
+    of functions that were found before, may come from a cache, too.
     """
 
     def __init__(
@@ -43,29 +43,30 @@ class Analysis:
         return self._given or JumpTargets.scan(self.image)
 
     def function(self, span: FunctionSpan) -> Function:
-        """The blocks of one function."""
+        """The function at ``span`` with its blocks."""
         known = self._functions.get(span.start)
         if known is None:
             known = self._functions[span.start] = self._analyse(span)
         return known
 
     def extents(self, function: Function) -> tuple[Function, ...]:
-        """``function`` and its parts."""
+        """``function`` and its parts elsewhere, such as its .cold part, each as a Function."""
         spans = (self.image.span_at(start) for start, _ in function.parts)
         found = (self.function(span) for span in spans if span is not None)
         return (function, *(part for part in found if part.whole == function.start))
 
     def functions(self) -> Iterator[Function]:
-        """All, in address order."""
+        """All functions of the image, in address order."""
         return (self.function(span) for span in self.image.spans)
 
     def steps(self, function: Function, block: Block) -> tuple[LiveInstruction, ...]:
-        """The instructions of ``block``, each with what is live just before it."""
+        """The instructions of ``block``, each with the registers and flags that are live just before it."""
         return self.liveness(function).steps(block)
 
     def live_after(self, function: Function, block: Block) -> int:
         """The live registers and flags, a bit each, where control is about to leave ``block``: before its terminator,
-        or behind its last instruction where it falls through."""
+        or behind its last instruction if it falls through.
+        """
         return self.liveness(function).before_end(block)
 
     def liveness(self, function: Function) -> Liveness:
@@ -73,12 +74,14 @@ class Analysis:
 
     @property
     def known(self) -> Mapping[int, Known]:
-        """The summaries found so far, by the functions' starts; for an analysis of the same image."""
+        """The summaries found so far, by the starts of the functions; another analysis of the same image can be given
+        them.
+        """
         return self._summaries.known
 
     @property
     def has_learnt(self) -> bool:
-        """Whether more is known than was given."""
+        """Whether there are more summaries than the analysis was given."""
         return len(self.known) > len(self._known or ())
 
     @cached_property
@@ -118,7 +121,7 @@ class Analysis:
         return self._function(span, traversal, blocks, parts)
 
     def _traverse(self, span: FunctionSpan) -> Traversal:
-        """The traversal of ``span`` from all its entries that the whole image tells of."""
+        """The traversal of ``span`` from all its entries that the whole image tells about."""
         code = self.image.read(span.start, span.end - span.start)
         end = span.start + len(code)
         heads = {start for start, _ in self.parts.of(span)}
@@ -140,8 +143,9 @@ class Analysis:
         return traversal
 
     def _tables_into(self, span: FunctionSpan) -> Iterable[int]:
-        """Addresses in ``span`` to which jump tables of other spans may lead: ``span`` is, or may be, a part of their
-        function."""
+        """The addresses in ``span``, and perhaps others, to which jump tables of other spans may lead; () if ``span``
+        cannot be a part of their functions.
+        """
         parts = self.parts.of(span)
         if parts:
             return {address for start, _ in parts for address in self._tables_of(start)}
@@ -153,7 +157,7 @@ class Analysis:
 
     @cached_property
     def _all_tables(self) -> frozenset[int]:
-        """All addresses to which jump tables of the image lead out of their own spans."""
+        """All addresses outside of their own spans to which jump tables of the image lead."""
         jumping = np.flatnonzero(self.jumps.traits & LEAVES_BY_INDIRECT_JUMP).tolist()
         return frozenset().union(*(self._tables_of(self.image.spans[i].start) for i in jumping))
 
@@ -167,7 +171,7 @@ class Analysis:
         return known
 
     def _unreached(self, traversal: Traversal) -> Iterator[int]:
-        """Targets of branches in bytes that the traversal does not reach: they may be code all the same."""
+        """The targets of branches in bytes that the traversal does not reach: those bytes may be code all the same."""
         main = traversal.main
         for address in main.controls[:-1]:
             if not main.reached(address):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From a finished traversal to blocks: maximal runs entered only at their first instruction."""
+"""Makes blocks of a finished traversal: maximal runs of instructions that are entered only at their first one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gilk.analysis.traverse import Traversal, Way
 
 
 def build(traversal: Traversal, leaders: Iterable[int], landing_pads: frozenset[int]) -> tuple[Block, ...]:
-    """Blocks of all that ``traversal`` reached, sorted and disjoint.
+    """Blocks of all code that ``traversal`` reached, sorted and disjoint.
 
-    ``leaders`` are further addresses to begin a block at, where there is an
-    instruction: what code or data elsewhere refers to.
+    ``leaders`` are further addresses at which a block begins if an instruction does: those that code or data elsewhere
+    refer to.
     """
     wanted = sorted(traversal.leaders.union(leaders))
     runs = [run for stream in traversal.streams for run in _runs(stream, traversal.ways, wanted)]
@@ -29,7 +29,7 @@ Run = tuple[int, int, tuple[int, Way]]  # start, end, (address of the transfer o
 
 
 def _runs(stream: InstructionStream, ways: dict[int, Way], wanted: list[int]) -> Iterator[Run]:
-    """A stream's reached stretches, joined across calls that return and cut at leaders."""
+    """The reached stretches of a stream, joined across calls that return and cut at leaders."""
     begin: int | None = None
     for low, control in stream.stretches():
         way = ways[-control if control == stream.end else control]
@@ -48,7 +48,7 @@ def _runs(stream: InstructionStream, ways: dict[int, Way], wanted: list[int]) ->
 
 
 def _disjoint(runs: list[Run]) -> Iterator[Run]:
-    """Without those that begin amid another: bytes that were decoded twice."""
+    """The runs without those that begin amid another one: bytes that were decoded twice."""
     position = 0
     for run in runs:
         if run[0] >= position:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How large a table index can get: from the comparison that guards the jump, or from the index itself."""
+"""Finds out how large the index of a jump table can get: from the comparison that guards the jump, or from the index
+itself.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +15,22 @@ from gilk.analysis.model import Block, End
 from gilk.analysis.values import Narrow, Value
 
 _BLOCKS_BACK: Final = 8
-_LARGEST: Final = 1 << 16  # entries; a larger bound is none
+_LARGEST: Final = 1 << 16  # the most entries of a table; a larger bound counts as none
 
 # For a jump that is taken when `a CONDITION b` holds: the largest a, relative to b, behind the jump
-# when taken, or when not.
+# if it is taken, or if it is not.
 _TAKEN: Final[dict[int, int]] = {ConditionCode.BE: 0, ConditionCode.B: -1, ConditionCode.LE: 0, ConditionCode.L: -1}
 _NOT_TAKEN: Final[dict[int, int]] = {ConditionCode.A: 0, ConditionCode.AE: -1, ConditionCode.G: 0, ConditionCode.GE: -1}
-# The smallest, when b is negative and so among the largest unsigned numbers.
+# The smallest a, relative to b, if b is negative and so among the largest unsigned numbers.
 _TAKEN_ABOVE: Final[dict[int, int]] = {ConditionCode.AE: 0, ConditionCode.A: 1}
 _NOT_TAKEN_ABOVE: Final[dict[int, int]] = {ConditionCode.B: 0, ConditionCode.BE: 1}
 _EQUAL: Final = ConditionCode.E
 
 
 def index_range(evaluator: Evaluator, block: Block, index: Value) -> range | None:
-    """The values that ``index`` (its constant ignored) can have where ``block`` ends; None when nothing bounds it.
-    Lower bounds come from the offset that is subtracted before an unsigned comparison; without one, the bound is 0."""
+    """The values that ``index`` (its constant ignored) can have where ``block`` ends; None if nothing bounds it. A
+    lower bound comes from the offset that is subtracted before an unsigned comparison; without one, it is 0.
+    """
     found = _guard(evaluator, block, index, _BLOCKS_BACK, {block.start})
     if found is None:
         found = _inherent(index)
@@ -43,7 +46,9 @@ def _inherent(index: Value) -> range | None:
 
 
 def _guard(evaluator: Evaluator, block: Block, index: Value, depth: int, seen: set[int]) -> range | None:
-    """The widest range that holds on all ways into ``block``."""
+    """The smallest range that contains those of all ways into ``block``, looking at most ``depth`` blocks back; None if
+    some way has no bound.
+    """
     widest: range | None = None
     for predecessor in evaluator.reaching.predecessors.get(block.start, []):
         found = _compared(evaluator, predecessor, block, index)
@@ -58,7 +63,7 @@ def _guard(evaluator: Evaluator, block: Block, index: Value, depth: int, seen: s
 
 
 def _compared(evaluator: Evaluator, guard: Block, behind: Block, index: Value) -> range | None:
-    """The range of ``index`` at ``behind`` if ``guard`` ends by comparing it."""
+    """The range of ``index`` at ``behind`` if ``guard`` ends with a comparison of it; None otherwise."""
     if guard.how is not End.BRANCH or guard.terminator == guard.end:
         return None
     body = evaluator.body(guard)
@@ -73,7 +78,9 @@ def _compared(evaluator: Evaluator, guard: Block, behind: Block, index: Value) -
 
 
 def _allowed(jump: Instruction, behind: int, bound: int) -> range | None:
-    """The values that a number compared with ``bound`` can have behind the jump; None when the jump sets no bound."""
+    """The values that a number compared with ``bound`` can have at the block ``behind`` the jump; None if the jump
+    bounds nothing there.
+    """
     condition = jump.condition_code
     taken = jump.near_branch_target == behind
     if condition == _EQUAL and taken:
@@ -86,7 +93,7 @@ def _allowed(jump: Instruction, behind: int, bound: int) -> range | None:
 
 
 def _same(compared: Value, index: Value) -> bool:
-    """Whether the comparison is about the index, or about its low part."""
+    """Whether the value ``compared`` is ``index`` itself, or the low bits of it."""
     if compared.terms == index.terms:
         return True
     atom = compared.atom
@@ -94,7 +101,7 @@ def _same(compared: Value, index: Value) -> bool:
 
 
 def _comparison(body: list[Instruction]) -> int | None:
-    """Position of the comparison whose flags the last instruction tests."""
+    """The position of the comparison whose flags the last instruction tests; None if there is none."""
     for position in range(len(body) - 2, -1, -1):
         if body[position].mnemonic in (Mnemonic.CMP, Mnemonic.SUB):
             return position

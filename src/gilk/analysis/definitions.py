@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which instructions may have set a register, or a variable on the stack, on the ways to a point."""
+"""Finds the instructions that may have set a register, or a variable on the stack, on the ways to a point."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from gilk.analysis.traverse import Traversal
 from gilk.arch import decode as x86
 from gilk.arch.effects import PRESERVED, REGISTERS, register_bit, writes
 
-_FIRST_SLOT: Final = 16  # places: 0-15 the registers, then slots of the stack in order of discovery
+_FIRST_SLOT: Final = 16  # numbers of places: 0-15 are the registers, then come slots of the stack in order of discovery
 _READS_MEMORY: Final = frozenset({Mnemonic.CMP, Mnemonic.TEST, Mnemonic.PUSH, Mnemonic.JMP, Mnemonic.CALL, Mnemonic.BT})
 
 
 class Definition(NamedTuple):
-    """The instruction at ``position`` of the block at ``block`` sets ``place``; -1: it comes in from outside."""
+    """The instruction at ``position`` of the block that starts at ``block`` sets ``place``; -1: the value comes from
+    outside of the function.
+    """
 
     block: int
     position: int
@@ -30,8 +32,8 @@ Definitions = frozenset[Definition]
 class DefinedPlaces:
     """The registers and slots that each instruction of a function sets, remembered while its blocks grow.
 
-    A slot is told by its base register and displacement alone: a push between two uses by way of rsp is not noticed.
-    Callers check what they conclude from that.
+    A slot is identified by its base register and displacement alone: a push between two uses by way of rsp is not
+    noticed. Callers check what they conclude from that.
     """
 
     def __init__(self) -> None:
@@ -39,7 +41,7 @@ class DefinedPlaces:
         self._set: dict[int, int] = {}
 
     def slot(self, instruction: Instruction) -> int | None:
-        """The place that the memory operand is, if that is a variable on the stack."""
+        """The place of the memory operand if that is a variable on the stack, otherwise None."""
         if int(instruction.memory_base) not in (Register.RSP, Register.RBP):
             return None
         if int(instruction.memory_index) != x86.NO_REGISTER:
@@ -48,7 +50,7 @@ class DefinedPlaces:
         return self._slots.setdefault(key, _FIRST_SLOT + len(self._slots))
 
     def set_by(self, instruction: Instruction) -> int:
-        """A bit per place that the instruction may change."""
+        """The places that the instruction may change, a bit each."""
         known = self._set.get(instruction.ip)
         if known is None:
             known = clobbered(instruction)
@@ -59,7 +61,7 @@ class DefinedPlaces:
         return known
 
     def copied(self, instruction: Instruction) -> int | None:
-        """The place that a move of 64 bits takes its value from, if it is one."""
+        """The place whose value the instruction copies if it is a move of 64 bits, otherwise None."""
         if instruction.mnemonic != Mnemonic.MOV:
             return None
         if int(instruction.op1_kind) == OpKind.REGISTER and instruction.op1_register >= Register.RAX:
@@ -70,14 +72,16 @@ class DefinedPlaces:
 
 
 def clobbered(instruction: Instruction) -> int:
-    """The registers that may change; across a call, those that the convention lets the callee change."""
+    """The registers that the instruction may change; a call may change those that the convention lets the callee
+    change.
+    """
     if instruction.flow_control in (x86.CALL, x86.CALL_INDIRECT) and not x86.is_system_call(instruction):
         return REGISTERS & ~PRESERVED
     return writes(instruction)
 
 
 class Reaching:
-    """Over the blocks of one function as known so far."""
+    """The reaching definitions in a function, over those of its blocks that are known so far."""
 
     def __init__(self, traversal: Traversal, blocks: tuple[Block, ...], places: DefinedPlaces) -> None:
         self.blocks: Final = {block.start: block for block in blocks}
@@ -136,7 +140,9 @@ class Reaching:
         return None
 
     def _entering(self, block: Block, place: int) -> Definitions:
-        """Search backwards through all blocks that leave the place alone."""
+        """The definitions of ``place`` that reach the start of ``block``: a search backwards through all blocks that do
+        not set it.
+        """
         key = (block.start, place)
         known = self._at_start.get(key)
         if known is None:
@@ -168,5 +174,5 @@ class Reaching:
 
 
 def _survives_unwinding(place: int) -> bool:
-    """Whether a landing pad, which no block leads to, finds there what the function itself put there."""
+    """Whether a landing pad, which no block leads to, finds in ``place`` what the function itself put there."""
     return place >= _FIRST_SLOT or bool(PRESERVED >> place & 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Jump tables as data: their forms, and reading their entries."""
+"""Jump tables as data: the forms that they have, and reading their entries."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from gilk.analysis.values import Load, Value
 from gilk.image.model import Image
 from gilk.values import dataclass
 
-_MOST: Final = 8192  # entries of a table without a bound
-_OFFSET: Final = 128  # entries between a table's address in the code and its first entry: `switch` from 64 on
+_MOST: Final = 8192  # the most entries of a table without a bound
+_OFFSET: Final = 128  # the most entries between a table's address in the code and its first entry
 
 
 @dataclass(frozen=True)
 class TableForm:
-    """A jump to ``base + factor * entry``, with entries of ``size`` bytes, the one for index i at ``table + size * i``.
+    """The form of a jump to ``base + factor * entry``, with entries of ``size`` bytes, that for index i at ``table +
+    size * i``.
 
-    ``size`` 0: the entry is the index itself.
+    If ``size`` is 0, the entry is the index itself.
     """
 
     base: int
@@ -34,7 +35,7 @@ class TableForm:
 
 
 def form_of(value: Value, is_code: Callable[[int], bool]) -> TableForm | None:
-    """How a jump's target is made, if that is by a table."""
+    """The form of a jump by a table to ``value``; None if the value has no such form."""
     for atom, factor in value.terms:
         if isinstance(atom, Load):
             form = _loaded(atom, factor, value.plus(Value(0, ((atom, factor),)), -1))
@@ -48,15 +49,15 @@ def form_of(value: Value, is_code: Callable[[int], bool]) -> TableForm | None:
 
 
 def _loaded(load: Load, factor: int, rest: Value) -> TableForm | None:
-    """``rest + factor * load`` as a table, where that can be.
+    """The form of a table in ``rest + factor * load``; None if it cannot be one.
 
-    Where the base's register is lost on the way (spilled, say) it is the
-    table's own address, as compilers have it, and the other way round.
+    If the base's register is lost on the way (spilled, for example), the base is taken to be the table's own address,
+    as compilers have it, and the other way round.
     """
     terms = load.address.terms
     index = tuple((atom, n // load.size) for atom, n in terms if n % load.size == 0)
     if not index and (terms or load.size == 8):
-        return None  # what a pointer variable holds is not known; an offset at a fixed place is an entry
+        return None  # the content of a pointer variable is not known; an offset at a fixed place is an entry
     table, base = load.address.const, rest.const
     lost_table, lost_base = len(index) < len(terms), bool(rest.terms)
     if (lost_table and lost_base) or (table == 0 and not lost_table):
@@ -69,7 +70,7 @@ def _loaded(load: Load, factor: int, rest: Value) -> TableForm | None:
 
 
 class TableEntries:
-    """Reads the tables of one image."""
+    """Reads the jump tables of one image."""
 
     def __init__(self, image: Image, jumps: JumpTargets, parts: FunctionParts) -> None:
         self._image = image
@@ -85,8 +86,9 @@ class TableEntries:
         return address in self._starts
 
     def read(self, traversal: Traversal, form: TableForm, bounds: range | None) -> list[int]:
-        """The addresses to which the entries lead; [] when they make no sense as a table. ``bounds`` are those of the
-        index."""
+        """The addresses to which the entries lead; [] if they make no sense as a table. ``bounds`` are those of the
+        index, None if it has none: then entries are read as long as they make sense.
+        """
         if not form.index.terms:
             bounds = range(1)
         if bounds is not None:
@@ -111,9 +113,10 @@ class TableEntries:
         return targets
 
     def _firsts(self, form: TableForm) -> list[int]:
-        """Indices that the table may begin with: entry 0 lies at an address that the code names, near ``form.table``.
+        """The indices at which the table may begin: entry 0 lies at an address that the code names, near
+        ``form.table``.
 
-        Offsets are mostly from the table's own address.
+        Offsets are mostly relative to the table's own address.
         """
         if form.size == 4 and (form.base - form.table) % 4 == 0 and self._may_hold_table(form.base):
             return [(form.base - form.table) // 4]
@@ -126,7 +129,7 @@ class TableEntries:
         return firsts or [0]
 
     def _may_hold_table(self, address: int) -> bool:
-        """Whether it is in data, where the offsets' base can only be the table's own beginning."""
+        """Whether ``address`` is in data; there the base of offsets can only be the beginning of the table itself."""
         return not self.is_code(address) and bool(self._image.read(address, 4))
 
     def _entry(self, form: TableForm, i: int) -> int | None:
@@ -141,14 +144,17 @@ class TableEntries:
         return (form.base + form.factor * int.from_bytes(data, "little", signed=form.signed)) & ((1 << 64) - 1)
 
     def _possible(self, traversal: Traversal, target: int) -> bool:
-        """Whether an entry within bounds, or a whole address, may lead there: to code of this function or another."""
+        """Whether an entry within bounds, or a whole address, may lead to ``target``: to code of this function or of
+        another.
+        """
         if traversal.start <= target < traversal.end:
             return traversal.stream_at(target) is not None
         return self._image.span_at(target) is not None
 
     def _plausible(self, traversal: Traversal, target: int) -> bool:
-        """As `_possible`, for an offset that may be no entry at all: outside of this function it has to lead to a cold
-        part, or to the start of a function."""
+        """Whether an offset that may be no entry at all may lead to ``target``: like `_possible`, but outside of this
+        function it has to be in a cold part, or at the start of a function.
+        """
         if traversal.start <= target < traversal.end:
             return traversal.stream_at(target) is not None
         if target in self._starts or any(low <= target < high for low, high in self._parts.of_address(traversal.start)):

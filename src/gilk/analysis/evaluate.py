@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The value that a register holds at a point, worked out backwards over the control-flow graph."""
+"""Computes the value that a register holds at a point, backwards over the control-flow graph."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from gilk.arch.effects import register_bit
 
 _RSP: Final = 4
 _RAX: Final = 0
-_DEPTH: Final = 60  # instructions in a chain of definitions
-_MERGE: Final = -(1 << 63)  # from here down, points that stand for sets of definitions
-_MERGED: Final = 8  # definitions that are compared; more are taken to differ
+_DEPTH: Final = 60  # the most instructions in a chain of definitions
+_MERGE: Final = -(1 << 63)  # points from this one down stand for sets of definitions
+_MERGED: Final = 8  # the most definitions that are compared; if there are more, they are taken to differ
 _IMMEDIATES: Final[frozenset[int]] = frozenset(range(OpKind.IMMEDIATE8, OpKind.IMMEDIATE32TO64 + 1))
 
 
@@ -29,7 +29,7 @@ def number_of(register: int) -> int:
 
 
 class Evaluator:
-    """Over the blocks of one function as known so far."""
+    """Computes values in a function, over those of its blocks that are known so far."""
 
     def __init__(self, reaching: Reaching) -> None:
         self.reaching = reaching
@@ -38,8 +38,9 @@ class Evaluator:
         self._depth = 0
 
     def targets(self, block: Block) -> list[tuple[Block, Value]]:
-        """The targets of the indirect jump that ends ``block``: values, each with the block that works it out. A jump
-        by a register that several instructions set has several."""
+        """The targets of the indirect jump that ends ``block``: values, each with the block that computes it. A jump by
+        a register that several instructions may set has several.
+        """
         position = len(self.body(block)) - 1
         jump = self.body(block)[position]
         if int(jump.op0_kind) != OpKind.REGISTER:
@@ -54,7 +55,7 @@ class Evaluator:
         return self.reaching.body(block)
 
     def operand(self, block: Block, position: int, instruction: Instruction, n: int) -> Value:
-        """Operand ``n`` of the instruction at ``position`` in ``block``, before it executes."""
+        """The value of operand ``n`` of the instruction at ``position`` in ``block``, before it executes."""
         kind = int(instruction.op_kind(n))
         if kind == OpKind.REGISTER:
             return self._register_operand(block, position, instruction.op_register(n))
@@ -77,7 +78,7 @@ class Evaluator:
         return result
 
     def register(self, block: Block, position: int, number: int) -> Value:
-        """Before the instruction at ``position``."""
+        """The value of register ``number`` before the instruction at ``position`` in ``block``."""
         if number == _RSP:
             return values.of(Unknown(_RSP, 0))  # pushes between two uses of a slot are not modelled
         definitions = self.reaching.before(block, position, number)
@@ -95,7 +96,7 @@ class Evaluator:
             unknown = values.of(Unknown(definition.place, self._point(block, definition.position)))
             if definition.position < 0 or self._depth > _DEPTH:
                 return unknown
-            self._known[definition] = unknown  # what a loop sees of itself
+            self._known[definition] = unknown  # the answer for a loop that needs this value to compute it
             self._depth += 1
             known = self._known[definition] = self._result(block, definition.position, definition.place) or unknown
             self._depth -= 1
@@ -115,7 +116,9 @@ class Evaluator:
         return values.of(Unknown(number, instruction.ip))
 
     def _result(self, block: Block, position: int, place: int) -> Value | None:
-        """The value that the instruction leaves in its destination, by a rule for it; None without a rule."""
+        """The value that the instruction leaves in its destination, by the rule for its mnemonic; None if there is no
+        rule.
+        """
         instruction = self.body(block)[position]
         if int(instruction.op0_kind) == OpKind.MEMORY:
             whole = instruction.mnemonic == Mnemonic.MOV and x86.memory_bytes(instruction) == 8
@@ -139,7 +142,7 @@ def _signed(value: int, bits: int = 64) -> int:
 
 
 def _immediate(instruction: Instruction, n: int) -> int:
-    """Sign-extended to what the operation is done in; that of a byte operation as it stands."""
+    """The immediate, sign-extended to the width of the operation; that of a byte operation unchanged."""
     kind = int(instruction.op_kind(n))
     if kind in (OpKind.IMMEDIATE32, OpKind.IMMEDIATE8TO32):
         return _signed(instruction.immediate(n), 32)

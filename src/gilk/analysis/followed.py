@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The addresses of one object that registers hold, forwards through a function: what is made of them, and where they
-get out of sight.
+"""Follows the addresses of one object that registers hold forwards through a function: what instructions make of them,
+and where they escape.
 
-A register holds no such address, one that is known, or one of some place in the object, or perhaps none: what may be
-is followed. A comparison, or a difference of two of them, is no address.
+A register holds no such address, a known one, or SOMEWHERE: an address somewhere in the object, or perhaps none; such a
+value is followed, too. The result of a comparison, or the difference of two addresses, is not an address.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from gilk.analysis.references import AddressRange
 from gilk.arch import decode as x86
 from gilk.arch.effects import PRESERVED, register_bit
 
-#: Somewhere in the object, or no address of it at all.
+#: The register holds an address somewhere in the object, or perhaps no address of it at all.
 SOMEWHERE: Final = -1
-#: By number of a register: an address, or SOMEWHERE. Those that are not in it hold no address of the object.
+#: The addresses that registers hold, or SOMEWHERE, by the registers' numbers. Registers that are not in it hold no
+#: address of the object.
 Held = dict[int, int]
 
 _information: Final = InstructionInfoFactory()
@@ -29,16 +30,16 @@ _IMMEDIATES: Final = frozenset(range(OpKind.IMMEDIATE8, OpKind.IMMEDIATE32TO64 +
 _COMPARES: Final = frozenset({Mnemonic.CMP, Mnemonic.TEST, Mnemonic.BT, Mnemonic.NOP, Mnemonic.ENDBR64})
 _SUMS: Final = frozenset({Mnemonic.ADD, Mnemonic.SUB})
 _STEPS: Final = {Mnemonic.INC: 1, Mnemonic.DEC: -1}
-#: Registers that arguments are in.
+#: The registers that hold arguments, a bit each.
 ARGUMENTS: Final = sum(1 << number for number in (7, 6, 2, 1, 8, 9))
-#: Registers that have what a function returns.
+#: The numbers of the registers that hold what a function returns.
 RESULTS: Final = frozenset({0, 2})
 FIRST_RESULT: Final = 0
 _STRINGS: Final = (6, 7)  # rsi, rdi
 
 
 class Escapes(Exception):
-    """An address gets out of sight at the instruction; ``args[0]`` says how."""
+    """An address escapes at the instruction, so that it cannot be followed; ``args[0]`` says how."""
 
 
 def joined(one: Held, other: Held) -> Held:
@@ -49,18 +50,20 @@ def joined(one: Held, other: Held) -> Held:
 
 
 class AddressRules:
-    """Rules for what instructions do with addresses of ``objects``. ``slots``: words of data that hold one each, which
-    nobody changes. ``absolute``: numbers in instructions may be addresses."""
+    """The rules for what instructions do with addresses of ``objects``. ``slots``: words of data that hold one such
+    address each and are never changed. ``absolute``: numbers in instructions may be addresses.
+    """
 
     def __init__(
         self, objects: AddressRange, slots: dict[int, int], absolute: bool, taken: Callable[[int], int]
     ) -> None:
-        """``taken``: the registers, a bit each, that the function at an address reads before it writes them; of 0, one
-        that is not known."""
+        """``taken`` returns the registers, a bit each, that the function at an address reads before it writes them; for
+        address 0, those that an unknown function may read.
+        """
         self._object, self._slots, self._absolute, self._taken = objects, slots, absolute, taken
 
     def after(self, held: Held, instruction: Instruction) -> Held:
-        """The addresses that registers hold behind it. Raises Escapes."""
+        """The addresses that registers hold behind the instruction. Raises Escapes."""
         mnemonic, flow = instruction.mnemonic, instruction.flow_control
         if mnemonic in _COMPARES:
             return held
@@ -68,14 +71,14 @@ class AddressRules:
             return self._across(held, instruction)
         if not held and not self._made(instruction):
             return held
-        if is_string(instruction):  # which move along
+        if is_string(instruction):  # rsi and rdi move along
             return {number: SOMEWHERE if number in _STRINGS else value for number, value in held.items()}
         value = self._value(held, instruction)
         self._check_sources(held, instruction, value)
         return _written(held, instruction, value)
 
     def address(self, held: Held, instruction: Instruction) -> int | None:
-        """That of the memory operand, if it is one of the object's or reckoned from one; None if it is not."""
+        """The address of the memory operand, if it is one of the object's or computed from one; None otherwise."""
         return self._operand(held, instruction, self._absolute)
 
     def _operand(self, held: Held, instruction: Instruction, absolute: bool) -> int | None:
@@ -95,7 +98,7 @@ class AddressRules:
         return None
 
     def _made(self, instruction: Instruction) -> bool:
-        """Whether it may make an address out of nothing."""
+        """Whether the instruction may produce an address of the object though no register holds one."""
         if any(instruction.op_kind(n) == OpKind.MEMORY for n in range(instruction.op_count)):
             if instruction.is_ip_rel_memory_operand:
                 address = instruction.ip_rel_memory_address
@@ -110,7 +113,7 @@ class AddressRules:
         return None
 
     def _value(self, held: Held, instruction: Instruction) -> int | None:
-        """The address that it leaves in its first operand; None if that is none."""
+        """The address that the instruction leaves in its first operand; None if it leaves none."""
         mnemonic = instruction.mnemonic
         if instruction.op0_kind != OpKind.REGISTER:
             return None
@@ -150,7 +153,7 @@ class AddressRules:
         return SOMEWHERE if old is not None or other is not None else None
 
     def _check_sources(self, held: Held, instruction: Instruction, value: int | None) -> None:
-        """An address that it takes, and does not leave where it is followed, gets out of sight."""
+        """Raise Escapes if the instruction takes an address and leaves the result in a place that is not followed."""
         mnemonic = instruction.mnemonic
         if mnemonic == Mnemonic.LEA:
             return
@@ -189,7 +192,7 @@ class AddressRules:
             raise Escapes(where)
 
     def check_jump(self, held: Held, target: int) -> None:
-        """To another function, or to one that is not known, if ``target`` is 0. Raises Escapes."""
+        """Check a jump to another function at ``target``, 0 if that is not known. Raises Escapes."""
         self._check_passed(held, ARGUMENTS & self._taken(target), "to a function that is jumped to")
 
 
@@ -213,7 +216,7 @@ def _written(held: Held, instruction: Instruction, value: int | None) -> Held:
 
 
 def _reads_first(instruction: Instruction) -> bool:
-    """Whether it takes what its first operand has."""
+    """Whether the instruction reads its first operand."""
     if instruction.mnemonic in (Mnemonic.XOR, Mnemonic.SUB) and instruction.op0_register == instruction.op1_register:
         return False
     return _information.info(instruction).op0_access in (OpAccess.READ, OpAccess.READ_WRITE, OpAccess.COND_READ)

@@ -33,13 +33,13 @@ _ENDS: Final = {
 
 
 def live_names(mask: int) -> list[str]:
-    """The registers of a live mask, ``flags`` last."""
+    """The names of the registers in a live mask, ``flags`` last."""
     names = [name for number, name in enumerate(REGISTERS) if mask >> number & 1]
     return [*names, "flags"] if mask & FLAGS_LIVE else names
 
 
 def listing(function: Function, analysis: Analysis) -> str:
-    """Blocks in address order with their instructions, edges and what is dead before each block."""
+    """The blocks in address order, each with its instructions, its edges, and the registers that are dead before it."""
     lines = [_title(function)]
     for block in function.blocks:
         lines += ["", _heading(function, block, analysis)]
@@ -49,7 +49,9 @@ def listing(function: Function, analysis: Analysis) -> str:
 
 
 def to_dot(function: Function, analysis: Analysis) -> str:
-    """One node a block, one edge a successor; dashed where control falls through."""
+    """The function in the language of Graphviz: one node a block, one edge a successor, dashed where control falls
+    through.
+    """
     lines = [
         f"digraph {_quoted(function.name)} {{",
         '    node [shape=box, fontname="monospace", fontsize=10];',
@@ -95,7 +97,7 @@ def _instructions(function: Function, block: Block, analysis: Analysis) -> Itera
 
 
 def _refers_to(instruction: Instruction, analysis: Analysis) -> str:
-    """The name of what an instruction calls, jumps to or addresses."""
+    """The name of the address that an instruction calls, jumps to or uses; '' if it has none."""
     image = analysis.image
     if instruction.is_ip_rel_memory_operand:
         return image.got.get(instruction.ip_rel_memory_address, "")

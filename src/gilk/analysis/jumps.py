@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The branches of a whole image: those that a function cannot learn of from its own bytes.
+"""The branches of a whole image: those that an analysis of one function cannot find in its own bytes.
 
-A block of one function may be entered from another: a ``.cold`` part jumps
-back into the middle of its parent, hand-written assembly shares tails. One
-linear pass over all executable bytes, function by function and then the gaps
-between them, finds every direct branch that crosses a function's border,
-every code address that instructions or data take, and every place where a
-function can be left.
+A block of one function may be entered from another: a ``.cold`` part jumps back into the middle of its parent,
+hand-written assembly shares tails. One linear pass over all executable bytes, function by function and then the gaps
+between them, finds every direct branch that crosses a function's border, every code address that instructions or data
+take, and every place where a function can be left.
 """
 
 from __future__ import annotations
@@ -26,10 +24,10 @@ from gilk.values import dataclass
 
 Addresses = NDArray[np.int64]
 
-_HIGHEST: Final = 1 << 63  # a branch beyond is none: bytes that are no code
+_HIGHEST: Final = 1 << 63  # a branch to here or beyond is in bytes that are no code
 LEAVES_BY_RETURN: Final = 1
 LEAVES_BY_INDIRECT_JUMP: Final = 2
-ENTERED: Final = 4  # something calls it or takes its address: it is no mere part of another function
+ENTERED: Final = 4  # something calls the span or takes its address, so it is not just a part of another function
 
 _LOADS_ADDRESS: Final = frozenset({Code.LEA_R64_M})
 _LOADS_WORD: Final = frozenset({Code.JMP_RM64, Code.MOV_R64_RM64})
@@ -41,13 +39,13 @@ _LOADS_IMMEDIATE: Final = frozenset(
 
 @dataclass(frozen=True)
 class JumpTargets:
-    """Sorted arrays of addresses; see `scan` for how each comes about."""
+    """Sorted arrays of addresses; see `scan` for how they are found."""
 
-    sources: Addresses  # direct jumps, branches and calls that cross a border,
-    targets: Addresses  # and where they lead; pairs sorted by target. Calls to a function's entry are left out
+    sources: Addresses  # addresses of direct jumps, branches and calls that cross a border,
+    targets: Addresses  # and their targets; pairs sorted by target. Calls to a function's entry are left out
     taken: Addresses  # code addresses inside functions that an instruction loads
     pointers: Addresses  # code addresses inside functions that data holds
-    tables: Addresses  # other addresses that instructions load: where a jump table may begin
+    tables: Addresses  # other addresses that instructions load; a jump table may begin there
     traits: NDArray[np.uint8]  # per span of the image, in order: LEAVES_BY_* that its bytes contain, ENTERED
 
     @classmethod
@@ -64,16 +62,16 @@ class JumpTargets:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[np.generic]]) -> JumpTargets:
-        """Raises KeyError when an array is missing."""
+        """The jump targets that `to_arrays` gave. Raises KeyError when an array is missing."""
         return cls(**cast("dict[str, Any]", {field.name: arrays[field.name] for field in fields(cls)}))
 
     def into(self, start: int, end: int) -> list[int]:
-        """Targets of foreign branches in [start, end), distinct, sorted."""
+        """The targets in [start, end) of branches from elsewhere, each once, sorted."""
         low, high = np.searchsorted(self.targets, (start, end))
         return sorted(set(self.targets[low:high].tolist()))
 
     def out_of(self, start: int, end: int) -> list[tuple[int, int]]:
-        """(source, target) of branches from [start, end) to elsewhere."""
+        """The branches from [start, end) to elsewhere, as (source, target)."""
         by_source, order = self._by_source
         low, high = np.searchsorted(by_source, (start, end))
         rows = order[low:high]
@@ -85,7 +83,7 @@ class JumpTargets:
         return self.sources[order], order
 
     def next_table(self, address: int) -> int:
-        """The first loaded data address after ``address``; 0 when there is none."""
+        """The first loaded data address after ``address``; 0 if there is none."""
         i = int(np.searchsorted(self.tables, address, side="right"))
         return int(self.tables[i]) if i < len(self.tables) else 0
 
@@ -97,7 +95,7 @@ def within(addresses: Addresses, start: int, end: int) -> list[int]:
 
 
 def executable_ranges(image: Image) -> list[tuple[int, int]]:
-    """[start, end) of every executable section, or segment where the file has no sections."""
+    """The ranges [start, end) of all executable sections, or of the executable segments if the file has no sections."""
     regions = [(s.address, s.address + s.size) for s in image.sections if s.executable and s.size]
     if not regions:
         regions = [(s.address, s.address + len(s.data)) for s in image.segments if s.executable]
@@ -105,7 +103,7 @@ def executable_ranges(image: Image) -> list[tuple[int, int]]:
 
 
 def _regions(image: Image) -> Iterator[tuple[int, int, int]]:
-    """(start, end, index of the span or -1): all spans, and what executable sections hold besides."""
+    """All executable bytes as (start, end, index of the span): the spans, and the gaps between them with index -1."""
     for index, span in enumerate(image.spans):
         yield span.start, span.end, index
     for low, high in executable_ranges(image):
@@ -125,7 +123,7 @@ def _gaps(spans: tuple[FunctionSpan, ...], low: int, high: int) -> Iterator[tupl
 
 
 def _indexes_table(instruction: Instruction) -> bool:
-    """An access to an array of words at a fixed address."""
+    """Whether the instruction accesses an array of words at a fixed address."""
     return (
         instruction.code in _LOADS_WORD
         and int(instruction.memory_base) == x86.NO_REGISTER
@@ -134,7 +132,7 @@ def _indexes_table(instruction: Instruction) -> bool:
 
 
 class _Found:
-    """Collects while the regions of one image go by."""
+    """Collects the findings while the regions of one image are scanned."""
 
     def __init__(self, image: Image) -> None:
         self.image = image
@@ -206,7 +204,9 @@ class _Found:
 
     @cached_property
     def words(self) -> Addresses:
-        """Words of data that may be addresses: relocated words; in a program at a fixed address any aligned word."""
+        """The words of data that may be addresses: relocated words; in a program at a fixed address all
+        aligned words.
+        """
         image = self.image
         values = [np.fromiter(image.relative.values(), np.uint64, len(image.relative)).astype(np.int64)]
         if not image.position_independent:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The branches of a kernel, found in arrays of its instructions; JumpTargets.scan finds them one by one.
+"""The branches of a kernel, found by arithmetic on arrays of its instructions; JumpTargets.scan finds those of a
+program one by one.
 
-Addresses of a kernel are in the upper half, so that the arrays are unsigned.
+Addresses of a kernel are in the upper half, so the arrays are unsigned.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _SIGNED_IMMEDIATES: Final = (
 
 
 class KernelAnalysis(Analysis):
-    """The analysis of a whole kernel; functions are worked out on demand."""
+    """The analysis of a whole kernel; functions are analysed on demand."""
 
     def __init__(self, kernel: KernelImage) -> None:
         self._kernel = kernel
@@ -44,7 +45,9 @@ class KernelAnalysis(Analysis):
 
     @cached_property
     def returning(self) -> NDArray[np.bool_]:
-        """For each span, whether a call of it may return: it has a return, runs on, or jumps to a span that may."""
+        """Whether a call of each span may return: the span has a return, runs on, or jumps to a span that may
+        return.
+        """
         extents, sweep, jumps = self.spans, self._kernel.sweep, self.jumps
         last = sweep.flows[np.searchsorted(sweep.starts, extents.ends) - 1]
         returning = (jumps.traits & LEAVES != 0) | (last == OpcodeFlow.NEXT) | (last == OpcodeFlow.BRANCH)
@@ -75,7 +78,7 @@ def jump_targets(kernel: KernelImage, extents: FunctionExtents) -> JumpTargets:
 
 @dataclass(frozen=True)
 class FunctionExtents:
-    """The starts and ends of functions, as sorted arrays."""
+    """The starts and ends of all functions, as sorted arrays."""
 
     starts: Addresses
     ends: Addresses
@@ -87,7 +90,7 @@ class FunctionExtents:
         return cls(starts, np.array([span.end for span in spans], np.uint64))
 
     def owner(self, addresses: Addresses) -> NDArray[np.int64]:
-        """For each address, the number of the function that it is in; -1 for none."""
+        """The number of the function that each address is in; -1 for an address in none."""
         if not len(self.starts):
             return np.full(len(addresses), -1)
         rows = np.searchsorted(self.starts, addresses, "right") - 1
@@ -95,7 +98,9 @@ class FunctionExtents:
         return rows
 
     def near(self, addresses: Addresses) -> NDArray[np.int64]:
-        """The number of the function at each address or behind it; of the last one if there is none."""
+        """The number of the first function that starts at or behind each address; the last function's if
+        there is none.
+        """
         return np.minimum(np.searchsorted(self.starts, addresses), len(self.starts) - 1)
 
     def inner(self, addresses: Addresses) -> NDArray[np.bool_]:
@@ -106,7 +111,7 @@ class FunctionExtents:
 
 
 def _any(addresses: Addresses) -> Any:
-    """JumpTargets is declared with signed addresses, which those of programs are."""
+    """``addresses`` with the type Any: JumpTargets declares signed addresses, as those of programs are."""
     return addresses
 
 
@@ -115,7 +120,9 @@ def _thunks(kernel: KernelImage) -> Addresses:
 
 
 def _crossing(kernel: KernelImage, extents: FunctionExtents) -> tuple[Addresses, Addresses]:
-    """Direct branches out of a function, except calls of functions; detours too, but nothing that leads to thunks."""
+    """The sources and targets of direct branches out of a function, except calls of functions; detours are included,
+    branches to thunks are not.
+    """
     sweep = kernel.sweep
     rows = sweep.direct
     targets = sweep.targets[rows]
@@ -132,7 +139,7 @@ def _crossing(kernel: KernelImage, extents: FunctionExtents) -> tuple[Addresses,
 
 
 def _taken(kernel: KernelImage, extents: FunctionExtents) -> Addresses:
-    """Addresses inside functions that instructions load: relative to themselves, or as an immediate."""
+    """The addresses inside functions that instructions load: relative to themselves, or as an immediate."""
     found = [np.zeros(0, np.uint64)]
     for part in kernel.snapshot.parts:
         found += _loaded(part.text, kernel.sweep)
@@ -153,13 +160,13 @@ def _loaded(text: TextRegion, sweep: Sweep) -> list[Addresses]:
 
 
 def _words(content: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The signed four-byte words that end there."""
+    """The signed four-byte words of ``content`` that end at the offsets ``ends``."""
     rows = np.ascontiguousarray(content[(ends - 4)[:, None] + np.arange(4)])
     return rows.view("<i4").reshape(-1).astype(np.int64)
 
 
 def _pointers(kernel: KernelImage, extents: FunctionExtents) -> Addresses:
-    """Addresses inside functions that constants hold: of labels, for computed jumps."""
+    """The addresses inside functions that constants hold: those of labels, for computed jumps."""
     found = [np.zeros(0, np.uint64)]
     for part in kernel.snapshot.parts:
         skip = -part.constants.address % 8
@@ -172,7 +179,7 @@ def _pointers(kernel: KernelImage, extents: FunctionExtents) -> Addresses:
 
 
 def _traits(kernel: KernelImage, extents: FunctionExtents) -> NDArray[np.uint8]:
-    """How each function can be left."""
+    """How each function can be left: LEAVES_BY_* bits."""
     sweep, image = kernel.sweep, kernel.image
     traits = np.zeros(len(extents.starts), np.uint8)
     jumps = sweep.direct[sweep.flows[sweep.direct] != OpcodeFlow.CALL]

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which registers and flags are live: still read before they are overwritten.
+"""Computes which registers and flags are live: still read before they are overwritten.
 
-Code compiled with -fipa-ra, and assembly, keeps values in "caller-saved"
-registers across calls whose callee is known not to touch them. So the calling
-convention proves nothing here: a register is dead only where the code itself
+Code compiled with -fipa-ra, and assembly, keeps values in "caller-saved" registers across calls whose callee is known
+not to touch them. So the calling convention proves nothing here: a register is dead only where the code itself
 overwrites it on every path, in this function or in callees of the same image.
 
-A function is summarised as ``before = gen | (after & keeps)``, which is exact
-for this problem. Members of a call cycle know nothing of one another, whatever
-function was asked for first: the answer does not depend on the order.
+A function is summarised as ``before = gen | (after & keeps)``, which is exact for this problem. Members of a call cycle
+know nothing of one another, whichever function was asked for first, so the answer does not depend on the order.
 """
 
 from __future__ import annotations
@@ -22,18 +20,18 @@ from gilk.analysis.model import Block, End, Function, LiveInstruction
 from gilk.arch import decode as x86
 from gilk.arch.effects import FINE_EVERYTHING, FINE_FLAGS, PRESERVED, R11, RSP, fine_effects, fold
 
-# The resolver of lazily bound functions overwrites these, and no argument is in them.
+# The resolver of lazily bound functions overwrites these registers, and no argument is in them.
 _LINKAGE: Final = R11 | FINE_FLAGS
 
 
-# A caller that knows a function by the calling convention only may read these once it has returned.
+# A caller that knows a function only by the calling convention may read these registers once it has returned.
 _RESULTS: Final = 1 << 0 | 1 << 2 | PRESERVED  # rax, rdx
-# Such a function may read its arguments, and rax, which has the number of vector registers.
+# Such a function may read its arguments, and rax, which holds the number of vector registers.
 _ARGUMENTS: Final = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 9 | RSP
 
 
 class Summary(NamedTuple):
-    """The effect of code on liveness: live before it = gen | (live after it & keeps)."""
+    """The effect of code on liveness: the registers live before it are gen | (those live after it & keeps)."""
 
     gen: int
     keeps: int
@@ -50,18 +48,19 @@ Callee = Callable[[Instruction], Summary]
 
 
 def live_at_return(exported: bool, conventional: bool) -> int:
-    """The registers that callers may still read after a return: only its results, where callers know the function by
-    the calling convention."""
+    """The registers that callers may still read after a return; if they know the function only by the calling
+    convention, just its results.
+    """
     if conventional:
         return _RESULTS
     return FINE_EVERYTHING & ~FINE_FLAGS if exported else FINE_EVERYTHING
 
 
 class Liveness:
-    """The liveness of one function, once its callees' summaries are known.
+    """The liveness of one function, given the summaries of its callees.
 
-    ``at_return`` is what its callers may still read. ``call`` summarises the callee of a call instruction, ``outside``
-    the code at an address out of the function that a block leads to.
+    ``at_return`` are the registers that its callers may still read. ``call`` summarises the callee of a call
+    instruction, ``outside`` the code outside of the function that a block leads to.
     """
 
     def __init__(self, function: Function, at_return: int, call: Callee, outside: Callable[[Block], Summary]) -> None:
@@ -82,11 +81,13 @@ class Liveness:
         return Summary(self._solve(0)[start], self._before[start])
 
     def after(self, block: Block) -> int:
-        """Fine mask at the block's very end, behind its last instruction."""
+        """The fine mask of what is live at the block's very end, behind its last instruction."""
         return self._exit(block, self._before, self._at_return)
 
     def before_end(self, block: Block) -> int:
-        """Mask where control is about to leave: before the transfer, or behind the last instruction."""
+        """The mask of what is live where control is about to leave: before the transfer, or behind the last
+        instruction.
+        """
         live = self.after(block)
         if block.terminator < block.end:
             live = self._effect(self._decode(block, block.terminator)[0]).before(live) | self._always
@@ -126,7 +127,9 @@ class Liveness:
         return Summary(gen | self._always, keeps)
 
     def _solve(self, at_return: int) -> dict[int, int]:
-        """Block start -> live before it: the least solution, by sweeps from the end."""
+        """The registers and flags that are live at the start of each block: the least solution, by sweeps
+        from the end.
+        """
         blocks = self._function.blocks
         before = {block.start: 0 for block in blocks}
         changed = True

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""All instructions of functions that access memory wherever a register leads: any of them may reach any memory.
+"""All instructions of functions that access memory through any register: each of them may access any memory.
 
-Left out is what the stack pointer leads to, as pushes and calls do, and segments of threads (``fs:``, ``gs:``).
+Accesses through the stack pointer, such as pushes and calls, and to segments of threads (``fs:``, ``gs:``) are left
+out.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _OWN: Final[frozenset[int]] = frozenset({Register.FS, Register.GS})
 
 @dataclass(frozen=True, slots=True)
 class UnknownCode:
-    """A jump in ``function`` of which nobody knows where it leads: there may be accesses."""
+    """A jump in ``function`` with unknown targets: the code there may access memory, too."""
 
     function: Function
     address: int
@@ -33,7 +34,7 @@ class UnknownCode:
 def memory_sites(
     analysis: Analysis, ranges: Iterable[tuple[int, int]]
 ) -> Iterator[VariableAccess | UnknownCode]:
-    """In order of address, those in any of the ranges [start, end)."""
+    """The accesses and jumps in any of the ranges [start, end), function by function in address order."""
     wanted = sorted(set(ranges))
     for span in analysis.image.spans:
         if any(start < span.end and span.start < end for start, end in wanted):
@@ -55,5 +56,5 @@ def _of_function(function: Function) -> Iterator[VariableAccess | UnknownCode]:
 
 
 def _is_anywhere(instruction: Instruction) -> bool:
-    """Whether it has an operand in memory that is not on the stack, nor of the thread alone."""
+    """Whether the memory operand is neither on the stack nor in a segment of the thread."""
     return instruction.memory_base not in _STACK and instruction.memory_segment not in _OWN

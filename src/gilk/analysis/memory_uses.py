@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The uses that single instructions make of their memory operands: reads or writes, how much, and in which manner."""
+"""How single instructions use their memory operands: whether they read or write, how many bytes, and in which
+manner.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ _BIT_STRINGS: Final = frozenset({
     Code.BT_RM16_R16, Code.BT_RM32_R32, Code.BT_RM64_R64, Code.BTS_RM16_R16, Code.BTS_RM32_R32, Code.BTS_RM64_R64,
     Code.BTR_RM16_R16, Code.BTR_RM32_R32, Code.BTR_RM64_R64, Code.BTC_RM16_R16, Code.BTC_RM32_R32, Code.BTC_RM64_R64,
 })  # fmt: skip
-#: Vector moves that do not care whether their operand is aligned, or have a twin that does not (splice/access.py).
+#: Vector moves that do not need an aligned operand, or have a variant that does not (splice/access.py).
 _MOVES: Final = frozenset({
     Mnemonic.MOVAPS, Mnemonic.MOVAPD, Mnemonic.MOVDQA, Mnemonic.MOVUPS, Mnemonic.MOVUPD, Mnemonic.MOVDQU,
     Mnemonic.LDDQU, Mnemonic.MOVNTDQ, Mnemonic.MOVNTPS, Mnemonic.MOVNTPD,
@@ -62,18 +64,18 @@ _ALIGNED_READS: Final = frozenset({Mnemonic.MOVNTDQA, Mnemonic.VMOVNTDQA})
 
 
 class OperandManner(Enum):
-    """How an instruction gets to its memory operand."""
+    """How an instruction accesses its memory operand."""
 
-    PLAIN = auto()  # reads it, computes, writes it
-    TIED = auto()  # reads it, but not from anywhere else: a jump, a push, a vector that has to be aligned
-    ATOMIC = auto()  # reads and writes it at once, or may change a register of its address
-    STRING = auto()  # by rsi, rdi and a count
-    STRANGE = auto()  # bit strings, masks, parts of the processor's state: which bytes is not known
+    PLAIN = auto()  # it reads the operand, computes, and writes it
+    TIED = auto()  # it reads the operand, which must stay where it is: a jump, a push, a vector that must be aligned
+    ATOMIC = auto()  # it reads and writes the operand atomically, or may change a register of its address
+    STRING = auto()  # it accesses memory at rsi and rdi, perhaps with a count
+    STRANGE = auto()  # it is not known which bytes it accesses: bit strings, masks, parts of the processor's state
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """``size`` in bytes."""
+    """The use of a memory operand of ``size`` bytes."""
 
     reads: bool
     writes: bool
@@ -82,7 +84,7 @@ class MemoryUse:
 
 
 def memory_use(instruction: Instruction) -> MemoryUse | None:
-    """None of an instruction that has no memory operand, or does not touch it, as ``lea``."""
+    """The use of the instruction's memory operand; None if it has none, or does not access it, as ``lea``."""
     if is_string(instruction):
         return _string(instruction)
     if not any(instruction.op_kind(n) == OpKind.MEMORY for n in range(instruction.op_count)):
@@ -99,14 +101,14 @@ def memory_use(instruction: Instruction) -> MemoryUse | None:
 
 
 def _is_operand(used: UsedMemory, instruction: Instruction) -> bool:
-    """Not the stack, where a push writes besides."""
+    """Whether the access is to the operand, not to the stack, to which a push writes besides."""
     if instruction.is_ip_rel_memory_operand:
         return int(used.base) in (Register.NONE, Register.RIP)
     return bool(used.base == instruction.memory_base and used.index == instruction.memory_index)
 
 
 def is_string(instruction: Instruction) -> bool:
-    """Whether rsi or rdi say where it reads and writes."""
+    """Whether the instruction accesses memory at rsi or rdi."""
     return any(instruction.op_kind(n) in _STRING_KINDS for n in range(instruction.op_count))
 
 
@@ -129,7 +131,9 @@ def _manner(instruction: Instruction, accesses: list[int], reads: bool, writes: 
 
 
 def is_plain_store(instruction: Instruction) -> bool:
-    """Whether it is a string instruction that does nothing to memory but write from rdi on, of 64 bits."""
+    """Whether the instruction is a string instruction with 64-bit addresses that, besides reads, only writes from rdi
+    on.
+    """
     return instruction.mnemonic in _STORES and instruction.op0_kind == OpKind.MEMORY_ESRDI
 
 
@@ -148,7 +152,7 @@ def _string(instruction: Instruction) -> MemoryUse | None:
 
 
 def _uses_stack_pointer(instruction: Instruction) -> bool:
-    """Whether the instruction has rsp as an operand, or moves it."""
+    """Whether the instruction has rsp as an operand, or changes it."""
     return any(
         RegisterExt.full_register(one.register) == Register.RSP
         for one in _information.info(instruction).used_registers()

@@ -17,13 +17,13 @@ from iced_x86 import Decoder, Instruction, Mnemonic
 
 from gilk.values import dataclass
 
-_STD = 0xFD  # its opcode
+_STD = 0xFD  # the opcode of std
 
 
 class End(IntEnum):
     """How a block ends."""
 
-    FALL = 0  # into the next block
+    FALL = 0  # it falls through into the next block
     JUMP = 1  # direct unconditional jump, inside the function
     BRANCH = 2  # conditional, falls through otherwise
     TAIL = 3  # direct or PLT jump out of the function
@@ -31,13 +31,13 @@ class End(IntEnum):
     INDIRECT = 5  # indirect jump, targets unknown and possibly in this function
     TAIL_INDIRECT = 6  # indirect jump proven to leave the function
     RETURN = 7
-    NORETURN = 8  # a call that does not come back
+    NORETURN = 8  # a call that does not return
     STOP = 9  # ud2, hlt, int3, or bytes that do not decode
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """[start, end) and its way out. ``index`` is the N of ``@N`` in a point's name."""
+    """The block [start, end) and the way in which control leaves it. ``index`` is the N of ``@N`` in a point's name."""
 
     index: int
     start: int
@@ -45,38 +45,40 @@ class Block:
     terminator: int  # address of the last instruction when it transfers control, else ``end``
     how: End
     successors: tuple[int, ...]  # starts of blocks of this function
-    target: int = 0  # where it leads besides: out of the function, or amid an instruction; several: one of them
+    target: int = 0  # an address it leads to outside of the function or amid an instruction; one of several; 0: none
     landing_pad: bool = False
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function with its blocks, sorted by start; instructions are decoded on demand."""
+    """A function with its blocks, sorted by start; its instructions are decoded on demand."""
 
     name: str
     start: int
     end: int
     aliases: tuple[str, ...]
     blocks: tuple[Block, ...]
-    calls: tuple[tuple[int, int], ...]  # (site, target); target 0 when indirect
-    indirect: tuple[int, ...]  # sites of jumps whose targets are unknown
+    calls: tuple[tuple[int, int], ...]  # (address of the call, target); target 0 if it is indirect
+    indirect: tuple[int, ...]  # addresses of jumps whose targets are unknown
     noreturn: bool
     inner: frozenset[int]  # direct branch targets strictly inside, from anywhere in the image, that start no block
     code: bytes  # image bytes of [start, end)
     parts: tuple[tuple[int, int], ...] = ()  # other extents that belong to it (its .cold part)
-    whole: int = 0  # start of the function that this is a part of; 0 for one of its own
+    whole: int = 0  # start of the function that this is a part of; 0 if it is no part of another
 
     @cached_property
     def _starts(self) -> list[int]:
         return [block.start for block in self.blocks]
 
     def owns(self, address: int) -> bool:
-        """Whether code at ``address`` is this function's, in whichever part of it."""
+        """Whether code at ``address`` belongs to this function, in any of its parts."""
         return self.start <= address < self.end or any(low <= address < high for low, high in self.parts)
 
     @cached_property
     def turns(self) -> bool:
-        """Whether it sets the direction flag. Then that may be set anywhere in it, which C does not expect."""
+        """Whether the function sets the direction flag. Then the flag may be set anywhere in it, which C does not
+        expect.
+        """
         pieces = ((b.start, self.code[b.start - self.start : b.end - self.start]) for b in self.blocks)
         return any(
             instruction.mnemonic == Mnemonic.STD
@@ -85,7 +87,7 @@ class Function:
 
     @cached_property
     def loops(self) -> bool:
-        """Whether it jumps to its own start: instruments there run once a round."""
+        """Whether the function jumps to its own start: instruments there run once a round."""
         return any(self.start in (*block.successors, block.target) for block in self.blocks)
 
     def block_at(self, address: int) -> Block | None:
@@ -99,8 +101,8 @@ class Function:
 class LiveInstruction:
     """One instruction of a block with what is live just before it.
 
-    ``live`` has a bit per general register, numbered as the hardware does
-    (rax=0, rcx=1, rdx=2, rbx=3, rsp=4, ...), and FLAGS_LIVE.
+    ``live`` has a bit for each general register, numbered as the hardware does (rax=0, rcx=1, rdx=2, rbx=3, rsp=4,
+    ...), and FLAGS_LIVE.
     """
 
     instruction: Instruction

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which callees never come back.
+"""Finds out which functions never return.
 
-For functions of other images only the name tells. For a function of the same
-image its code does: a compiler that knows a function not to return leaves no
-``ret`` in it. A function that has one is taken to return even where no path
+For functions of other images only the name tells. For a function of the same image its code does: a compiler that knows
+that a function does not return leaves no ``ret`` in it. A function that has one is taken to return even if no path
 leads there: that only adds blocks, while the contrary would hide code.
 """
 
@@ -43,21 +42,21 @@ _PATTERN: Final = re.compile(
     r"|_RNv\w*4core9panicking|_RNv\w*5alloc5alloc18handle_alloc_error"
 )
 
-# In the function itself the same name may be the program's own; these are reserved to the C library, whose
+# A function with one of the names above may be the program's own; these are reserved to the C library, whose
 # implementation leaves by an indirect jump.
 _RESERVED: Final = frozenset({"__longjmp", "____longjmp_chk"})
 
 
 def named_noreturn(name: str) -> bool:
-    """Whether a function of another image by this name does not return."""
+    """Whether a function of another image with this name never returns."""
     return name.partition("@")[0] in _NORETURN or _PATTERN.match(name) is not None
 
 
 class Returns:
-    """Answers for one image, remembered per function."""
+    """Tells for one image which functions and calls return; answers are remembered by function."""
 
     def __init__(self, image: Image, jumps: JumpTargets, known: dict[int, bool] | None = None) -> None:
-        """``known``: answers by the number of the span, where they have been found in another way."""
+        """``known``: answers that were found in another way, by the number of the span."""
         self.image = image
         self.jumps = jumps
         self._known = known or {}
@@ -74,7 +73,7 @@ class Returns:
         return True
 
     def at(self, address: int) -> bool:
-        """Whether a call, or a tail call, to ``address`` may come back."""
+        """Whether a call, or a tail call, to ``address`` may return."""
         name = self.image.plt.get(address)
         if name is not None:
             return self._by_name(name)
@@ -82,7 +81,9 @@ class Returns:
         return True if i is None else self._span(i)
 
     def _by_name(self, name: str) -> bool:
-        """The name of an own function, called by way of the PLT, or of another image's."""
+        """Whether the function of this name may return: one of this image that is called by way of the PLT, or one of
+        another.
+        """
         i = self._named.get(name)
         return not named_noreturn(name) if i is None else self._span(i)
 
@@ -104,14 +105,14 @@ class Returns:
         )
 
     def _leads_back(self, span: FunctionSpan, target: int) -> bool:
-        """A jump out of a function without a return of its own."""
+        """Whether control may return after a jump to ``target``, out of a function without a return of its own."""
         owner = self.image.span_at(target)
         if owner is None:
             return self.at(target)
         return self._span(self._index[owner.start])
 
     def _falls_out(self, span: FunctionSpan) -> bool:
-        """Whether the last instruction lets control run into what follows. A call there does not come back."""
+        """Whether the last instruction lets control run into the code that follows. A call there does not return."""
         code = self.image.read(span.start, span.end - span.start)
         last = x86.decode(code, span.start)[-1]
         return last.flow_control in (x86.NEXT, x86.BRANCH) and not x86.stops(last) and not x86.is_nop(last)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which spans are one function: compilers move rarely executed blocks away, to ``foo.cold``."""
+"""Finds out which spans make up one function: compilers move rarely executed blocks away, to ``foo.cold``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COLD: Final = re.compile(r"\.cold(\.\d+)?$")
 
 
 class FunctionParts:
-    """Pairs of a function and its cold part, by name, or where names are missing by the jumps between them."""
+    """Pairs of a function and its cold part, found by name, or if names are missing by the jumps between them."""
 
     def __init__(self, image: Image, jumps: JumpTargets) -> None:
         self._extents: dict[int, set[tuple[int, int]]] = {}
@@ -31,15 +31,15 @@ class FunctionParts:
                 self._join(theirs, ours)
 
     def of(self, span: FunctionSpan) -> Extents:
-        """The other extents of the function whose bytes ``span`` holds."""
+        """The other extents (start, end) of the function that ``span`` belongs to."""
         return self.of_address(span.start)
 
     def of_address(self, start: int) -> Extents:
-        """The other extents of the function that begins at ``start``."""
+        """The other extents (start, end) of the function that has an extent at ``start``."""
         return tuple(sorted(self._extents.get(start, ())))
 
     def whole(self, span: FunctionSpan) -> int:
-        """Start of the function that ``span`` is a part of; 0 when it is a function itself."""
+        """The start of the function that ``span`` is a part of; 0 if it is a function itself."""
         whole = self._wholes.get(span.start, 0)
         return 0 if self._wholes.get(whole) == span.start else whole
 
@@ -50,12 +50,14 @@ class FunctionParts:
 
 
 def is_cold(span: FunctionSpan) -> bool:
-    """Whether its name says that it is part of another function."""
+    """Whether the span's name says that it is a part of another function."""
     return any(_COLD.search(name) for name in _names(span))
 
 
 def _is_cold_of(span: FunctionSpan, parent: FunctionSpan) -> bool:
-    """``foo.cold`` of ``foo``, whichever of several functions of that name it is: one jumps to the other."""
+    """Whether ``span`` is ``foo.cold`` and ``parent`` is ``foo``. One jumps to the other, so ``parent`` is the right
+    one even if several functions have that name.
+    """
     return any(_COLD.sub("", name) in (parent.name, *parent.aliases) for name in _names(span) if _COLD.search(name))
 
 
@@ -64,5 +66,5 @@ def _names(span: FunctionSpan) -> tuple[str, ...]:
 
 
 def _returns_amid(span: FunctionSpan, target: int, starts: set[int]) -> bool:
-    """A jump from a nameless span into the middle of a function: only a part of it does that."""
+    """Whether a span without a name jumps into the middle of another function: only a part of that function does so."""
     return span.source == "eh_frame" and target not in starts

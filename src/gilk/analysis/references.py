@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where code may name an address: found by its bytes, before anything is decoded."""
+"""Finds the places where code may name an address, from its bytes, before anything is decoded."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from gilk.image.model import Image, LoadSegment
 from gilk.values import dataclass
 
-_IMMEDIATES = (0, 1, 2, 4)  # bytes that may follow a displacement in its instruction
+_IMMEDIATES = (0, 1, 2, 4)  # the numbers of bytes that may follow a displacement in its instruction
 _PIECE = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
 class AddressRange:
-    """[start, end), link-time."""
+    """The link-time addresses [start, end)."""
 
     start: int
     end: int
@@ -29,8 +29,9 @@ class AddressRange:
 
 
 def references(image: Image, ranges: tuple[AddressRange, ...]) -> list[int]:
-    """Addresses of four bytes of code that would lead into one of the ranges if they were a displacement or, where the
-    image lies where it was linked to, an address. Some of them are no such thing."""
+    """The addresses of four bytes of code that would lead into one of the ranges if they were a displacement, or an
+    address if the image is loaded where it was linked. Some of them are neither.
+    """
     found: set[int] = set()
     for segment in image.segments:
         if segment.executable:
@@ -40,7 +41,7 @@ def references(image: Image, ranges: tuple[AddressRange, ...]) -> list[int]:
 
 
 def _pieces(segment: LoadSegment) -> Iterator[tuple[int, np.ndarray]]:
-    """Four bytes at each address, as signed numbers."""
+    """The executable bytes as (address, words): the four bytes at each address from there on, as signed numbers."""
     data = np.frombuffer(segment.data, np.uint8).astype(np.int64)
     for at in range(0, max(len(data) - 3, 0), _PIECE):
         part = data[at : at + _PIECE + 3]
@@ -58,8 +59,9 @@ def _leading(image: Image, start: int, words: np.ndarray, ranges: tuple[AddressR
 
 
 def data_pointers(image: Image, one: AddressRange) -> list[int]:
-    """Addresses of words of data that hold an address of the range; where the image lies where it was linked to, also
-    numbers that look like one."""
+    """The addresses of words of data that hold an address in the range; if the image is loaded where it was linked,
+    also of numbers that look like one.
+    """
     slots = [slot for slot, addend in image.relative.items() if one.has(addend)]
     if image.position_independent:
         return sorted(slots)
@@ -72,7 +74,9 @@ def data_pointers(image: Image, one: AddressRange) -> list[int]:
 
 
 def _data(image: Image) -> Iterator[tuple[int, bytes]]:
-    """All that programs write, and constants: no tables for the loader, which have addresses of symbols."""
+    """All writable data, and constants, as (address, bytes); tables for the loader, which hold addresses of symbols,
+    are left out.
+    """
     constants = [one for one in image.sections if one.name.startswith((".rodata", ".data.rel.ro"))]
     yield from ((one.address, image.read(one.address, one.size)) for one in constants)
     for segment in image.segments:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How deep the stack is: a jump at the depth of the entry may be a tail call, a deeper one cannot."""
+"""Computes how deep the stack is: a jump at the depth of the entry may be a tail call, a deeper one cannot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _IMMEDIATES: Final[frozenset[int]] = frozenset({OpKind.IMMEDIATE8TO64, OpKind.IM
 
 
 class Depth(NamedTuple):
-    """Bytes pushed since the entry, and the same for what rbp points to; None when not known."""
+    """The number of bytes pushed since the entry, and the same for the address in rbp; None if it is not known."""
 
     stack: int | None
     frame: int | None
@@ -28,15 +28,17 @@ class Depth(NamedTuple):
         return self.stack is not None and self.stack <= 0
 
 
-# Where a cold part, or a landing pad, is entered: deeper than the function's entry, by how much is not known.
+# The depth at which a cold part, or a landing pad, is entered: deeper than the function's entry, by an unknown amount.
 AMID: Final = 1
-# The stack has been replaced: by longjmp, or a switch to another context. No function goes on after that.
+# The depth once the stack was replaced, by longjmp or a switch to another context. No function goes on after that.
 ELSEWHERE: Final = -(1 << 40)
 UNKNOWN: Final = Depth(None, None)
 
 
 def depths(reaching: Reaching, entry: int) -> dict[int, Depth]:
-    """Block start -> depth there; the first way found from ``entry``, or else from another way in, decides."""
+    """The depth at the start of each block; the first way found from ``entry``, or else from another way in,
+    decides.
+    """
     found = {block.start: Depth(AMID, None) for block in reaching.blocks.values() if _is_root(reaching, block)}
     found[entry] = Depth(0, None)
     todo = [*(start for start in found if start != entry), entry]  # the entry's ways first
@@ -59,7 +61,7 @@ def _is_root(reaching: Reaching, block: Block) -> bool:
 
 
 def step(depth: Depth, instruction: Instruction) -> Depth:
-    """Across one instruction; calls pop what they push."""
+    """The depth after one instruction; calls pop what they push."""
     if instruction.flow_control in (x86.CALL, x86.CALL_INDIRECT):
         return depth
     mnemonic = instruction.mnemonic
@@ -75,7 +77,7 @@ def step(depth: Depth, instruction: Instruction) -> Depth:
 
 
 def _moved(depth: Depth, instruction: Instruction, changed: int) -> Depth:
-    """An instruction that sets rsp or rbp otherwise."""
+    """The depth after an instruction that changes rsp or rbp in another way than by a push or pop."""
     if changed & RSP:
         return depth._replace(stack=_new_stack(depth, instruction))
     from_stack = instruction.mnemonic == Mnemonic.MOV and instruction.op1_register == Register.RSP

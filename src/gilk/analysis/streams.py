@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Linear decodings of a function's bytes, and the stretches of them that control flow reaches.
 
-Compilers emit code without gaps, so one decoding from a function's start has
-nearly every instruction at its place: the traversal then needs to look only at
-the instructions that transfer control. A branch that lands between them opens
-a further stream, which ends where it falls in step with the first.
+Compilers emit code without gaps, so one decoding from a function's start has nearly every instruction in its right
+place: the traversal then needs to look only at the instructions that transfer control. A branch to an address between
+two instructions opens another stream, which ends where its instructions coincide with those of the first.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from gilk.values import dataclass
 
 @dataclass
 class InstructionStream:
-    """Instructions from ``start`` on, one after the other.
+    """The instructions from ``start`` on, one after the other; the address of each is a *head*.
 
-    ``low`` maps the position (in ``controls``) of each reached control transfer
-    to the lowest reached address that runs straight into it.
+    ``low`` maps the position (in ``controls``) of each reached control transfer to the lowest reached address that runs
+    straight into it.
     """
 
     start: int
@@ -38,7 +37,9 @@ class InstructionStream:
     def of(
         cls, instructions: list[Instruction], start: int, end: int, besides: Container[int] = ()
     ) -> InstructionStream:
-        """``besides``: addresses of instructions that may transfer control although they do not look it."""
+        """A stream of ``instructions``. ``besides``: addresses of instructions that may transfer control although their
+        bytes do not say so.
+        """
         controls = [i.ip for i in instructions if i.flow_control or x86.stops(i) or i.ip in besides]
         addresses = [i.ip for i in instructions]
         return cls(start, end, instructions, dict(zip(addresses, range(len(addresses)), strict=True)), [*controls, end])
@@ -47,7 +48,9 @@ class InstructionStream:
         return self.instructions[self.index[address]]
 
     def reach(self, address: int) -> int | None:
-        """Note that ``address``, a head, is reached; the control transfer that follows if it is newly found."""
+        """Note that ``address``, a head, is reached; returns the control transfer that follows if that was not reached
+        before, or None.
+        """
         row = bisect.bisect_left(self.controls, address)
         known = self.low.get(row)
         if known is None or address < known:
@@ -65,7 +68,7 @@ class InstructionStream:
         return self.instructions[row].ip
 
     def stretches(self) -> list[tuple[int, int]]:
-        """(lowest address, address of the control transfer or ``end``) of all that is reached, sorted."""
+        """All reached stretches as (lowest address, address of the control transfer or ``end``), sorted."""
         return sorted((low, self.controls[row]) for row, low in self.low.items())
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Liveness across calls: functions are solved callees first, each once.
+"""Liveness across calls: callees are solved before their callers, each function once.
 
 Summaries can be kept, and given to a later analysis of the same image, which then solves a function alone.
 """
@@ -20,7 +20,7 @@ from gilk.values import dataclass
 
 @dataclass
 class _Visit:
-    """A function on the stack of the search: Tarjan's algorithm without recursion."""
+    """A function on the stack of the search, which is Tarjan's algorithm without recursion."""
 
     function: Function
     pending: list[int]
@@ -30,14 +30,18 @@ class _Visit:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The summary of a function. Functions of the same ``cycle`` call each other; it is the start of one of them."""
+    """The summary of a function. Functions of the same ``cycle`` call each other; its number is the start of one of
+    them.
+    """
 
     summary: Summary
     cycle: int
 
 
 class Summaries:
-    """Liveness of the functions of one image, on demand. ``known``, by start: what another has found of it."""
+    """The liveness of the functions of one image, on demand. ``known``: summaries from an earlier analysis, by the
+    starts of the functions.
+    """
 
     def __init__(
         self, image: Image, function: Callable[[FunctionSpan], Function], known: Mapping[int, Known] | None = None
@@ -49,7 +53,7 @@ class Summaries:
         self.known = dict(known or {})
 
     def of(self, function: Function) -> Liveness:
-        """Solve ``function``, and all that it calls first."""
+        """The liveness of ``function``; solves all functions that it calls first."""
         if function.start not in self._solved:
             if function.start in self.known:
                 self._solved[function.start] = self._solve(function, self.known[function.start].cycle)
@@ -58,14 +62,14 @@ class Summaries:
         return self._solved[function.start]
 
     def _callees(self, function: Function) -> list[int]:
-        """Entries in this image that ``function`` calls or jumps to."""
+        """The starts of the functions of this image that ``function`` calls or jumps to."""
         leads = {target for _, target in function.calls}
         leads.update(block.target for block in function.blocks if block.target)
         ours = self._spans.keys() & leads
         return sorted(ours - self._image.conventional - self._image.dispatchers)
 
     def _search(self, root: Function) -> None:
-        """Solve strongly connected components as they complete."""
+        """Solve the functions reached from ``root``, each strongly connected component once it is complete."""
         visits: dict[int, _Visit] = {}
         component: list[int] = []
         stack = [self._visit(root, visits, component)]
@@ -91,7 +95,7 @@ class Summaries:
         return visit
 
     def _complete(self, component: list[int], root: _Visit, visits: dict[int, _Visit]) -> None:
-        """Solve the members: each sees the others as unknown."""
+        """Solve the members of a component: each takes the others as unknown."""
         members: list[int] = []
         while not members or members[-1] != root.function.start:
             members.append(component.pop())
@@ -117,8 +121,9 @@ class Summaries:
         return self._at(block.target, cycle) if block.how in (End.TAIL, End.FALL) else UNKNOWN
 
     def _at(self, address: int, cycle: int) -> Summary:
-        """The summary of the function at ``address`` as a function of ``cycle`` sees it: members of one cycle know
-        nothing of each other, so that the order makes no difference."""
+        """The summary of the function at ``address`` as a function of ``cycle`` sees it. Members of one cycle know
+        nothing of each other, so that the order makes no difference.
+        """
         if address in self._image.plt:
             return IMPORTED
         if address in self._image.conventional:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where an image makes system calls, and which, as far as its code says so."""
+"""Finds the places where an image makes system calls, and the numbers of the calls as far as its code tells."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _CALLS = frozenset((FlowControl.CALL, FlowControl.INDIRECT_CALL))
 
 @dataclass(frozen=True, slots=True)
 class SystemCall:
-    """The instruction at ``address``; ``number`` is what is in eax there, None where that is not always the same."""
+    """The system call instruction at ``address``; ``number`` is the content of eax there, None if it is not always the
+    same.
+    """
 
     function: Function
     address: int
@@ -29,7 +31,7 @@ class SystemCall:
 
 
 def system_calls(analysis: Analysis) -> Iterator[SystemCall]:
-    """All in code that is reached."""
+    """All system calls of the image in code that is reached."""
     image = analysis.image
     for address in _candidates(image):
         span = image.span_at(address)

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Indirect jumps: where a switch, a computed goto or a tail call leads.
+"""Resolves indirect jumps: finds the targets of a switch, a computed goto or a tail call.
 
-The target is worked out backwards as a symbolic value. If it has the form
-``base + factor * table[index]``, or ``base + factor * index``, the table is
-read: as far as the guarding comparison allows, or, where there is none, as
-long as entries lead to instructions of the function. An entry too many costs
-a block border; one too few would be wrong.
+The target is computed backwards as a symbolic value. If it has the form ``base + factor * table[index]``, or ``base +
+factor * index``, the table is read: as far as the guarding comparison allows, or if there is none, as long as entries
+lead to instructions of the function. An entry too many costs a block border; one too few would be wrong.
 """
 
 from __future__ import annotations
@@ -25,24 +23,24 @@ from gilk.analysis.traverse import Traversal
 from gilk.analysis.values import Load, Value
 from gilk.image.model import Image
 
-_ROUNDS: Final = 8  # a table may be found only once the code behind another is
+_ROUNDS: Final = 8  # a table may be found only after the code that another one leads to
 
-Resolution = tuple[End, tuple[int, ...], tuple[int, ...]]
+Resolution = tuple[End, tuple[int, ...], tuple[int, ...]]  # the end, the targets inside the function, those outside
 _LEAVES: Final[Resolution] = (End.TAIL_INDIRECT, (), ())
 
 
 class JumpTables:
-    """The indirect jumps of one image."""
+    """Resolves the indirect jumps of one image."""
 
     def __init__(self, image: Image, jumps: JumpTargets, parts: FunctionParts) -> None:
         self._jumps = jumps
         self._entries = TableEntries(image, jumps, parts)
 
     def resolve(self, traversal: Traversal) -> None:
-        """Find out the indirect jumps of a function, and traverse what they lead to.
+        """Find the targets of a function's indirect jumps, and traverse the code there.
 
-        Addresses in the function that instructions load are traversed too when
-        a jump remains unknown: it may lead there.
+        If a jump remains unknown, addresses in the function that instructions load are traversed, too, since it may
+        lead there.
         """
         places = DefinedPlaces()
         loaded = within(self._jumps.taken, traversal.start + 1, traversal.end)
@@ -52,7 +50,7 @@ class JumpTables:
                 return
 
     def _round(self, traversal: Traversal, sites: set[int], loaded: list[int], places: DefinedPlaces) -> bool:
-        """Whether anything new was found out."""
+        """Resolve the jumps once; returns whether anything new was found."""
         function = _OpenFunction(self, traversal, loaded, places)
         known = [(block.terminator, function.resolution(block)) for block in function.blocks_ending(sites)]
         progress = False
@@ -69,7 +67,7 @@ class JumpTables:
         return bool(loaded or within(self._jumps.pointers, traversal.start + 1, traversal.end))
 
     def targets(self, traversal: Traversal, evaluator: Evaluator, block: Block, form: TableForm) -> list[int]:
-        """The addresses to which the entries of a table lead; [] when they make no sense as a table."""
+        """The addresses to which the entries of a table lead; [] if they make no sense as a table."""
         bounds = index_range(evaluator, block, form.index)
         return self._entries.read(traversal, form, bounds)
 
@@ -77,7 +75,7 @@ class JumpTables:
         return form_of(value, self._entries.is_code)
 
     def are_entries(self, addresses: tuple[int, ...]) -> bool:
-        """Whether each is where a function begins: an array of functions, or none known."""
+        """Whether a function begins at each of the addresses: they are an array of functions, or empty."""
         return all(map(self._entries.is_entry, addresses))
 
     def is_code(self, address: int) -> bool:
@@ -85,7 +83,7 @@ class JumpTables:
 
 
 class _OpenFunction:
-    """One round: a function whose blocks are not all known yet."""
+    """A function whose blocks are not all known yet, in one round."""
 
     def __init__(self, tables: JumpTables, traversal: Traversal, loaded: list[int], places: DefinedPlaces) -> None:
         self._tables = tables
@@ -99,7 +97,9 @@ class _OpenFunction:
         return [block for block in self._reaching.blocks.values() if block.terminator in sites]
 
     def resolution(self, block: Block) -> Resolution:
-        """The resolution of the jump that ends ``block``: INDIRECT, with the targets found, while some are open."""
+        """The resolution of the jump that ends ``block``: INDIRECT, with the targets found so far, while some are
+        unknown.
+        """
         values = self._evaluator.targets(block)
         found = [(value, self._targets(at, value)) for at, value in values]
         unknown = [value for value, targets in found if not targets]
@@ -116,12 +116,14 @@ class _OpenFunction:
         return [] if form is None else self._tables.targets(self._traversal, self._evaluator, block, form)
 
     def _apart(self, targets: set[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The targets in the function, and those outside of it."""
+        """The targets in the function, and those outside of it, each sorted."""
         inside = tuple(sorted(t for t in targets if self._traversal.start <= t < self._traversal.end))
         return inside, tuple(sorted(targets.difference(inside)))
 
     def _leaves(self, block: Block, value: Value) -> bool:
-        """Whether the jump is a tail call: by a pointer that is no label here, with the stack as it was at entry."""
+        """Whether the jump is a tail call: by a pointer that is no label of this function, with the stack as it was at
+        the entry.
+        """
         atom = value.atom
         if isinstance(atom, Load) and not atom.address.terms:
             return True  # a variable, or a slot of the global offset table
@@ -140,7 +142,7 @@ class _OpenFunction:
         return end.may_leave and not start.may_leave
 
     def _depths_of(self, block: Block) -> tuple[stack.Depth, stack.Depth]:
-        """At the block's start, and before the jump that ends it."""
+        """The depth at the block's start, and that before the jump that ends it."""
         if self._depths is None:
             self._depths = stack.depths(self._reaching, self._traversal.start)
         start = depth = self._depths.get(block.start, stack.UNKNOWN)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Recursive traversal: which instructions of a function are reached, and how control leaves each run of them."""
+"""Recursive traversal: finds the instructions of a function that are reached, and how control leaves each run
+of them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from gilk.values import dataclass
 
 
 class Way(NamedTuple):
-    """How control goes on after a transfer. ``how`` is None where it just continues: a call that returns."""
+    """How control goes on after a transfer. ``how`` is None if it just continues behind it: a call that returns."""
 
     end: int  # address after the instruction
     how: End | None
@@ -28,18 +30,18 @@ class Way(NamedTuple):
 class Surroundings:
     """The facts about the rest of the image that a traversal needs."""
 
-    returns: Callable[[Instruction], bool]  # whether this call comes back
+    returns: Callable[[Instruction], bool]  # whether this call returns
     is_entry: Callable[[int], bool]  # whether a jump there is a tail call
-    detours: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # as Image.detours, and so on
+    detours: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # Image.detours; below: returns, dispatchers
     returning: frozenset[int] = frozenset()
     dispatchers: frozenset[int] = frozenset()
 
 
 class Traversal:
-    """Grows by `add`; read `streams`, `ways` and `inner` when done.
+    """The traversal of one function. `add` extends it; `streams`, `ways` and `inner` are its results.
 
-    ``resolved`` holds, for indirect jumps found out so far, how they end and
-    their targets in this function: fill it and `add` the targets.
+    ``resolved`` has, for the indirect jumps resolved so far, how they end, their targets in this function, and a target
+    outside of it or 0.
     """
 
     def __init__(self, code: bytes, start: int, around: Surroundings) -> None:
@@ -49,10 +51,10 @@ class Traversal:
         self.around = around
         self.streams = [main_stream(code, start, around.detours)]
         self.ways: dict[int, Way] = {}  # by address of the transfer; by -end for the end of a stream
-        self.leaders: set[int] = set()  # every address that control transfers lead to, inside
-        self.inner: set[int] = set()  # those of them amid a reached instruction
+        self.leaders: set[int] = set()  # every address inside that control transfers lead to
+        self.inner: set[int] = set()  # the leaders that lie amid a reached instruction
         self.resolved: dict[int, tuple[End, tuple[int, ...], int]] = {}
-        self.foreign: set[int] = set()  # where indirect jumps lead in other spans
+        self.foreign: set[int] = set()  # the targets of indirect jumps in other spans
         self.calls: dict[int, int] = {}
 
     @property
@@ -60,10 +62,10 @@ class Traversal:
         return self.streams[0]
 
     def add(self, roots: Iterable[int]) -> None:
-        """Traverse from ``roots`` all that is not reached yet.
+        """Traverse all code from ``roots`` that is not reached yet.
 
-        Addresses that the linear decoding does not have wait until nothing else
-        is left, so that the likelier decoding of a byte comes first.
+        Addresses that are no heads of the linear decoding are dealt with last, so that the likelier decoding of a byte
+        comes first.
         """
         ready: list[int] = list(roots)
         waiting: list[int] = []
@@ -82,11 +84,13 @@ class Traversal:
                 ready += self._leave(stream, control)
 
     def stream_at(self, address: int) -> InstructionStream | None:
-        """The stream that has an instruction at ``address``."""
+        """The stream that has an instruction at ``address``; None if none has."""
         return next((stream for stream in self.streams if address in stream.index), None)
 
     def resolve(self, site: int, how: End, targets: tuple[int, ...], outside: tuple[int, ...]) -> bool:
-        """Say where the indirect jump at ``site`` leads, and go there; whether that is news."""
+        """Set the targets of the indirect jump at ``site``, and traverse them; returns whether that changed
+        anything.
+        """
         resolution = (how, targets, outside[0] if outside else 0)
         if resolution == self.ways[site][1:]:
             return False
@@ -97,7 +101,9 @@ class Traversal:
         return True
 
     def _out_of_step(self, address: int) -> list[int]:
-        """Open a stream at ``address``, unless it is amid a reached instruction; what to go on with."""
+        """Open a stream at ``address``, unless it is amid a reached instruction; returns the addresses to go
+        on with.
+        """
         if self.stream_at(address) is not None:
             return [address]
         stream = side_stream(self.main, self.code, address, self.around.detours)
@@ -108,7 +114,7 @@ class Traversal:
         return [address]
 
     def _leave(self, stream: InstructionStream, control: int) -> list[int]:
-        """Note how control leaves at ``control``; the addresses it goes on to."""
+        """Note how control leaves at ``control``; returns the addresses in the function to which it goes on."""
         if control == stream.end:  # runs into the main stream, or off the function's end
             inside = (control,) if control < self.end else ()
             way = self.ways[-control] = Way(control, End.FALL, inside, 0 if inside else control)
@@ -127,7 +133,7 @@ class Traversal:
         return Way(way.end, End.BRANCH, tuple(dict.fromkeys(inside)), outside[0] if outside else 0)
 
     def _plain_way(self, control: Instruction) -> Way:
-        """The way that an instruction's bytes alone tell."""
+        """The way that the bytes of an instruction tell, without detours."""
         flow, after = control.flow_control, control.next_ip
         if flow == x86.NEXT and not x86.stops(control):
             return Way(after, None, (after,) if after < self.end else ())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Symbolic values, as far as jump tables need them: a constant plus multiples of unknowns."""
+"""Symbolic values, as far as jump tables need them: a constant plus multiples of unknown values."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Final, NamedTuple
 
 
 class Unknown(NamedTuple):
-    """The value of a register after the instruction at ``point``; if negative, where a block or several ways begin."""
+    """The value of a register after the instruction at ``point``. A negative point stands for the start of a block, or
+    for a place where several ways meet.
+    """
 
     register: int
     point: int
 
 
 class Load(NamedTuple):
-    """``size`` bytes of memory at ``address``."""
+    """The value of ``size`` bytes of memory at ``address``."""
 
     size: int
     signed: bool
@@ -22,7 +24,7 @@ class Load(NamedTuple):
 
 
 class Narrow(NamedTuple):
-    """A value cut so that it is below ``limit``: by movzx, and, shr."""
+    """A value that movzx, and, or shr have cut so that it is below ``limit``."""
 
     limit: int
     shift: int
@@ -33,7 +35,9 @@ Atom = Unknown | Load | Narrow
 
 
 class Value(NamedTuple):
-    """``const`` + sum of coefficient * atom; the coefficients are never 0. Widths below 64 bits are not modelled."""
+    """The sum of ``const`` and of coefficient * atom; coefficients are never 0. Widths below 64 bits are not
+    modelled.
+    """
 
     const: int
     terms: tuple[tuple[Atom, int], ...] = ()
@@ -51,13 +55,13 @@ class Value(NamedTuple):
 
     @property
     def atom(self) -> Atom | None:
-        """The only unknown, when the value is just that."""
+        """The atom, if the value consists of one alone; None otherwise."""
         if self.const == 0 and len(self.terms) == 1 and self.terms[0][1] == 1:
             return self.terms[0][0]
         return None
 
     def signed(self) -> Value:
-        """Sign-extended from 32 bits."""
+        """The value sign-extended from 32 bits."""
         if isinstance(self.atom, Load) and self.atom.size == 4:
             return of(self.atom._replace(signed=True))
         return self
@@ -79,7 +83,7 @@ def narrowed(value: Value, limit: int, shift: int = 0) -> Value:
 
 
 def limit_of(atom: Atom) -> int:
-    """Every value of the atom is below this."""
+    """A number that every value of the atom is below."""
     if isinstance(atom, Narrow):
         return atom.limit
     if isinstance(atom, Load) and not atom.signed:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Call frame instructions (DWARF 5, section 6.4.2): from an FDE's program to rules, each with the address from which it
-holds.
+"""Call frame instructions (DWARF 5, section 6.4.2): turns the program of an FDE into rules, each with the address from
+which on it holds.
 
-Only the registers by which frames are found are followed: RBP, RBX and the return address. Where a Rule cannot say it,
-it is `NOTHING`.
+Only the registers by which frames are found are followed: RBP, RBX and the return address. A state that a FrameRule
+cannot express becomes `NOTHING`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from gilk.values import dataclass
 
 RSP, RBP, RBX, RETURN = 7, 6, 3, 16  # DWARF's numbers (System V ABI, figure 3.36)
 _HERE = (RBP, RBX, RETURN)
-#: By DWARF's number, the place of a register in struct gilk_regs: rax rcx rdx rbx rsp rbp rsi rdi r8 to r15.
+#: The place of each register in struct gilk_regs (rax rcx rdx rbx rsp rbp rsi rdi r8 to r15), by DWARF's number.
 _PLACES = (0, 2, 1, 3, 6, 7, 5, 4, *range(8, 16))
-_FARTHEST = 1 << 28  # bytes; frames are not larger
+_FARTHEST = 1 << 28  # in bytes; frames are not larger
 
 
 class How(IntEnum):
-    """enum gu_how, native/abi/gilk_unwind.h."""
+    """How the caller's frame is found: enum gu_how of native/abi/gilk_unwind.h."""
 
     NONE = 0
     PLAIN = 1
@@ -33,7 +33,9 @@ class How(IntEnum):
 
 
 class FrameRule(NamedTuple):
-    """struct gu_rule. ``base``: a place in struct gilk_regs. ``bp``, ``bx``: 0, or twice a distance, odd from RBP."""
+    """The rule for finding the caller's frame: struct gu_rule. ``base`` is a place in struct gilk_regs. ``bp`` and
+    ``bx`` are 0, or twice a distance, plus 1 if that is from RBP.
+    """
 
     how: How
     base: int = 0
@@ -45,12 +47,12 @@ class FrameRule(NamedTuple):
 
 
 NOTHING, SIGNAL, END = FrameRule(How.NONE), FrameRule(How.SIGNAL), FrameRule(How.END)
-Rows = list[tuple[int, FrameRule]]  # from how many bytes behind the start of the function on, what
+Rows = list[tuple[int, FrameRule]]  # (offset in bytes from the function's start, the rule from there on)
 
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """The contents of a CIE: its factors, and its program."""
+    """The contents of a CIE: the factors for code addresses and data offsets, and its program."""
 
     code: int
     data: int
@@ -59,12 +61,12 @@ class Common:
 
 
 class _Unknown(Exception):
-    """An instruction that we do not know: what follows it cannot be read."""
+    """An instruction is unknown, so the instructions behind it cannot be read."""
 
 
 class _State:
-    """``cfa``: register and offset, or an expression. ``saved``: for a register its offset from the CFA, or an
-    expression. None: it is not to be had.
+    """The state of a program. ``cfa`` is a register and an offset, or an expression. ``saved`` has for a register its
+    offset from the CFA, or an expression. None means that the value cannot be recovered.
     """
 
     __slots__ = ("cfa", "saved")
@@ -78,7 +80,7 @@ class _State:
 
 
 def rows(common: Common, program: bytes) -> Rows:
-    """The rows of one FDE, by offsets from its start; the first is at 0."""
+    """The rows of one FDE, by offset in bytes from its start; the first is at 0."""
     state = _State(None, {})
     found: Rows = []
     try:
@@ -90,7 +92,7 @@ def rows(common: Common, program: bytes) -> Rows:
 
 
 def _run(common: Common, program: bytes, state: _State, initial: _State | None, found: Rows) -> None:
-    """Run ``program`` from ``state``, which it changes. With ``initial``, rows are added to ``found``."""
+    """Run ``program`` from ``state``, which it changes. If ``initial`` is given, rows are added to ``found``."""
     at, end, where, stack = 0, len(program), 0, list[_State]()
     saved = state.saved
     while at < end:
@@ -184,8 +186,8 @@ def _seldom(common: Common, program: bytes, state: _State, code: int, at: int) -
     elif code == 0x2F:  # GNU_negative_offset_extended
         state.saved[register] = -value * common.data
     elif code == 0x09:
-        state.saved[register] = bytes([0x50 + value % len(_PLACES)])  # as an expression has it: DW_OP_reg
-    else:  # val_offset, val_offset_sf: its value lies on no stack
+        state.saved[register] = bytes([0x50 + value % len(_PLACES)])  # the expression DW_OP_reg
+    else:  # val_offset, val_offset_sf: the value does not lie on the stack
         state.saved[register] = b""
     return at
 
@@ -196,7 +198,7 @@ def _block(program: bytes, at: int) -> tuple[bytes, int]:
 
 
 def rule(state: _State, common: Common) -> FrameRule:
-    """The rule that a state means, as far as a Rule can say it."""
+    """The rule that a state stands for; NOTHING if a FrameRule cannot express it."""
     cfa, saved = state.cfa, state.saved
     back = saved.get(common.return_register, 0)
     if common.return_register in saved and back is None:
@@ -216,17 +218,19 @@ def rule(state: _State, common: Common) -> FrameRule:
         register, offset = cfa
     if register >= len(_PLACES) or max(abs(offset), abs(more), abs(back)) >= _FARTHEST:
         return NOTHING
-    if (how, register, offset) == (How.PLAIN, RSP, 8):  # nothing is on the stack; GCC leaves what it said of it before
+    if (how, register, offset) == (How.PLAIN, RSP, 8):  # the stack is empty; GCC leaves older rules for registers
         found = 0, 0
     return FrameRule(how, _PLACES[register], offset, more, back, found[0] or 0, found[1] or 0)
 
 
 def _place(register: int, saved: dict[int, int | bytes | None]) -> int | None:
-    """The place of a register as gu_saved has it; None when it cannot say it. A lost register counts as unchanged."""
+    """The place of a register as struct gu_rule stores it; None if it cannot be stored. A lost register counts as
+    unchanged.
+    """
     where = saved.get(register)
     if not where and where != 0:
         return 0
-    if isinstance(where, bytes):  # GCC, where it aligns the stack: breg6 n
+    if isinstance(where, bytes):  # GCC writes this where it aligns the stack: breg6 n
         if 0x50 <= where[0] < 0x60:
             return 0
         try:
@@ -240,7 +244,9 @@ def _place(register: int, saved: dict[int, int | bytes | None]) -> int | None:
 
 
 def _dereference(expression: bytes) -> tuple[int, int, int] | None:
-    """Register, offset and what is added of ``breg n; deref; plus_uconst m``, which need not be there."""
+    """The register, the offset and the addend of the expression ``breg n; deref; plus_uconst m``, the last part of
+    which may be missing; None for other expressions.
+    """
     if not expression or not 0x70 <= expression[0] <= 0x7F:
         return None
     offset, at = sleb(expression, 1)
@@ -251,10 +257,10 @@ def _dereference(expression: bytes) -> tuple[int, int, int] | None:
 
 
 def stub_threshold(program: bytes) -> int | None:
-    """The byte of a 16-byte PLT stub from which on the stack has one word more, from the FDE of a PLT; None for any
-    other.
+    """The byte of a 16-byte PLT stub from which on the stack has one word more, taken from the FDE of a PLT; None for
+    any other FDE.
 
-    Its program ends with: CFA = RSP + 8 + ((RIP & 15 >= n) << 3). Linkers write nothing else there.
+    The program of such an FDE ends with CFA = RSP + 8 + ((RIP & 15 >= n) << 3). Linkers write nothing else there.
     """
     at = program.find(b"\x0f\x0b\x77\x08\x80\x00\x3f\x1a")
     tail = program[at + 8 : at + 13]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Symbols kept apart from the program: separate debug files, and the compressed .gnu_debugdata.
+"""Finds symbols that are kept apart from the program: in separate debug files, and in the compressed .gnu_debugdata.
 
-Where to look is GDB's manual, "Debugging Information in Separate Files" and "MiniDebugInfo".
+GDB's manual says where they are: "Debugging Information in Separate Files" and "MiniDebugInfo".
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from gilk.image.memory import MALFORMED
 from gilk.image.source import ByteSource, from_bytes, open_source
 
 ROOT = Path("/usr/lib/debug")
-LARGEST_DEBUGDATA = 1 << 28  # bytes, decompressed
+LARGEST_DEBUGDATA = 1 << 28  # in bytes, decompressed
 
 
 def debug_table(header: Header) -> symbols.SymbolTable | None:
-    """The symbol table of the program's debug file, or of its .gnu_debugdata; None when it has neither."""
+    """The symbol table of the program's debug file, or of its .gnu_debugdata; None if it has neither."""
     for debug in files(header):
         table = symbols.symtab(debug, "debug")
         if table is not None:
@@ -36,7 +36,7 @@ def debug_table(header: Header) -> symbols.SymbolTable | None:
 
 
 def files(header: Header) -> Iterator[Header]:
-    """The debug files that belong to the program, each open until the next is asked for."""
+    """The debug files that belong to the program, each open until the next one is asked for."""
     for path, check in _candidates(header):
         try:
             with open_source(path) as source:
@@ -48,9 +48,10 @@ def files(header: Header) -> Iterator[Header]:
 
 
 def states(header: Header) -> list[tuple[str, tuple[int, ...] | None]] | None:
-    """The files that could be the program's debug file, and what they are now, if they are there.
+    """The paths at which the program's debug file may be, each with the state of the file there, None if there is none.
 
-    None when one can be written by others than us and root: what stat(2) says of that proves nothing of its content.
+    Returns None if users other than this one and root can write to such a file: then stat(2) proves nothing about its
+    content.
     """
     found: list[tuple[str, tuple[int, ...] | None]] = []
     for path, _ in _candidates(header):
@@ -66,12 +67,12 @@ def states(header: Header) -> list[tuple[str, tuple[int, ...] | None]] | None:
 
 
 def by_build_id(identity: str) -> Path:
-    """The path at which the debug file of that identity lies, if it is installed."""
+    """The path of the debug file with that build id, if it is installed."""
     return ROOT / ".build-id" / identity[:2] / f"{identity[2:]}.debug"
 
 
 def fetched(identity: str) -> Path:
-    """The path at which ``debuginfod-find`` leaves the debug file of that identity (debuginfod_find_debuginfo(3))."""
+    """The path at which ``debuginfod-find`` leaves the debug file with that build id (debuginfod_find_debuginfo(3))."""
     place = os.environ.get("DEBUGINFOD_CACHE_PATH")
     if place:
         return Path(place) / identity / "debuginfo"
@@ -80,7 +81,9 @@ def fetched(identity: str) -> Path:
 
 
 def _candidates(header: Header) -> Iterator[tuple[Path, int | None]]:
-    """The paths at which a debug file may lie, each with its CRC if that is how it is recognised, else None."""
+    """The paths at which a debug file may be, each with the CRC-32 that it must have, or None if its build id is
+    compared.
+    """
     identity = notes.noted_build_id(header)
     if len(identity) > 2:
         yield by_build_id(identity), None
@@ -95,7 +98,7 @@ def _candidates(header: Header) -> Iterator[tuple[Path, int | None]]:
 
 
 def _link(header: Header) -> tuple[str, int]:
-    """The file name and CRC-32 in .gnu_debuglink; ('', 0) without one."""
+    """The file name and CRC-32 in .gnu_debuglink; ('', 0) if there is none."""
     section = header.section(".gnu_debuglink")
     try:
         content = header.content(section) if section else b""
@@ -103,14 +106,14 @@ def _link(header: Header) -> tuple[str, int]:
         (check,) = struct.unpack_from("<I", content, len(name) + 4 & ~3)
     except MALFORMED:
         return "", 0
-    # It names a file, not a path: anything else would lead us astray.
+    # The section names a file, not a path: a path could lead anywhere.
     if not name or b"/" in name or name in (b".", b".."):
         return "", 0
     return name.decode("utf-8", "surrogateescape"), int(check)
 
 
 def _belongs(header: Header, debug: Header, check: int | None) -> bool:
-    """Whether the debug file is that of ``header``: by build id when both have one, else by CRC."""
+    """Whether the debug file is that of ``header``: by build id if both have one, otherwise by CRC."""
     ours, theirs = notes.noted_build_id(header), notes.noted_build_id(debug)
     if ours and theirs:
         return ours == theirs
@@ -125,7 +128,9 @@ def _crc(source: ByteSource) -> int:
 
 
 def _mini(header: Header) -> symbols.SymbolTable | None:
-    """The table in .gnu_debugdata: an xz-compressed ELF file with only the symbols .dynsym lacks."""
+    """The table in .gnu_debugdata, an xz-compressed ELF file with only those symbols that .dynsym lacks; None if there
+    is none.
+    """
     section = header.section(".gnu_debugdata")
     if section is None:
         return None

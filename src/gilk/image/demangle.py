@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Names of functions as their source has them: C++ and Rust, demangled by binutils' c++filt.
+"""Names of C++ and Rust functions as their source has them, demangled by binutils' c++filt.
 
-c++filt runs as a process of its own, with little memory and a deadline, for names come from files that anybody may have
-made: forty letters can mean a gigabyte (docs/decisions/demangling.md). It starts with the first name, and answers one
-in some ten microseconds.
+c++filt runs as a process of its own, with little memory and a deadline, since names come from files that anybody may
+have made: forty letters can mean a gigabyte (docs/decisions/demangling.md). It is started for the first name, and then
+takes some ten microseconds for a name.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from collections.abc import Iterable, Iterator, Sequence
 
 _MANGLED = re.compile(r"_[ZR][\w$.]*[\w$]", re.ASCII)
 _IN_TEXT = re.compile(r"(?<![\w$.])_[ZR][\w$.]*[\w$]", re.ASCII)
-_LONGEST = 16 << 10  # bytes of a name; c++filt takes twice that
-_CHUNK_BYTES, _CHUNK = 32 << 10, 512  # a pipe holds twice that, so that to write it does not wait
-_MOST_OUTPUT = 8 << 20  # bytes that a chunk may mean
+_LONGEST = 16 << 10  # the most bytes of a name; c++filt takes twice that
+_CHUNK_BYTES, _CHUNK = 32 << 10, 512  # the most bytes, names of a chunk; a pipe holds twice the bytes
+_MOST_OUTPUT = 8 << 20  # the most bytes of the answer to a chunk
 _LONGEST_READABLE = 64 << 10
-_MEMORY = 512 << 20  # bytes
+_MEMORY = 512 << 20  # the most memory of c++filt, in bytes
 _PATIENCE = 5.0  # seconds for a chunk, which takes milliseconds
 _MOST_FAILURES = 4
 _MOST_KNOWN = 1 << 20
 
 
 class _Shown:
-    """The user's wish for this process."""
+    """Whether the user wants mangled names in this process."""
 
     mangled = False
 
 
 def show_mangled(mangled: bool) -> None:
-    """From now on names are shown as the linker has them, if so; how functions are found is not affected."""
+    """Set whether names are shown mangled, as the linker has them; how functions are found is not affected."""
     _Shown.mangled = mangled
 
 
@@ -48,56 +48,60 @@ def available() -> bool:
 
 
 def is_mangled(name: str) -> bool:
-    """Whether it has the form of one; that it stands for something is not said."""
+    """Whether the name has the form of a mangled name; it may still stand for nothing."""
     return _MANGLED.fullmatch(name) is not None
 
 
 def readable(name: str) -> str:
-    """``ns::f(int)`` for ``_ZN2ns1fEi``; any other name as it is, and all where the user wants the linker's."""
+    """``ns::f(int)`` for ``_ZN2ns1fEi``; any other name unchanged, and all names if the user wants the linker's."""
     return name if _Shown.mangled or not is_mangled(name) else _WHOLE.of((name,))[0]
 
 
 def readable_in(text: str) -> str:
-    """A text with each mangled name in it, as of a point, in its readable form."""
+    """The text with each mangled name in it in its readable form."""
     return text if "_Z" not in text and "_R" not in text else _IN_TEXT.sub(lambda found: readable(found[0]), text)
 
 
 def readable_names(texts: Iterable[str]) -> dict[str, str]:
-    """The readable form of each mangled name that occurs in ``texts`` and has one, whatever is to be shown."""
+    """The readable form of each mangled name in ``texts`` that has one, by the mangled name, even if the user wants the
+    linker's names.
+    """
     names = sorted({found for text in texts for found in _IN_TEXT.findall(text)})
     return {name: shown for name, shown in zip(names, _WHOLE.of(names), strict=True) if name != shown}
 
 
 def learn(names: Iterable[str]) -> None:
-    """Ask for many names at once: then readable() knows them."""
+    """Demangle many names at once, so that readable() knows them."""
     if not _Shown.mangled:
         _WHOLE.of([name for name in names if is_mangled(name)])
 
 
 def demangled(names: Sequence[str]) -> list[str]:
-    """Each whole, with its parameters, whatever is to be shown; those that are not mangled as they are."""
+    """Each of the names demangled, with its parameters, even if the user wants the linker's names; other names
+    unchanged.
+    """
     return _WHOLE.of(names)
 
 
 def without_parameters(names: Sequence[str]) -> list[str]:
-    """As demangled(), without parameters and what a function returns: ``ns::f``."""
+    """The same as demangled(), but without parameters and return types: ``ns::f``."""
     return _PLAIN.of(names)
 
 
 class _Filter:
-    """A running c++filt, which ends when its input does. Raises OSError where it cannot be started."""
+    """A running c++filt, which ends when its input does. Raises OSError if it cannot be started."""
 
     def __init__(self, program: str, options: Sequence[str]) -> None:
         self._process = subprocess.Popen(
             [program, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            env={"LC_ALL": "C"}, process_group=0,  # Ctrl-C is not meant for it
+            env={"LC_ALL": "C"}, process_group=0,  # Ctrl-C must not reach it
         )  # fmt: skip
         resource.prlimit(self._process.pid, resource.RLIMIT_AS, (_MEMORY, _MEMORY))
 
     def ask(self, names: Sequence[str]) -> list[str] | None:
-        """The answers for a chunk; None when they do not come, or not in time, or are too long."""
+        """The answers for a chunk of names; None if they do not come, not in time, or are too long."""
         assert self._process.stdin is not None
-        end = b"%d\n" % len(names)  # it comes back as it is: what is between is the answers
+        end = b"%d\n" % len(names)  # c++filt repeats this line unchanged, so the answers end before it
         try:
             self._process.stdin.write("".join(f"{name}\n" for name in names).encode() + end)
             self._process.stdin.flush()
@@ -128,7 +132,7 @@ class _Filter:
                 pipe.close()
 
     def forget(self) -> None:
-        """It belongs to another process: to the one that this has been forked from."""
+        """Close the pipes without ending the process, which belongs to the process that this one was forked from."""
         self._process.returncode = 0
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
@@ -136,7 +140,7 @@ class _Filter:
 
 
 class _Names:
-    """One form of names, as far as it is known. A child that was forked starts a c++filt of its own."""
+    """The known names in one form, whole or without parameters. A forked child starts a c++filt of its own."""
 
     def __init__(self, *options: str) -> None:
         self._options = options
@@ -159,7 +163,7 @@ class _Names:
 
     def _answers(self, chunk: Sequence[str]) -> Sequence[str]:
         found = self._asked(chunk)
-        if found is None and len(chunk) > 1:  # one of them is to blame
+        if found is None and len(chunk) > 1:  # one of the names has made the demangler fail; ask for each alone
             found = [(self._asked((name,)) or (name,))[0] for name in chunk]
         return [new if len(new) <= _LONGEST_READABLE else old for old, new in zip(chunk, found or chunk, strict=True)]
 
@@ -169,7 +173,7 @@ class _Names:
             return None
         try:
             found = server.ask(chunk)
-        except BaseException:  # it was interrupted: what comes next would be an answer to this
+        except BaseException:  # it was interrupted: the next answer would be that to this chunk
             self._stop()
             raise
         if found is None:
@@ -214,6 +218,6 @@ def _chunks(names: Sequence[str]) -> Iterator[list[str]]:
     yield chunk
 
 
-#: Without the implementation's details: ``std::string``, and no numbers of Rust's crates.
+#: The option -i leaves out details of the implementation: ``std::string``, and no hashes of Rust's crates.
 _WHOLE = _Names("-i")
 _PLAIN = _Names("-i", "-p")

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The dynamic segment: what the run-time linker knows, and all there is when section headers are gone."""
+"""The dynamic segment: the tables for the run-time linker. It is the only source of symbols if section headers are
+missing.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,12 @@ DT_RELA, DT_RELASZ, DT_STRSZ, DT_SONAME, DT_JMPREL = 7, 8, 10, 14, 23
 DT_RELRSZ, DT_RELR = 35, 36
 DT_GNU_HASH = 0x6FFFFEF5
 MOST_ENTRIES = 1 << 14
-_LONGEST_NAME = 4096  # bytes
+_LONGEST_NAME = 4096  # in bytes
 
 
 @dataclass(frozen=True, slots=True)
 class DynamicSection:
-    """Values of the dynamic table by tag (the last of a repeated one), with its strings."""
+    """The values of the dynamic table by tag (the last one if a tag is repeated), with its strings."""
 
     values: dict[int, int]
     strings: bytes
@@ -27,7 +29,9 @@ class DynamicSection:
     soname: str
 
     def table(self, memory: ImageMemory, start: int, size: int) -> bytes:
-        """The bytes of the table whose address and size have these tags; b'' when absent."""
+        """The bytes of the table whose address has the tag ``start`` and whose size the tag ``size``; b'' if there is
+        none.
+        """
         if start not in self.values or not self.values.get(size, 0):
             return b""
         return memory.read(self.values[start], self.values[size])
@@ -37,7 +41,7 @@ NOTHING = DynamicSection({}, b"", (), "")
 
 
 def parse(header: Header, memory: ImageMemory) -> DynamicSection:
-    """The dynamic table, or NOTHING for a program without one, or with one that is broken."""
+    """The dynamic table; NOTHING if the program has none, or a broken one."""
     program = header.program(PT_DYNAMIC)
     if program is None:
         return NOTHING
@@ -61,12 +65,12 @@ def _pairs(table: bytes) -> list[tuple[int, int]]:
 
 
 def text(strings: bytes, offset: int) -> str:
-    """A short string of a string table: a file's name, not a symbol's."""
+    """The string at ``offset`` of a string table, at most 4096 bytes: the name of a file, not of a symbol."""
     return strings[offset : offset + 4096].partition(b"\0")[0].decode("utf-8", "backslashreplace")
 
 
 def interpreter(header: Header) -> str:
-    """The path in PT_INTERP, or ''."""
+    """The path in PT_INTERP; '' if there is none."""
     program = header.program(PT_INTERP)
     if program is None:
         return ""
@@ -77,7 +81,9 @@ def interpreter(header: Header) -> str:
 
 
 def soname(header: Header) -> str:
-    """DT_SONAME, or '': without the rest of the file, so that a user may name any image of a process by it."""
+    """DT_SONAME, or '', found without reading the rest of the file, so that a user may name any image of a process by
+    it.
+    """
     program = header.program(PT_DYNAMIC)
     if program is None:
         return ""
@@ -91,7 +97,7 @@ def soname(header: Header) -> str:
 
 
 def _file_offset(header: Header, address: int) -> int:
-    """The offset in the file of the byte at an address. Raises ValueError for an address in no segment."""
+    """The offset in the file of the byte at ``address``. Raises ValueError if the address is in no segment."""
     for load in loads(header):
         if load.address <= address < load.address + load.file_size:
             return load.offset + address - load.address
@@ -99,10 +105,10 @@ def _file_offset(header: Header, address: int) -> int:
 
 
 def symbol_count(dynamic: DynamicSection, memory: ImageMemory) -> int:
-    """How many rows DT_SYMTAB has, by its hash tables. 0 when they do not say.
+    """The number of rows that DT_SYMTAB has by its hash tables; 0 if they do not tell.
 
-    DT_GNU_HASH only covers defined symbols, and undefined ones that precede them: a program that
-    exports nothing may claim fewer than it has.
+    DT_GNU_HASH only covers defined symbols, and undefined ones that precede them: for a program that exports nothing it
+    may give fewer than there are.
     """
     counts = [0]
     for tag, count in ((DT_HASH, _sysv_count), (DT_GNU_HASH, _gnu_count)):
@@ -120,7 +126,7 @@ def _sysv_count(memory: ImageMemory, address: int) -> int:
 
 
 def _gnu_count(memory: ImageMemory, address: int) -> int:
-    """The highest bucket's chain ends at the entry with bit 0 set."""
+    """The number of rows by DT_GNU_HASH: the chain of the highest bucket ends at the entry with bit 0 set."""
     buckets, first, bloom, _ = struct.unpack("<IIII", memory.read(address, 16))
     table = address + 16 + 8 * bloom
     last = max(struct.unpack(f"<{buckets}I", memory.read(table, 4 * buckets)), default=0)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""FDEs of .eh_frame: which bytes are a function, and where its landing pads are.
+"""The FDEs of .eh_frame: the extents of functions, and their landing pads.
 
-Sources: Linux Standard Base, "Exception Frames"; GCC's unwind-dw2-fde.c for what is done in practice.
+Sources: Linux Standard Base, "Exception Frames"; GCC's unwind-dw2-fde.c for actual practice.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from gilk.values import dataclass
 
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
-_PC = struct.Struct("<iI")  # the usual FDE: start by PCREL | SDATA4, then its length
+_PC = struct.Struct("<iI")  # the usual form of an FDE: its start as PCREL | SDATA4, then its length
 
 
 @dataclass(frozen=True, slots=True)
 class Cie:
-    """The part that FDEs share: how their pointers are encoded."""
+    """The part that FDEs share: how their pointers are encoded. ``signal``: they are those of signal trampolines."""
 
     sized: bool  # 'z': augmentation data has a length
     pointers: int
@@ -32,7 +32,7 @@ class Cie:
 
 
 def parse(place: tuple[int, int], memory: ImageMemory) -> tuple[FrameDescription, ...]:
-    """All FDEs over executable bytes, sorted by start; () when there is no table at ``place``, or it is broken."""
+    """All FDEs of executable code, sorted by start; () if there is no table at ``place``, or a broken one."""
     try:
         table = table_at(place, memory)
         return () if table is None else _Walk(table, memory).frames()
@@ -41,9 +41,10 @@ def parse(place: tuple[int, int], memory: ImageMemory) -> tuple[FrameDescription
 
 
 def locate(header: Header, memory: ImageMemory) -> tuple[int, int]:
-    """Address and size of the table: of its section, or from where PT_GNU_EH_FRAME points to the end of the segment.
+    """The address and size of the table: those of its section, or from where PT_GNU_EH_FRAME points to the end of the
+    segment.
 
-    Size 0 when there is none, or it is broken.
+    The size is 0 if there is no table, or a broken one.
     """
     section = header.section(".eh_frame")
     if section is not None and section.loaded and section.kind != SHT_NOBITS:
@@ -60,14 +61,13 @@ def locate(header: Header, memory: ImageMemory) -> tuple[int, int]:
 
 
 def table_at(place: tuple[int, int], memory: ImageMemory) -> EncodedTable | None:
-    """The table that locate() has found; None when there is none. Raises ImageError when it does not lie in one
-    segment."""
+    """The table that locate() has found; None if there is none. Raises ImageError if it does not lie in one segment."""
     address, size = place
     return EncodedTable(memory.read(address, size), address, memory) if size else None
 
 
 def entries(table: EncodedTable) -> list[tuple[int, int]]:
-    """The offset of each entry's CIE pointer, and of its end; up to a length of 0, or an impossible one."""
+    """The offset of each entry's CIE pointer and that of its end; up to a length of 0, or an impossible one."""
     data, found, offset, limit = table.data, [], 0, len(table.data)
     while offset + 4 <= limit:
         (length,) = _U32.unpack_from(data, offset)
@@ -93,14 +93,14 @@ def extent(table: EncodedTable, cie: Cie, offset: int) -> tuple[int, int, int]:
 
 
 class _Walk:
-    """One pass over the table. Each CIE is parsed once; a broken entry is skipped, and the rest is read."""
+    """One pass over the table. Each CIE is parsed once; broken entries are skipped."""
 
     def __init__(self, table: EncodedTable, memory: ImageMemory) -> None:
         self.table = table
         self.memory = memory
         self.cies: dict[int, Cie | None] = {}
-        self.tables: dict[int, EncodedTable] = {}  # by start of the segment that holds LSDAs
-        self.budget = memory.size  # bytes of call sites: many FDEs could claim one huge LSDA
+        self.tables: dict[int, EncodedTable] = {}  # the contents of segments that hold LSDAs, by their start
+        self.budget = memory.size  # the bytes of call sites left to read: many FDEs could claim one huge LSDA
 
     def frames(self) -> tuple[FrameDescription, ...]:
         found = []
@@ -114,7 +114,7 @@ class _Walk:
         return tuple(sorted(found, key=lambda frame: (frame.start, frame.end)))
 
     def _frame(self, body: int, end: int) -> FrameDescription | None:
-        """The FDE whose CIE pointer is at ``body``; None for a CIE, or an FDE of code that was discarded."""
+        """The FDE whose CIE pointer is at ``body``; None for a CIE, or for an FDE of code that was discarded."""
         (back,) = _U32.unpack_from(self.table.data, body)
         cie = self._cie(body - back) if back else None
         if cie is None:
@@ -126,7 +126,7 @@ class _Walk:
         return FrameDescription(start, start + size, pads, cie.signal)
 
     def _pads(self, cie: Cie, offset: int, function: int) -> tuple[int, ...]:
-        """Landing pads; () when the LSDA is broken, since the extent is still good."""
+        """The landing pads of a function; () if the LSDA is broken, since the function's extent is still good."""
         try:
             if cie.sized:
                 _, offset = uleb(self.table.data, offset)
@@ -159,7 +159,7 @@ class _Walk:
 
 
 def parse_cie(table: EncodedTable, offset: int) -> Cie | None:
-    """The CIE at ``offset``; None when it is not one. Raises one of MALFORMED for one we do not understand."""
+    """The CIE at ``offset``; None if there is none. Raises one of MALFORMED for a CIE that is not understood."""
     data = table.data
     if offset < 0:
         return None
@@ -198,6 +198,6 @@ def _augmented(table: EncodedTable, augmentation: bytes, cursor: int) -> Cie | N
 
 
 def _skip_pointer(table: EncodedTable, cursor: int) -> int:
-    """Past the encoding and value of the personality routine."""
+    """The offset behind the encoding and the value of the personality routine's address."""
     _, end = table.pointer(cursor + 1, table.data[cursor] & 0x0F, {})
     return end

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Reading an ELF file into an Image: the order of the steps, each of which is a file of its own."""
+"""Reads an ELF file into an Image: this module has the order of the steps, each of which is a file of its own."""
 
 from __future__ import annotations
 
@@ -22,23 +22,25 @@ from gilk.image.stripped import nameless
 
 
 def load(path: Path) -> Image:
-    """The x86-64 program or shared library at ``path``.
+    """The image of the x86-64 program or shared library at ``path``.
 
-    Raises ImageError no-such-file, no-permission, not-elf, elf-class, elf-machine, elf-type, elf-truncated
-    or elf-malformed. Broken tables that the run-time loader does not need are left out instead.
+    Raises ImageError no-such-file, no-permission, not-elf, elf-class, elf-machine, elf-type, elf-truncated or
+    elf-malformed. Broken tables that the run-time loader does not need are left out.
     """
     with open_source(path) as source:
         return _image(source)
 
 
 class File:
-    """An ELF file that is open: what the loader goes by is read at once, all else by ``image``.
+    """An open ELF file: the data that the loader needs are read at once, all else by ``image``.
 
-    So who knows a process's files need not read them all, and can still read them when they have been removed.
+    So the files of a process need not be read completely, and can still be read once they have been removed.
     """
 
     def __init__(self, path: Path, descriptor: int = -1) -> None:
-        """``descriptor``: the file, if it is open, which from now on is closed here. Raises ImageError as load does."""
+        """``descriptor`` is that of the file if it is open already; this object closes it. Raises ImageError as load
+        does.
+        """
         self._path = path
         self.descriptor = descriptor if descriptor >= 0 else open_file(path)
         try:
@@ -51,12 +53,13 @@ class File:
             raise
 
     def image(self) -> Image:
-        """Raises ImageError."""
+        """The image of the file. Raises ImageError."""
         return _image(source_of(self.descriptor, self._path))
 
     def exported(self, name: str) -> ElfSymbol | None:
-        """The symbol of that name that the file exports, found without reading the others; None without one. Raises
-        ImageError."""
+        """The symbol of that name that the file exports, found without reading the others; None if there is none.
+        Raises ImageError.
+        """
         head = header.parse(source_of(self.descriptor, self._path))
         memory = ImageMemory(header.segments(head))
         table = symbols.dynsym(head, dynamic.parse(head, memory), memory, 0)
@@ -64,10 +67,11 @@ class File:
         return next((symbol for symbol in found if symbol.exported), None)
 
     def mentions(self, names: Iterable[str]) -> bool:
-        """Whether it has a symbol of any of these names, of its own or asked of others; what takes less than to read
-        them all. False where the table of sections has gone. Raises ImageError."""
+        """Whether the file has a symbol of any of these names, its own or an imported one; this is quicker than to read
+        all of them. False if the file has no section headers. Raises ImageError.
+        """
         head = header.parse(source_of(self.descriptor, self._path))
-        words = [name.encode() + b"\0" for name in names]  # which may be the end of a longer name in the table
+        words = [name.encode() + b"\0" for name in names]  # a match may be the end of a longer name in the table
         tables = (head.content(each) for each in head.sections if each.kind == header.SHT_STRTAB)
         return any(word in table for table in tables for word in words)
 
@@ -79,12 +83,12 @@ class File:
 
 
 def load_bytes(data: bytes, path: Path) -> Image:
-    """The image made of the bytes of a file or of a live [vdso]; ``path`` is its name. Raises as load does."""
+    """The image of the bytes of a file, or of a live [vdso]; ``path`` is its name. Raises as load does."""
     return _image(from_bytes(data, path))
 
 
 def _image(source: ByteSource) -> Image:
-    """The image of ``source``. Slow findings are remembered as long as the file does not change."""
+    """The image of ``source``. Findings that take long are kept as long as the file does not change."""
     head = header.parse(source)
     segments = header.segments(head)
     once = remembered.Once(head, segments)
@@ -140,7 +144,7 @@ def _contents(head: Header, segments: tuple[LoadSegment, ...], build_id: str) ->
 
 
 def _tables(head: Header, dynsym: symbols.SymbolTable | None) -> list[tuple[str, list[ElfSymbol]]]:
-    """Symbols by table. A program that kept its .symtab needs no debug file."""
+    """The symbols of each table, with the table's name. A program that kept its .symtab needs no debug file."""
     full = symbols.symtab(head)
     if full is None or not len(full.rows):
         full = debug.debug_table(head)
@@ -152,19 +156,21 @@ def _named(tables: list[tuple[str, list[ElfSymbol]]]) -> list[Named]:
 
 
 def _code(head: Header, segments: tuple[LoadSegment, ...], stubs: Plt) -> Extents:
-    """Executable sections but the PLTs; without section headers, the content of executable segments."""
+    """The extents of executable sections other than the PLTs; if there are no section headers, those of executable
+    segments.
+    """
     segmented = Extents(tuple((s.address, s.address + len(s.data)) for s in segments if s.executable and s.data))
     extents = [
         (s.address, s.address + s.size) for s in header.sections(head) if s.executable and s.name not in plt.SECTIONS
     ]
     if not extents:
         return segmented.without(stubs.extents)
-    # Section headers may lie: what they call code must be in a segment.
+    # Section headers may lie: code according to them must be in a segment.
     return Extents(tuple(extent for extent in disjoint(extents) if extent[1] <= segmented.end_of(extent[0])))
 
 
 def _stub_names(stubs: Plt, slots: dict[int, str], moved: Relocations, functions: dict[int, str]) -> dict[int, str]:
-    """Stub address -> name; a stub of a local IFUNC has the name of its resolver."""
+    """The name of each stub, by its address; a stub for a local IFUNC has the name of its resolver."""
     names = {}
     for stub, slot in stubs.stubs.items():
         resolver = moved.resolvers.get(slot)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Numbers as DWARF writes them: LEB128, and the DW_EH_PE pointers of exception tables.
+"""The encodings of numbers in DWARF: LEB128, and the DW_EH_PE pointers of exception tables.
 
 The pointer encodings are those of the Linux Standard Base, "DWARF Extensions".
 """
@@ -31,7 +31,9 @@ _ADDRESS = (1 << 64) - 1
 
 
 def uleb(data: bytes, offset: int) -> tuple[int, int]:
-    """(value, offset after it). Raises IndexError at the end of ``data``, ImageError for a number over 70 bits."""
+    """The LEB128 number at ``offset``, and the offset behind it. Raises IndexError at the end of ``data``, ImageError
+    for a number of more than 70 bits.
+    """
     byte = data[offset]
     if byte < 0x80:
         return byte, offset + 1
@@ -47,14 +49,16 @@ def uleb(data: bytes, offset: int) -> tuple[int, int]:
 
 
 def sleb(data: bytes, offset: int) -> tuple[int, int]:
-    """A signed LEB128 number at ``offset``, and the offset behind it."""
+    """The signed LEB128 number at ``offset``, and the offset behind it."""
     value, end = uleb(data, offset)
     bits = 7 * (end - offset)
     return value - (1 << bits) if value >> (bits - 1) else value, end
 
 
 def reader(encoding: int) -> Callable[[bytes, int], tuple[int, int]]:
-    """How to read a number of the format in the low half of ``encoding``. Raises ImageError for an unknown one."""
+    """The function that reads a number of the format in the low half of ``encoding``. Raises ImageError for an unknown
+    format.
+    """
     form = encoding & 0x0F
     if form == 0x01:
         return uleb
@@ -72,16 +76,16 @@ def reader(encoding: int) -> Callable[[bytes, int], tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class EncodedTable:
-    """Bytes of an exception table: ``data[0]`` lies at ``address``; ``memory`` is for indirect pointers."""
+    """The bytes of an exception table: ``data[0]`` lies at ``address``; ``memory`` is needed for indirect pointers."""
 
     data: bytes
     address: int
     memory: ImageMemory
 
     def pointer(self, offset: int, encoding: int, bases: dict[int, int]) -> tuple[int, int]:
-        """(address, offset after it) of the pointer at ``offset``; 0 is the null pointer in any encoding.
+        """The address of the pointer at ``offset``, and the offset behind it; 0 is the null pointer in any encoding.
 
-        ``bases`` gives what TEXTREL, DATAREL and FUNCREL are relative to; PCREL is known.
+        ``bases`` has the addresses that TEXTREL, DATAREL and FUNCREL are relative to.
         """
         value, end = reader(encoding)(self.data, offset)
         if value == 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Sets of addresses."""
+"""Sets of addresses, as sorted and disjoint ranges."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gilk.values import dataclass
 
 
 def disjoint(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Sorted, without empty pairs and those that overlap an earlier one."""
+    """The pairs, sorted, without empty ones and those that overlap an earlier one."""
     found: list[tuple[int, int]] = []
     for start, end in sorted(pairs):
         if start < end and (not found or start >= found[-1][1]):
@@ -20,17 +20,17 @@ def disjoint(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Extents:
-    """[start, end) pairs, sorted and disjoint."""
+    """Ranges [start, end), sorted and disjoint."""
 
     pairs: tuple[tuple[int, int], ...]
 
     def end_of(self, address: int) -> int:
-        """The end of the extent that holds ``address``, or 0."""
+        """The end of the range that contains ``address``; 0 if none does."""
         i = bisect.bisect_right(self.pairs, (address, 1 << 65)) - 1
         return self.pairs[i][1] if i >= 0 and address < self.pairs[i][1] else 0
 
     def without(self, holes: Iterable[tuple[int, int]]) -> Extents:
-        """These extents without ``holes``, which are sorted and disjoint."""
+        """These ranges without ``holes``, which must be sorted and disjoint."""
         rest = list(reversed(self.pairs))
         found = []
         for low, high in holes:

@@ -52,7 +52,9 @@ class SectionHeader:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The contents of the first bytes of an ELF file. ``sections`` is empty when that table is missing or broken."""
+    """The ELF header, the program headers and the section headers. ``sections`` is empty if that table is missing or
+    broken.
+    """
 
     source: ByteSource
     position_independent: bool
@@ -67,12 +69,14 @@ class Header:
         return next((program for program in self.programs if program.kind == kind), None)
 
     def content(self, section: SectionHeader) -> bytes:
-        """The section's bytes in the file; b'' for one that has none (.bss, or stripped to a debug file)."""
+        """The section's bytes in the file; b'' if it has none (.bss, or stripped to a debug file)."""
         return b"" if section.kind == SHT_NOBITS else self.source.read(section.offset, section.size)
 
 
 def parse(source: ByteSource) -> Header:
-    """Raises ImageError not-elf, elf-class, elf-machine, elf-type, elf-truncated or elf-malformed."""
+    """The headers of an ELF file. Raises ImageError not-elf, elf-class, elf-machine, elf-type, elf-truncated or
+    elf-malformed.
+    """
     _check_ident(source)
     fields = EHDR.unpack(source.read(0, EHDR.size))
     kind, machine, _, entry, phoff, shoff, _, _, phentsize, phnum, shentsize, shnum, shstrndx = fields
@@ -84,7 +88,7 @@ def parse(source: ByteSource) -> Header:
     programs = _programs(source, phoff, phentsize, phnum)
     try:
         sections = _sections(source, shoff, shentsize, shnum, shstrndx)
-    except ImageError:  # the loader never looks at them, so neither need we
+    except ImageError:  # the loader never looks at them, so they are not needed
         sections = ()
     return Header(source, kind == ET_DYN, entry, programs, sections)
 
@@ -131,14 +135,14 @@ def _name(strings: bytes, offset: int) -> str:
 def segments(header: Header) -> tuple[LoadSegment, ...]:
     """The PT_LOAD segments with their content, sorted by address.
 
-    Raises ImageError elf-truncated, or elf-malformed when there are none or absurdly many, they overlap in
-    memory, or share so much of the file that reading them would need far more memory than the file has bytes.
+    Raises ImageError elf-truncated, or elf-malformed if there are no segments or too many, if they overlap in memory,
+    or if they share so much of the file that reading them would need far more memory than the file has bytes.
     """
     return tuple(_segment(header.source, program) for program in loads(header))
 
 
 def loads(header: Header) -> list[ProgramHeader]:
-    """The program headers of segments that are loaded, by address. Raises as segments does."""
+    """The program headers of the segments that are loaded, by address. Raises as segments does."""
     path = header.source.path
     loads = sorted((p for p in header.programs if p.kind == PT_LOAD), key=lambda p: p.address)
     loads = [p for p in loads if p.size]
@@ -160,7 +164,7 @@ def _segment(source: ByteSource, program: ProgramHeader) -> LoadSegment:
 
 
 def sections(header: Header) -> tuple[Section, ...]:
-    """The sections that are part of memory at run time."""
+    """The sections that are in memory at run time."""
     return tuple(
         Section(s.name, s.address, s.size, s.offset, bool(s.flags & SHF_EXECINSTR)) for s in header.sections if s.loaded
     )

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Functions of an image by the names that people type for them.
+"""Finds functions of an image by the names that people type.
 
-A function goes by the names that the linker has for it, and, where those are mangled, by what its source calls it:
-``ns::Engine::update(int)``, ``ns::Engine::update``, the same without arguments of templates, and, where nothing has
-that for its whole name, ``Engine::update`` or ``update``.
+A function can be named as the linker names it, and, if that name is mangled, as its source does:
+``ns::Engine::update(int)``, ``ns::Engine::update``, the same without arguments of templates, and, if no function has
+that as its whole name, ``Engine::update`` or ``update``.
 """
 
 from __future__ import annotations
@@ -29,33 +29,34 @@ _NEAR = 3
 
 @dataclass(frozen=True, slots=True)
 class SourceName:
-    """A function in its source: ``whole`` with its parameters, ``plain`` without."""
+    """The name of a function in its source: ``whole`` with its parameters, ``plain`` without them."""
 
     whole: str
     plain: str
 
     @property
     def forms(self) -> tuple[str, ...]:
-        """The names of the whole function; Rust's ``<a::Type as Trait>::f`` is also ``a::Type::f``."""
+        """The complete names of the function; Rust's ``<a::Type as Trait>::f`` is also ``a::Type::f``."""
         of_type = _of_type(self.plain)
         return (self.whole, self.plain, of_type, without_arguments(of_type))
 
     @property
     def ends(self) -> Iterator[str]:
-        """The name from any of its parts on: ``Engine::update`` and ``update``."""
+        """The name from each of its parts but the first on: ``Engine::update`` and ``update``."""
         if _SPECIAL.match(self.plain) is None:
             for name in dict.fromkeys(self.forms[1:]):
                 yield from (name[at:] for at in _parts(name))
 
 
 def written_name(typed: str) -> str:
-    """The last part of a qualified name, as the source has it where the function is defined."""
+    """The last part of a qualified name, as it is written in the source where the function is defined."""
     return without_arguments(typed).partition("(")[0].rpartition("::")[2]
 
 
 def goes_by(linked: str, typed: str) -> bool:
-    """Whether the function that the linker calls ``linked`` has ``typed`` for a name in its source, or for the end of
-    one."""
+    """Whether ``typed`` is the name in the source, or the end of that name, of the function that the linker calls
+    ``linked``.
+    """
     if written_name(typed) not in linked or not demangle.is_mangled(linked):
         return False
     name = SourceName(demangle.demangled((linked,))[0], demangle.without_parameters((linked,))[0])
@@ -63,7 +64,7 @@ def goes_by(linked: str, typed: str) -> bool:
 
 
 def spans(image: Image, glob: str) -> list[FunctionSpan]:
-    """The functions that go by a name that matches. Raises UsageError `no-such-function` when there is none."""
+    """The functions that have a name which matches ``glob``. Raises UsageError `no-such-function` if there is none."""
     found = matching(image, glob)
     if not found:
         raise _unknown(image, glob)
@@ -71,7 +72,7 @@ def spans(image: Image, glob: str) -> list[FunctionSpan]:
 
 
 def matching(image: Image, glob: str) -> list[FunctionSpan]:
-    """The same, none where there is none."""
+    """The functions that have a name which matches ``glob``; [] if there is none."""
     if glob == "*":
         return list(image.spans)
     linked = [span for span in image.spans if _any(_linked(span), glob)]
@@ -82,7 +83,7 @@ def matching(image: Image, glob: str) -> list[FunctionSpan]:
 
 
 def is_exact(glob: str) -> bool:
-    """Whether it names a function, not several by a pattern."""
+    """Whether ``glob`` names a function and is no pattern."""
     return not _WILD & set(glob)
 
 
@@ -97,7 +98,7 @@ def _in_source(image: Image, glob: str) -> list[FunctionSpan]:
 
 
 def _source_names(image: Image) -> Iterator[tuple[FunctionSpan, SourceName]]:
-    """The functions whose names are mangled, once for each such name."""
+    """The functions whose names are mangled, with the name in the source, once for each mangled name."""
     mangled = [(span, name) for span in image.spans for name in _linked(span) if demangle.is_mangled(name)]
     linked = [name for _, name in mangled]
     whole, plain = demangle.demangled(linked), demangle.without_parameters(linked)
@@ -107,7 +108,7 @@ def _source_names(image: Image) -> Iterator[tuple[FunctionSpan, SourceName]]:
 
 
 def _any(names: Iterable[str], glob: str) -> bool:
-    """A name may have brackets and asterisks itself."""
+    """Whether one of the names is or matches ``glob``; a name may have brackets and asterisks itself."""
     return any(name == glob or fnmatch.fnmatchcase(name, glob) for name in names)
 
 
@@ -119,12 +120,12 @@ def _of_type(name: str) -> str:
 
 
 def without_arguments(name: str) -> str:
-    """A name without the arguments of templates, and without [abi:...]."""
+    """The name without arguments of templates, and without [abi:...]."""
     return "".join(letter for letter, depth in _depths(name, "<[") if not depth)
 
 
 def _parts(name: str) -> Iterator[int]:
-    """Where the parts of a qualified name begin, but for the first."""
+    """The offsets at which the parts of a qualified name begin, but for the first."""
     outside = [depth == 0 for _, depth in _depths(name, _OPENING)]
     for found in re.finditer("::", name):
         if outside[found.start()]:
@@ -132,7 +133,9 @@ def _parts(name: str) -> Iterator[int]:
 
 
 def _depths(name: str, opening: str) -> Iterator[tuple[str, int]]:
-    """Each letter, with the brackets of these kinds that it is in; those that belong to an operator are none."""
+    """Each letter of the name, with the number of brackets around it whose kind is in ``opening``; those of operators
+    do not count.
+    """
     closing = "".join(_CLOSING[_OPENING.index(each)] for each in opening)
     operators = {at for found in _OPERATOR.finditer(name) for at in range(*found.span())}
     depth = 0
@@ -158,7 +161,9 @@ def _unknown(image: Image, glob: str) -> UsageError:
 
 
 def _near(image: Image, glob: str) -> list[str]:
-    """A mangled function is near when the last part of its name in the source is."""
+    """Functions with names like ``glob``. A mangled function is among them if the last part of its name in the source
+    is near.
+    """
     called = {name: name for span in image.spans for name in _linked(span) if not demangle.is_mangled(name)}
     for _, name in _source_names(image):
         plain = name.forms[-1]

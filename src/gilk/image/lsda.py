@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Landing pads: where the unwinder enters a function, from its LSDA in .gcc_except_table.
+"""Reads the landing pads of a function, where the unwinder enters it, from its LSDA in .gcc_except_table.
 
-The layout is that of GCC's ``read_encoded_value`` users (the Itanium C++ ABI, "Exception Handling Tables"):
-landing-pad base, type table, then call sites of (start, length, landing pad, action).
+The layout is that of GCC's ``read_encoded_value`` users (the Itanium C++ ABI, "Exception Handling Tables"): landing-pad
+base, type table, then call sites of (start, length, landing pad, action).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CallSites:
-    """The call-site table of an LSDA: bytes [start, end) of ``data``; pads are relative to ``base``."""
+    """The call-site table of an LSDA: the bytes [start, end) of ``data``; landing pads are relative to ``base``."""
 
     data: bytes
     start: int
@@ -26,8 +26,8 @@ class CallSites:
 def call_sites(table: EncodedTable, offset: int, function: int) -> CallSites:
     """The call sites of the LSDA at ``offset`` of ``table``.
 
-    ``function`` is the start of the FDE, to which pads are relative unless the LSDA says otherwise. Raises one of
-    MALFORMED when the table is broken.
+    ``function`` is the start of the FDE, to which landing pads are relative unless the LSDA says otherwise. Raises one
+    of MALFORMED if the table is broken.
     """
     data = table.data
     base, cursor = function, offset + 1
@@ -45,7 +45,7 @@ def call_sites(table: EncodedTable, offset: int, function: int) -> CallSites:
 
 
 def landing_pads(sites: CallSites) -> tuple[int, ...]:
-    """The addresses at which exceptions land, sorted. Raises one of MALFORMED when the table is broken."""
+    """The addresses at which exceptions land, sorted. Raises one of MALFORMED if the table is broken."""
     read, data, cursor, base = reader(sites.encoding), sites.data, sites.start, sites.base
     pads = set()
     while cursor < sites.end:

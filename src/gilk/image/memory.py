@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Reading an image's initial memory by address, with bounds."""
+"""Reads an image's initial memory by address, with checks of bounds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Words = NDArray[numpy.uint64]
 
 @dataclass(frozen=True)
 class ImageMemory:
-    """Segments sorted by address. ``size`` is the number of bytes that come from the file."""
+    """The segments of an image, sorted by address. ``size`` is the number of bytes that come from the file."""
 
     segments: tuple[LoadSegment, ...]
     size: int = field(init=False)
@@ -40,14 +40,16 @@ class ImageMemory:
         return None
 
     def locate(self, address: int) -> tuple[bytes, int]:
-        """The content of the segment that holds ``address``, and the offset in it. Raises ImageError elf-malformed."""
+        """The content of the segment that contains ``address``, and the offset in it. Raises ImageError
+        elf-malformed.
+        """
         segment = self.segment_at(address)
         if segment is None or address - segment.address >= len(segment.data):
             raise ImageError("elf-malformed", f"no content at address {address:#x}")
         return segment.data, address - segment.address
 
     def read(self, address: int, size: int) -> bytes:
-        """Exactly ``size`` bytes, from one segment's file content. Raises ImageError elf-malformed."""
+        """The ``size`` bytes at ``address``, from the file content of one segment. Raises ImageError elf-malformed."""
         data, offset = self.locate(address)
         if size < 0 or offset + size > len(data):
             raise ImageError("elf-malformed", f"no {size:#x} bytes at address {address:#x}")
@@ -63,7 +65,7 @@ class ImageMemory:
         return segment is not None and segment.executable and address - segment.address < len(segment.data)
 
     def words(self, addresses: Words) -> tuple[Words, Words]:
-        """The 8-byte words at those of ``addresses`` that have content, as (addresses, words)."""
+        """The 8-byte words at those of ``addresses`` that have content, as two arrays: addresses and words."""
         found, values = [], []
         for segment in self.segments:
             if len(segment.data) < 8:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from gilk.digest import digest
 from gilk.values import dataclass
 
-_PLAIN = 2  # marshal's form without references: of equal values it makes equal bytes
+_PLAIN = 2  # the version of marshal's format without references: it makes equal bytes of equal values
 
 
 class SymbolKind(StrEnum):
@@ -65,7 +65,7 @@ class Section:
 
 
 class FrameDescription(NamedTuple):
-    """An FDE of .eh_frame: [start, end) with the landing pads of its LSDA."""
+    """An FDE of .eh_frame: the code [start, end), with the landing pads of its LSDA."""
 
     start: int
     end: int
@@ -74,9 +74,9 @@ class FrameDescription(NamedTuple):
 
 
 class FunctionSpan(NamedTuple):
-    """The bytes [start, end) of one function, with every name it goes by.
+    """The bytes [start, end) of one function, with all its names.
 
-    ``source`` is the table the extent comes from: symtab, dynsym, debug, eh_frame.
+    ``source`` is the table that tells the extent: symtab, dynsym, debug, eh_frame, or kallsyms.
     """
 
     name: str
@@ -91,7 +91,7 @@ class FunctionSpan(NamedTuple):
 
 @dataclass(frozen=True)
 class Image:
-    """An ELF file for x86-64. Values only; nothing is mapped or open."""
+    """An ELF file for x86-64, or a kernel, as values; nothing is mapped or open."""
 
     path: Path
     build_id: str  # hex; sha-256 of the file content when it has no note, prefixed "sha256-"
@@ -111,13 +111,13 @@ class Image:
     relative: dict[int, int] = field(default_factory=dict)  # R_X86_64_RELATIVE: slot -> addend
     symbolic: dict[int, str] = field(default_factory=dict)  # R_X86_64_64: word of data -> symbol name
     reserved: tuple[tuple[int, int, str], ...] = ()  # (start, end, refusal): e.g. rseq critical sections
-    detours: dict[int, tuple[int, ...]] = field(default_factory=dict)  # instruction -> where it may lead besides
-    returns: frozenset[int] = frozenset()  # code that returns to the caller of whoever jumps there: return thunks
-    dispatchers: frozenset[int] = frozenset()  # code that goes where a register says: retpolines
-    conventional: frozenset[int] = frozenset()  # functions that callers know by the calling convention only
-    unwinding: tuple[int, int] = (0, 0)  # address and size of .eh_frame; size 0 without
-    digest: bytes = b""  # what `content` was when the file was read, if that is known
-    called: str = ""  # the file's name, where the path that it was read by has another
+    detours: dict[int, tuple[int, ...]] = field(default_factory=dict)  # instruction -> its other targets
+    returns: frozenset[int] = frozenset()  # return thunks: a jump there is a return
+    dispatchers: frozenset[int] = frozenset()  # retpolines and the like: a jump there is an indirect jump
+    conventional: frozenset[int] = frozenset()  # functions that callers know only by the calling convention
+    unwinding: tuple[int, int] = (0, 0)  # address and size of .eh_frame; size 0 if there is none
+    digest: bytes = b""  # the value of `content`, if it is known from an earlier run
+    called: str = ""  # the file's name, if the path that it was read by ends in another
 
     @property
     def name(self) -> str:
@@ -126,12 +126,12 @@ class Image:
 
     @cached_property
     def content(self) -> bytes:
-        """A digest of all of it but path and name: equal for two images only if everything that was read of them is
-        equal, wherever it came from.
+        """A digest of all that was read but path and name: two images have the same digest only if everything that was
+        read of them is equal, wherever it came from.
 
-        Nothing else may stand for an image in the key of a finding: what was found of one user's file would be believed
-        of another's. For whoever makes a file chooses its build-id, and any sum that is no cryptographic digest, and a
-        debug file brings names along.
+        The key of a finding must contain this digest and nothing else for an image: otherwise a finding about one
+        user's file might be used for another's. Whoever makes a file chooses its build id and any checksum that is not
+        a cryptographic digest, and a debug file adds names.
         """
         if self.digest:
             return self.digest
@@ -142,7 +142,7 @@ class Image:
         return state.digest()
 
     def _plain(self) -> tuple[Any, ...]:
-        """All but the segments, in types that marshal knows."""
+        """All fields of the image but the segments, in types that marshal knows."""
         return (
             self.build_id, self.position_independent, self.static, self.entry, self.interpreter, self.needed,
             self.soname, [(s.name, s.address, s.size, s.offset, s.executable) for s in self.sections],
@@ -156,13 +156,14 @@ class Image:
 
     @cached_property
     def is_go(self) -> bool:
-        """Made by the Go compiler, as its runtime's table of functions shows."""
+        """Whether the image was made by the Go compiler: it has the table of functions of Go's runtime."""
         return any(section.name.endswith(".gopclntab") for section in self.sections)
 
     @cached_property
     def go_text(self) -> tuple[int, int]:
-        """[start, end) of what the Go compiler made; C that a Go program is linked with lies outside. (0, 0): nothing
-        is known to."""
+        """The range [start, end) of the code that the Go compiler made; C that a Go program is linked with lies outside
+        of it. (0, 0) if no code is known to be Go's.
+        """
         ends = [[s.address for s in self.named(f"runtime.{name}")] for name in ("text", "etext")]
         return (ends[0][0], ends[1][0]) if self.is_go and all(ends) else (0, 0)
 
@@ -171,8 +172,9 @@ class Image:
         return [span.start for span in self.spans]
 
     def offset_of(self, address: int, size: int = 1, writable: bool = False) -> int:
-        """The place in the file of ``size`` bytes of code, or with ``writable`` of data; -1: no content of the file is
-        there."""
+        """The offset in the file of ``size`` bytes of code at ``address``, or with ``writable`` of data; -1 if the file
+        has no content for them.
+        """
         for segment in self.segments:
             meant = segment.writable if writable else segment.executable
             if meant and 0 <= address - segment.address <= len(segment.data) - size:
@@ -180,19 +182,19 @@ class Image:
         return -1
 
     def span_at(self, address: int) -> FunctionSpan | None:
-        """The function whose bytes hold ``address``."""
+        """The function whose bytes contain ``address``; None if there is none."""
         i = bisect.bisect_right(self._starts, address) - 1
         if i >= 0 and address < self.spans[i].end:
             return self.spans[i]
         return None
 
     def span_before(self, address: int) -> FunctionSpan | None:
-        """The last function that ends at or before ``address``."""
+        """The last function that starts before ``address``, if it ends at or before it; None otherwise."""
         i = bisect.bisect_left(self._starts, address) - 1
         return self.spans[i] if i >= 0 and self.spans[i].end <= address else None
 
     def span_after(self, address: int) -> FunctionSpan | None:
-        """The first function that starts at or after ``address``."""
+        """The first function that starts at or after ``address``; None if there is none."""
         i = bisect.bisect_left(self._starts, address)
         return self.spans[i] if i < len(self.spans) else None
 
@@ -204,11 +206,13 @@ class Image:
         return found
 
     def named(self, name: str) -> Sequence[ElfSymbol]:
-        """The symbols of that name, in the file's order."""
+        """The symbols of that name, in the order of ``symbols``."""
         return self._by_name.get(name, ())
 
     def read(self, address: int, size: int) -> bytes:
-        """Initial content of memory; b'' when ``address`` lies in no segment; short at a segment's end."""
+        """The initial content of ``size`` bytes of memory; fewer at a segment's end, b'' if ``address`` lies in no
+        segment.
+        """
         for segment in self.segments:
             offset = address - segment.address
             if 0 <= offset < segment.size:

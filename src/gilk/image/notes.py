@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Build ids: the identity of a program that its debug file and our caches share."""
+"""Reads build ids, by which debug files and findings kept in caches are matched with programs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from gilk.image.header import PT_NOTE, SHT_NOTE, Header
 from gilk.image.memory import MALFORMED
 
 NT_GNU_BUILD_ID = 3
-LONGEST_NOTES = 1 << 22  # bytes, all notes together
+LONGEST_NOTES = 1 << 22  # in bytes, all notes together
 
 
 def build_id(header: Header) -> str:
-    """The build id's hex digits; without such a note, ``sha256-`` and the digest of the whole content."""
+    """The hex digits of the build id; if there is no such note, ``sha256-`` and the digest of the whole content."""
     return noted_build_id(header) or "sha256-" + digest(header)
 
 
 def noted_build_id(header: Header) -> str:
-    """The hex digits of the NT_GNU_BUILD_ID note, or ''."""
+    """The hex digits in the NT_GNU_BUILD_ID note; '' if there is none."""
     for notes in _tables(header):
         for owner, kind, content in each(notes):
             if owner == b"GNU\0" and kind == NT_GNU_BUILD_ID and content:
@@ -28,7 +28,7 @@ def noted_build_id(header: Header) -> str:
 
 
 def digest(header: Header) -> str:
-    import hashlib  # here: most have a build id, and need not wait for it
+    import hashlib  # imported here: most files have a build id, and need not wait for it
 
     state = hashlib.sha256()
     for chunk in header.source.chunks():
@@ -37,7 +37,9 @@ def digest(header: Header) -> str:
 
 
 def _tables(header: Header) -> Iterator[bytes]:
-    """Segments first. A debug file's segments have no content, but its note sections do."""
+    """The tables of notes, those of segments first. A debug file's segments have no content, but its note
+    sections do.
+    """
     places = [(p.offset, p.file_size) for p in header.programs if p.kind == PT_NOTE]
     places += [(s.offset, s.size) for s in header.sections if s.kind == SHT_NOTE]
     room = LONGEST_NOTES
@@ -52,9 +54,9 @@ def _tables(header: Header) -> Iterator[bytes]:
 
 
 def each(table: bytes) -> Iterator[tuple[bytes, int, bytes]]:
-    """(owner, type, content) of each note.
+    """The notes of a table, as (owner, type, content).
 
-    Property notes, which are aligned to 8 bytes, read as well: their sizes are multiples of 8.
+    This reads property notes, which are aligned to 8 bytes, too: their sizes are multiples of 8.
     """
     offset = 0
     while offset + 12 <= len(table):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""PLT stubs: the little jumps through the GOT by which calls reach imported functions.
+"""Finds PLT stubs: the short jumps through the GOT by which calls reach imported functions.
 
-GNU ld, gold and lld make them in several shapes (lazy, -z now, IBT); all of them are aligned and
-hold one ``jmp *slot(%rip)``, which alone tells what a stub is for. lld's retpolines load the slot into %r11 instead.
+GNU ld, gold and lld make them in several shapes (lazy, -z now, IBT); all of them are aligned and contain one ``jmp
+*slot(%rip)``, which alone tells what a stub is for. lld's retpolines load the slot into %r11 instead.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _ALIGNMENT = 8
 
 @dataclass(frozen=True, slots=True)
 class Plt:
-    """``stubs`` maps a stub's address to its GOT slot; ``extents`` are the bytes that are PLT, not functions.
+    """The stubs and their sections. ``stubs`` maps a stub's address to its GOT slot; ``extents`` are the ranges of
+    bytes that are PLT, not functions.
 
     Extents are sorted and disjoint.
     """
@@ -37,8 +38,8 @@ class Plt:
 def parse(header: Header, memory: ImageMemory, slots: Set[int], frames: Collection[FrameDescription]) -> Plt:
     """The stubs that jump through one of ``slots``.
 
-    Without section headers, an FDE that begins with a PLT's first entry or a stub is taken for a PLT, and code
-    without any FDE (lld writes none for its PLTs) is searched for stubs.
+    If there are no section headers, an FDE that begins with a PLT's first entry or a stub is taken for a PLT, and code
+    without an FDE (lld writes none for its PLTs) is searched for stubs.
     """
     extents = [(s.address, s.address + s.size) for s in header.sections if s.name in SECTIONS and s.loaded]
     searched = extents

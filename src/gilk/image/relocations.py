@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Dynamic relocations: which slots hold which addresses and names once the program is loaded."""
+"""Reads dynamic relocations: the slots that hold addresses, and the names that slots refer to, once the program is
+loaded.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ Rows = NDArray[numpy.void]
 
 @dataclass(frozen=True, slots=True)
 class Relocations:
-    """Addresses are link-time. ``named`` maps a GOT slot to a row of .dynsym, ``symbolic`` a word of data."""
+    """The relocations of an image; addresses are link-time. ``relative`` maps a slot to the address that it holds,
+    ``named`` a GOT slot to a row of .dynsym, ``symbolic`` a word of data to such a row.
+    """
 
     relative: dict[int, int]
     named: dict[int, int]
@@ -29,13 +33,14 @@ class Relocations:
 
     @property
     def referenced(self) -> int:
-        """The number of rows of .dynsym that are in use: one more than the highest."""
+        """The number of rows of .dynsym in use: one more than the highest."""
         return max((*self.named.values(), *self.symbolic.values()), default=-1) + 1
 
 
 def parse(header: Header, dynamic: DynamicSection, memory: ImageMemory) -> Relocations:
     """The relocations of DT_RELA, DT_JMPREL and DT_RELR, or of the sections of a static program; broken tables are left
-    out."""
+    out.
+    """
     rows = _rows(header, dynamic, memory)
     relative = dict(_pick(rows, R_RELATIVE, "addend"))
     try:
@@ -66,7 +71,9 @@ def _rows(header: Header, dynamic: DynamicSection, memory: ImageMemory) -> Rows:
 
 
 def _static_tables(header: Header) -> list[bytes]:
-    """A non-PIE static program has no dynamic segment, but IRELATIVE relocations that its start-up code applies."""
+    """The tables of a static program that is not position-independent: it has no dynamic segment, but IRELATIVE
+    relocations that its start-up code applies.
+    """
     tables = []
     for section in header.sections:
         try:
@@ -78,7 +85,7 @@ def _static_tables(header: Header) -> list[bytes]:
 
 
 def _relr(table: bytes, memory: ImageMemory) -> list[tuple[int, int]]:
-    """Slots of the compact table (gABI, "SHT_RELR"), each with the addend it holds."""
+    """The slots of the compact table (gABI, "SHT_RELR"), each with the addend that it holds."""
     if not table:
         return []
     words = numpy.frombuffer(table, "<u8", len(table) // 8)
@@ -88,9 +95,9 @@ def _relr(table: bytes, memory: ImageMemory) -> list[tuple[int, int]]:
 
 
 def _relr_slots(words: Words, memory: ImageMemory) -> Words:
-    """An even word is a slot; an odd one has a bit for each of the next 63 words after the last.
+    """The addresses of slots: an even word is one; an odd word has a bit for each of the 63 words behind the last one.
 
-    Raises ImageError elf-malformed for more slots than the image has words.
+    Raises ImageError elf-malformed if there are more slots than the image has words.
     """
     room = memory.size // 8
     slots: list[int] = []

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Findings about an ELF file: as values, and kept from one run to the next while the file is the same.
+"""Findings about an ELF file, which are kept from one run to the next while the file is the same.
 
-To read the symbols and frames of a C library takes fifty milliseconds, and ten when they are kept. They are kept as
-plain values in marshal's form, which is fast, and whose reader a hostile file could crash: nobody but the user and root
-can put one there (private.py).
+To read the symbols and frames of a C library takes fifty milliseconds, and ten if they are kept. They are kept as plain
+values in marshal's format, which is fast, but whose reader a hostile file could crash: so only the user and root can
+put a file there (private.py).
 
-A file is recognised by a digest of all that is read of it, made anew each time. stat(2) proves nothing, since the owner
-can set any times, or write by way of a mapping, which on tmpfs changes none of them. The bytes are read once, for the
-digest and for the values, so that no other content can come in between. Only a debug file, which is read for nothing
-but its symbols, is recognised by stat(2), and only where nobody but the user and root can write to it.
+A file is recognised by a digest of all that is read of it, computed anew each time. stat(2) proves nothing, since the
+owner can set any times, or write by way of a mapping, which on tmpfs changes none of them. The bytes are read once, for
+the digest and for the values, so that the content cannot change in between. Only a debug file, of which nothing but the
+symbols is read, is recognised by stat(2), and only if nobody but the user and root can write to it.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from hashlib import blake2b
 
 _KIND = "images"
-_WORTH = 1000  # symbols and frames: to read fewer takes a few milliseconds
+_WORTH = 1000  # the least number of symbols and frames worth keeping: to read fewer takes a few milliseconds
 
 
 @dataclass(frozen=True)
 class CachedFields:
-    """The fields of an Image that take long to find."""
+    """The fields of an Image that take long to compute."""
 
     build_id: str
     static: bool
@@ -56,14 +56,15 @@ class CachedFields:
     symbolic: dict[int, str]
     reserved: tuple[tuple[int, int, str], ...]
     unwinding: tuple[int, int]
-    digest: bytes = b""  # of the whole image (`Image.content`)
+    digest: bytes = b""  # the digest of the whole image (`Image.content`)
 
 
 class Once:
-    """A header's file, of which each part is read once: who asks again gets what there was the first time.
+    """The file of a header, each part of which is read once: reading a part again returns the same bytes.
 
-    ``key`` is what is remembered goes by, empty where nothing is to be: of what is no file, has been changed so lately
-    that it may be again within a tick of the clock, or has a debug file that others can write to.
+    ``key`` identifies the file's findings in the cache. It is empty if they are not to be kept: if the source is no
+    file, if the file was changed so recently that it may change again within a tick of the clock, or if others can
+    write to its debug file.
     """
 
     def __init__(self, header: Header, segments: Iterable[LoadSegment]) -> None:
@@ -75,7 +76,7 @@ class Once:
 
     @property
     def is_covered(self) -> bool:
-        """Nothing was read that the key says nothing of."""
+        """Whether the key covers all parts of the file that were read."""
         return len(self._parts) == self._known
 
     def _fetch(self, offset: int, size: int) -> bytes:
@@ -109,7 +110,9 @@ def _add(state: blake2b, data: bytes, number: int = 0) -> None:
 
 
 def _besides(header: Header) -> list[int]:
-    """The sections that are read of a file and not loaded: tables of symbols with their names, and others by name."""
+    """The numbers of the sections that are read though they are not loaded: tables of symbols with their names, and
+    others by name.
+    """
     found = set()
     for number, section in enumerate(header.sections):
         if section.kind == SHT_SYMTAB:
@@ -139,7 +142,7 @@ def recall(key: bytes) -> CachedFields | None:
 
 
 def keep(once: Once, contents: CachedFields) -> None:
-    """``contents``: with its digest."""
+    """Keep ``contents``, which must have its digest."""
     values = dict(vars(contents))
     values["symbols"] = [(*symbol[:3], str(symbol.kind), *symbol[4:]) for symbol in contents.symbols]
     values["frames"], values["spans"] = list(map(tuple, contents.frames)), list(map(tuple, contents.spans))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Restartable sequences: code the kernel aborts by address, which must therefore stay where it is.
+"""Restartable sequences: code that the kernel aborts by its address, and which must therefore not be moved.
 
-``struct rseq_cs`` and the signature before the abort handler: linux/rseq.h, and rseq(2) of librseq.
+linux/rseq.h and rseq(2) of librseq describe ``struct rseq_cs`` and the signature before the abort handler.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from gilk.image.header import Header
 from gilk.image.memory import MALFORMED, ImageMemory
 
 REFUSAL = "rseq"
-_SIGNATURE = 4  # bytes before the handler that the kernel compares
+_SIGNATURE = 4  # the number of bytes before the handler that the kernel compares
 _DESCRIPTOR = struct.Struct("<IIQQQ")
 
 
 def reserved(header: Header, memory: ImageMemory, relative: dict[int, int]) -> tuple[tuple[int, int, str], ...]:
-    """(start, end, "rseq") of every critical section and of its abort handler's signature and first instruction.
+    """The ranges (start, end, "rseq") of every critical section, and of the signature and first instruction of its
+    abort handler.
 
     The rest of a handler is ordinary code.
     """
@@ -50,6 +51,6 @@ def _extents(
 
 
 def _instruction(memory: ImageMemory, address: int) -> int:
-    """The length of the instruction there, in bytes; 1 for one that does not decode."""
+    """The length in bytes of the instruction at ``address``; 1 if it does not decode."""
     data, offset = memory.locate(address)
     return max(Decoder(64, data[offset : offset + 15], ip=address).decode().len, 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Bounds-checked random access to the bytes of a file or of a region of memory."""
+"""Random access, with checks of bounds, to the bytes of a file or of a region of memory."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from gilk.digest import state_of
 from gilk.errors import ImageError
 from gilk.values import dataclass
 
-LARGEST_READ = 0x7FFFF000  # bytes: what one read(2) returns at most, and as far as the small code model reaches
-LARGEST_FILE = 1 << 36  # bytes; a sparse file can claim any size
-_TICK = 2_000_000_000  # ns: more than any file system's clock takes for one
-LARGEST_WHOLE = 1 << 32  # bytes; of a file that must be read from end to end
+LARGEST_READ = 0x7FFFF000  # in bytes: the most that one read(2) returns, and the reach of the small code model
+LARGEST_FILE = 1 << 36  # in bytes; a sparse file can claim any size
+_TICK = 2_000_000_000  # in ns: longer than a tick of any file system's clock
+LARGEST_WHOLE = 1 << 32  # in bytes: the largest file that is read from end to end
 
 
 @dataclass(frozen=True, slots=True)
 class ByteSource:
-    """``size`` bytes that ``fetch(offset, size)`` returns; ``path`` is for messages. ``state`` is the file's, and None
-    for what is none, or has been changed so lately that it may be once more within a tick of the clock."""
+    """``size`` bytes that ``fetch(offset, size)`` returns; ``path`` is for messages. ``state`` is the file's
+    (state_of), None if there is no file, or if it was changed so recently that it may change again within a tick of the
+    clock.
+    """
 
     path: Path
     size: int
@@ -31,7 +33,7 @@ class ByteSource:
     state: tuple[int, ...] | None = None
 
     def read(self, offset: int, size: int) -> bytes:
-        """Exactly ``size`` bytes. Raises ImageError elf-truncated or elf-malformed."""
+        """The ``size`` bytes at ``offset``. Raises ImageError elf-truncated or elf-malformed."""
         if size > LARGEST_READ:
             raise ImageError("elf-malformed", f"{self.path}: {size:#x} bytes in one part are more than gilk reads")
         if offset + size > self.size:
@@ -42,7 +44,9 @@ class ByteSource:
         return data
 
     def chunks(self, size: int = 1 << 20) -> Iterator[bytes]:
-        """The whole content, piece by piece. Raises ImageError elf-malformed when that would take minutes."""
+        """The whole content in pieces of ``size`` bytes. Raises ImageError elf-malformed if reading it would take
+        minutes.
+        """
         if self.size > LARGEST_WHOLE:
             raise ImageError("elf-malformed", f"{self.path}: {self.size:#x} bytes, too large without a build id")
         for offset in range(0, self.size, size):
@@ -55,7 +59,7 @@ def from_bytes(data: bytes, path: Path) -> ByteSource:
 
 @contextmanager
 def open_source(path: Path) -> Iterator[ByteSource]:
-    """A regular file, open for the ``with`` block. Raises as open_file does."""
+    """The contents of a regular file, which is open for the ``with`` block. Raises as open_file does."""
     descriptor = open_file(path)
     try:
         yield source_of(descriptor, path)
@@ -64,7 +68,7 @@ def open_source(path: Path) -> Iterator[ByteSource]:
 
 
 def open_file(path: Path) -> int:
-    """A descriptor of a regular file, which the caller closes.
+    """A descriptor of a regular file, which the caller must close.
 
     Raises ImageError no-such-file, no-permission or not-elf (not a regular file).
     """
@@ -79,8 +83,9 @@ def open_file(path: Path) -> int:
 
 
 def _open(path: Path) -> int:
-    """A descriptor of a regular file. Others name the files, and opening something else may act or wait, so the kind is
-    checked first. Raises ImageError."""
+    """A descriptor of a regular file. The kind of the file is checked before it is opened, since others choose the
+    names of files, and opening something else may act or block. Raises ImageError.
+    """
     looked = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(looked).st_mode):

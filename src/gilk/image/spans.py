@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Functions: disjoint extents of code with names, made from symbols and, for stripped code, FDEs."""
+"""Makes the functions of an image: disjoint extents of code with names, from symbols and, for stripped code,
+from FDEs.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from gilk.image.extents import Extents
 from gilk.image.model import ElfSymbol, FrameDescription, FunctionSpan, SymbolKind
 from gilk.image.stripped import nameless
 
-ALIGNMENT = 16  # bytes, of functions
+ALIGNMENT = 16  # of functions, in bytes
 FUNCTIONS = (SymbolKind.FUNC, SymbolKind.IFUNC)
 
 
@@ -22,10 +24,10 @@ Named = tuple[ElfSymbol, str]
 def spans(
     named: Iterable[Named], frames: Iterable[FrameDescription], resolvers: Iterable[int], code: Extents
 ) -> tuple[FunctionSpan, ...]:
-    """Sorted and disjoint: an extent that reaches into the next function is cut there.
+    """The functions, sorted and disjoint: an extent that reaches into the next function is cut there.
 
-    ``code`` is where functions may lie: executable sections or segments, without PLTs.
-    ``resolvers`` are addresses of IFUNC resolvers, which are functions even when nothing names them.
+    ``code`` is where functions may be: executable sections or segments, without PLTs. ``resolvers`` are the addresses
+    of IFUNC resolvers, which are functions even if nothing names them.
     """
     covered = _covered(frames, code)
     by_start = _by_start(named, covered, code)
@@ -40,10 +42,10 @@ def spans(
 
 
 def _covered(frames: Iterable[FrameDescription], code: Extents) -> dict[int, int]:
-    """Start and end of each FDE's code.
+    """The end of each FDE's code, by its start.
 
-    That of a signal trampoline begins one byte early, so that unwinders, which look up the byte before a
-    return address, find it (glibc, sysdeps/unix/sysv/linux/x86_64/libc_sigaction.c).
+    The code of a signal trampoline begins a byte behind the start of its FDE, which begins early so that unwinders,
+    which look up the byte before a return address, find it (glibc, sysdeps/unix/sysv/linux/x86_64/libc_sigaction.c).
     """
     extents: dict[int, int] = {}
     for frame in frames:
@@ -55,7 +57,7 @@ def _covered(frames: Iterable[FrameDescription], code: Extents) -> dict[int, int
 
 
 def _by_start(named: Iterable[Named], covered: Mapping[int, int], code: Extents) -> dict[int, list[Named]]:
-    """Symbols that make a function, by address: functions, and labels that an FDE confirms."""
+    """The symbols that make a function, by address: those of functions, and labels that an FDE confirms."""
     groups: dict[int, list[Named]] = defaultdict(list)
     for entry in named:
         symbol, _ = entry
@@ -66,7 +68,7 @@ def _by_start(named: Iterable[Named], covered: Mapping[int, int], code: Extents)
 
 
 def _rank(entry: Named) -> tuple[bool, bool, bool, bool, int, int, str]:
-    """Smallest first: the name that a user would use."""
+    """The sort key of a name: the name that a user would use is the smallest."""
     symbol, _ = entry
     underscores = len(symbol.name) - len(symbol.name.lstrip("_"))
     label = symbol.kind is SymbolKind.NOTYPE
@@ -74,8 +76,9 @@ def _rank(entry: Named) -> tuple[bool, bool, bool, bool, int, int, str]:
 
 
 def _from_symbols(start: int, group: list[Named], covered: int) -> FunctionSpan:
-    """The span of one function, made from all symbols at its start. It ends at ``start`` when neither symbol nor FDE
-    tells its end."""
+    """The span of one function, made from all symbols at its start. It ends at ``start`` if neither a symbol nor an FDE
+    tells its end.
+    """
     if len(group) > 1:
         group = sorted(group, key=_rank)
     sized, source = max(group, key=_size)
@@ -100,10 +103,10 @@ def _size(entry: Named) -> int:
 
 
 def _unnamed(covered: Mapping[int, int], by_start: Iterable[int]) -> list[tuple[int, int]]:
-    """FDEs that no symbol names.
+    """The extents of FDEs that no symbol names.
 
-    In assembly an FDE may begin before the alignment of the function it is for (glibc's TLS descriptor
-    functions): such padding is no function.
+    In assembly an FDE may begin before the alignment of the function that it is for (glibc's TLS descriptor functions):
+    such padding is no function.
     """
     starts = sorted(by_start)
     found = []
@@ -122,12 +125,13 @@ def _from_frame(start: int, end: int) -> FunctionSpan:
 def _disjoint(
     found: list[FunctionSpan], firm: Set[int], covered: Mapping[int, int], code: Extents
 ) -> tuple[FunctionSpan, ...]:
-    """Drop what lies inside another function without being one, then cut and extend to the next start.
+    """The spans without those that lie inside another function and are none themselves, cut or extended to the next
+    start.
 
-    ``firm`` are the starts that a symbol of a function vouches for, rather than a label or an FDE alone.
+    ``firm`` are the starts at which a symbol says that there is a function, not just a label or an FDE.
     """
     kept: list[FunctionSpan] = []
-    reach = 0  # end of the outermost firm function so far
+    reach = 0  # the end of the outermost firm function so far
     for span in found:
         own = span.start in firm and (span.start in covered or span.end > reach)
         if span.start < reach and not own:  # a second entry to a function, or a piece of its unwind information

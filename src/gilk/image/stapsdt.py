@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Places that a program's author marked: the notes of <sys/sdt.h>, which systemtap's wiki describes.
+"""Places that a program's author has marked: the notes of <sys/sdt.h>, which systemtap's wiki describes.
 
 https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation
 """
@@ -17,13 +17,14 @@ from gilk.values import dataclass
 
 _SECTION, _BASE = ".note.stapsdt", ".stapsdt.base"
 _OWNER, _KIND = b"stapsdt\0", 3
-_MOST = 1 << 24  # bytes, of all notes
+_MOST = 1 << 24  # in bytes, all notes together
 
 
 @dataclass(frozen=True, slots=True)
 class UsdtMarker:
-    """A nop at ``address`` that stands for probe ``name``. ``semaphore``: of a 16-bit counter of those who listen, 0
-    without one. Both are link-time. ``arguments``: operands as an assembler has them, each with its size.
+    """A nop at ``address`` that stands for probe ``name``. ``semaphore`` is the address of a 16-bit counter of
+    listeners, 0 if there is none. Both are link-time. ``arguments``: operands in assembler's syntax, each with its
+    size.
     """
 
     provider: str
@@ -34,13 +35,15 @@ class UsdtMarker:
 
 
 def marks(path: Path) -> tuple[UsdtMarker, ...]:
-    """The marks in the order of the file; broken ones are left out. Raises ImageError as elf.load() does."""
+    """The marks of the file at ``path``, in the order of the file; broken ones are left out. Raises ImageError as
+    elf.load() does.
+    """
     with open_source(path) as source:
         return _marks(header.parse(source))
 
 
 def marks_in(data: bytes, path: Path) -> tuple[UsdtMarker, ...]:
-    """The same of the bytes of a file; ``path`` is its name."""
+    """The marks in the bytes of a file; ``path`` is its name. Raises ImageError as elf.load() does."""
     return _marks(header.parse(from_bytes(data, path)))
 
 
@@ -59,7 +62,7 @@ def _read(content: bytes, base: int) -> Iterator[UsdtMarker]:
     for owner, kind, described in notes.each(content):
         if owner == _OWNER and kind == _KIND and len(described) >= 24:
             address, noted, semaphore = struct.unpack_from("<QQQ", described)
-            moved = base - noted if base and noted else 0  # by who prelinked the file
+            moved = base - noted if base and noted else 0  # a tool that prelinks files may have moved the code
             provider, name, arguments = _strings(described[24:])
             if provider and name:
                 yield UsdtMarker(provider, name, address + moved, semaphore and semaphore + moved, arguments)

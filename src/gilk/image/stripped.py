@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Programs without names for most of their functions, and where names are to be had."""
+"""Recognises programs in which most functions have no names, and tells the user where to find names."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ import re
 from collections.abc import Iterable, Mapping
 
 _NAMELESS = re.compile(r"sub_[0-9a-f]+")
-_NAMED = 4  # images in a sentence
+_NAMED = 4  # the most images that a remark names
 
 
 def nameless(address: int) -> str:
-    """The name of a function that has none."""
+    """The name that gilk gives to a function at ``address`` without a name."""
     return f"sub_{address:x}"
 
 
 def is_stripped(names: Iterable[str]) -> bool:
-    """Whether most of some functions of a program have no names."""
+    """Whether most of the functions with these names have no name of their own."""
     known = list(names)
     return 2 * sum(_NAMELESS.fullmatch(name) is not None for name in known) > len(known)
 
 
 def remark(functions: Mapping[str, Iterable[str]]) -> list[str]:
-    """A sentence about those images that are stripped, if there are such. ``functions``: their names, by image."""
+    """A sentence about those images that are stripped, in a list; [] if there are none. ``functions``: their names, by
+    image.
+    """
     images = [image for image, names in functions.items() if is_stripped(names)]
     if not images:
         return []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Symbol tables: .symtab and .dynsym, of the file and of its debug file."""
+"""Reads symbol tables: .symtab and .dynsym, of the file and of its debug file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Rows = NDArray[numpy.void]
 
 @dataclass(frozen=True, slots=True)
 class SymbolTable:
-    """A symbol table as it lies in the file. ``source`` is symtab, dynsym or debug."""
+    """A symbol table as in the file. ``source`` is symtab, dynsym or debug."""
 
     rows: Rows
     strings: bytes
@@ -42,7 +42,7 @@ class SymbolTable:
 
 
 def section_table(header: Header, kind: int, source: str) -> SymbolTable | None:
-    """The first symbol table of type ``kind`` (SHT_SYMTAB, SHT_DYNSYM), or None."""
+    """The first symbol table of type ``kind`` (SHT_SYMTAB, SHT_DYNSYM); None if there is none."""
     section = next((s for s in header.sections if s.kind == kind), None)
     if section is None or section.link >= len(header.sections):
         return None
@@ -59,7 +59,7 @@ def symtab(header: Header, source: str = "symtab") -> SymbolTable | None:
 
 
 def dynsym(header: Header, dynamic: DynamicSection, memory: ImageMemory, referenced: int) -> SymbolTable | None:
-    """The dynamic symbols, from the dynamic segment or else from the section.
+    """The dynamic symbols, found by the dynamic segment or else by the section; None if there are none.
 
     ``referenced`` is one more than the highest row that a relocation names.
     """
@@ -80,10 +80,10 @@ def _rows(content: bytes) -> Rows:
 
 
 def names(strings: bytes, offsets: NDArray[numpy.uint32]) -> list[str]:
-    """The strings at ``offsets``; '' for one outside the table.
+    """The strings at ``offsets``; '' for an offset outside of the table.
 
-    Strings may share tails, so a hostile table of n bytes could ask for n*n/2 bytes of names: after a few
-    times the table's size, the rest are ''.
+    Strings may share tails, so a hostile table of n bytes could ask for n*n/2 bytes of names: after 16 times the
+    table's size and a MiB, the rest are ''.
     """
     room = 16 * len(strings) + (1 << 20)
     found = []
@@ -96,7 +96,7 @@ def names(strings: bytes, offsets: NDArray[numpy.uint32]) -> list[str]:
 
 
 def names_of(table: SymbolTable | None, indexes: Iterable[int]) -> dict[int, str]:
-    """The names of these rows, defined or not, by index; without those that have none."""
+    """The names of the rows ``indexes``, defined or not, by index; rows without a name are left out."""
     if table is None:
         return {}
     known = sorted({index for index in indexes if index < len(table.rows)})
@@ -105,7 +105,7 @@ def names_of(table: SymbolTable | None, indexes: Iterable[int]) -> dict[int, str
 
 
 def named(table: SymbolTable, name: str) -> SymbolTable:
-    """The rows of a table, defined or not, that have this name."""
+    """The rows of a table, defined or not, that have the name ``name``."""
     text, places = name.encode("utf-8", "surrogateescape") + b"\0", []
     at = table.strings.find(text)
     while at >= 0:  # strings may share tails
@@ -128,10 +128,10 @@ def symbols(table: SymbolTable) -> list[ElfSymbol]:
 
 
 def merge(tables: Iterable[Sequence[ElfSymbol]]) -> tuple[ElfSymbol, ...]:
-    """Without repetitions, sorted by address; the first table that has a symbol wins.
+    """The symbols of all tables, each once, sorted by address; the first table that has a symbol wins.
 
-    Tables come in order of trust, the dynamic symbols first: only they know what is exported. A name may
-    stand twice at one address with two sizes, for two versions (sys_errlist in libc).
+    Tables come in the order of trust, the dynamic symbols first: only they tell what is exported. A name may occur
+    twice at one address with two sizes, for two versions (sys_errlist in libc).
     """
     found: dict[tuple[str, int, int, SymbolKind], ElfSymbol] = {}
     for table in tables:

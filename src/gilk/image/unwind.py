@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Unwind tables: for every instruction of an image, how to get to the frame of the caller.
+"""Unwind tables: for every instruction of an image, how to find the frame of the caller.
 
-Made of .eh_frame, once for an image; kept in the cache by its content.
+They are made of .eh_frame, once for an image, and kept in the cache by the image's content.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from gilk.image.memory import MALFORMED, ImageMemory
 from gilk.image.model import Image
 from gilk.values import dataclass
 
-_VERSION = 3  # of what is kept
-_STUB = 16  # bytes
-_PADDING = 15  # bytes between functions, which nothing runs
-#: rt_sigreturn, as C libraries call it: what a handler returns to. Where they do not say so, it is known by its bytes.
+_VERSION = 3  # of the stored format
+_STUB = 16  # in bytes
+_PADDING = 15  # the most bytes between functions that count as padding, which is never executed
+#: The code to which a signal handler returns: C libraries' calls of rt_sigreturn. It is recognised by its bytes if
+#: there is no FDE for it.
 _RESTORERS = (b"\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", b"\xb8\x0f\x00\x00\x00\x0f\x05")
 
 
 @dataclass(frozen=True)
 class Unwind:
-    """``rules[ids[i]]`` holds from ``base + starts[i]`` on, a link-time address, up to the next row's."""
+    """The table: ``rules[ids[i]]`` holds from the link-time address ``base + starts[i]`` on, up to the next row's."""
 
     base: int
     starts: NDArray[np.uint32]
@@ -37,7 +38,7 @@ class Unwind:
 
 
 def unwind(image: Image) -> Unwind:
-    """Without rows when there is no .eh_frame, or it cannot be read."""
+    """The unwind table of an image; it has no rows if there is no .eh_frame, or if that cannot be read."""
     key = f"unwind-{_VERSION}-{image.content.hex()}"
     kept = load_arrays(key)
     if kept is not None and {"base", "starts", "ids", "rules"} <= kept.keys():
@@ -50,7 +51,7 @@ def unwind(image: Image) -> Unwind:
 
 
 def made_of(image: Image) -> Unwind:
-    """The tables made from the image as it was read, without the cache and whatever its file has by now."""
+    """The unwind table made from the image as it was read, without the cache; the file may have changed since."""
     memory = ImageMemory(image.segments)
     found = list(_Functions(image.unwinding, memory).rows())
     found += _restorers(memory)
@@ -59,7 +60,7 @@ def made_of(image: Image) -> Unwind:
 
 @dataclass(frozen=True, slots=True)
 class _Extent:
-    """Rows of [start, end), by distance from the start."""
+    """The rows of [start, end), by distance in bytes from the start."""
 
     start: int
     end: int
@@ -67,8 +68,9 @@ class _Extent:
 
 
 def _restorers(memory: ImageMemory) -> Iterator[_Extent]:
-    """The extents of signal restorers, each from a byte earlier on: they are returned to, and looked up by the byte
-    before."""
+    """The extents of signal restorers, each from a byte before its start on: they are return addresses, which are
+    looked up by the byte before.
+    """
     for segment in memory.segments:
         for code in _RESTORERS if segment.executable else ():
             at = segment.data.find(code)
@@ -79,13 +81,13 @@ def _restorers(memory: ImageMemory) -> Iterator[_Extent]:
 
 
 def _flat(found: list[_Extent]) -> list[tuple[int, FrameRule]]:
-    """The rows in order, with NOTHING between functions. Where extents overlap, the later one counts."""
+    """The rows by address, with NOTHING between functions. If extents overlap, the later one counts."""
     rows: list[tuple[int, FrameRule]] = []
     reached = 0
     for extent in sorted(found, key=lambda one: (one.start, one.end)):
         if extent.start > reached + _PADDING and rows:
             rows.append((reached, NOTHING))
-        after = rows[-1][1] if rows and extent.end < reached else None  # it lies within another
+        after = rows[-1][1] if rows and extent.end < reached else None  # it lies within another extent
         size = extent.end - extent.start
         rows += [(extent.start + distance, rule) for distance, rule in extent.rows if distance < size]
         if after is not None:
@@ -108,7 +110,7 @@ def _table(rows: list[tuple[int, FrameRule]]) -> Unwind:
 
 
 class _Functions:
-    """The FDEs of an image. A broken one loses itself, not the rest."""
+    """The FDEs of an image. A broken FDE is skipped."""
 
     def __init__(self, place: tuple[int, int], memory: ImageMemory) -> None:
         self._memory = memory
@@ -149,7 +151,7 @@ class _Functions:
         yield _Extent(start, start + size, rows)
 
     def _rows(self, which: int, common: Common, program: bytes) -> tuple[tuple[int, FrameRule], ...]:
-        """Many functions have the same program."""
+        """The rows of a function's program, remembered because many functions have the same program."""
         known = self._known.get((which, program))
         if known is None:
             known = self._known[which, program] = tuple(cfi.rows(common, program + b"\0\0\0\0"))
@@ -166,7 +168,7 @@ class _Functions:
 
 
 def _stubs(start: int, size: int, common: Common, program: bytes, threshold: int) -> tuple[tuple[int, FrameRule], ...]:
-    """The rows of a PLT: its head by the program, then two rows for each stub."""
+    """The rows of a PLT: those of its head by the program, then two rows for each stub."""
     before = cfi.rows(common, program[: program.find(b"\x0f\x0b\x77\x08\x80\x00\x3f\x1a")])
     first, _ = before[-1]
     plain, pushed = (FrameRule(How.PLAIN, 4, offset, 0, -8) for offset in (8, 16))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Files of aspects, and what is wrong with them: as lines, and as one JSON object."""
+"""Files of aspects, and the errors and warnings about them, as lines of text and as one JSON object."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gilk.render.text import message, plural
 
 
 def complaints(source: Source, check: AspectCheck) -> Iterator[str]:
-    """Errors, then warnings, in the order of the text; a hint has a line of its own."""
+    """The errors, then the warnings, each in the order of the file; a hint has a line of its own."""
     for kind, diagnostics in (("failed to compile", check.errors), ("warning:", check.warnings)):
         for one in diagnostics:
             where = f"{source.name}: [{one.tag}] line {source.line(one.span)}"
@@ -23,7 +23,7 @@ def complaints(source: Source, check: AspectCheck) -> Iterator[str]:
 
 
 def summary(source: Source, check: AspectCheck) -> str:
-    """A line; "" where there are errors."""
+    """A line with the number of aspects and elements; '' if there are errors."""
     if check.file is None:
         return ""
     elements = sum(len(one.elements) for one in check.file.aspects)
@@ -31,7 +31,9 @@ def summary(source: Source, check: AspectCheck) -> str:
 
 
 def as_json(source: Source, check: AspectCheck) -> str:
-    """Lines are from 1, columns too; ``start`` and ``end`` are characters of the file, from 0."""
+    """The file as a JSON object. Lines and columns count from 1; ``start`` and ``end`` are characters of the file, from
+    0.
+    """
     aspects = check.file.aspects if check.file is not None else ()
     return json.dumps(
         {

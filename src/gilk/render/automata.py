@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk aspect explain``: automata, keys, state and cost of aspects, and what the model does at events."""
+"""The output of ``gilk aspect explain``: automata, keys, state and cost of aspects, and what the model does
+at events.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _WIDEST = 72
 
 
 def automata_text(automata: Iterable[Automaton]) -> str:
-    """Each aspect: its elements, state, ends and costs; aspects are apart by an empty line."""
+    """The elements, state, ends and costs of each aspect; an empty line lies between aspects."""
     return "\n".join("".join(f"{line}\n" for line in _lines(one)) for one in automata)
 
 
@@ -28,13 +30,13 @@ def automata_json(automata: Iterable[Automaton]) -> list[dict[str, Any]]:
 
 
 def steps_text(steps: Steps, counts: dict[str, AspectTally]) -> str:
-    """An event a line, below each its deeds; then the counts of each aspect."""
+    """A line for each event, followed by its deeds; then the counts of each aspect."""
     lines: list[str] = []
     for event, deeds in steps:
         lines.append(f"line {event.line}: {cell(_event(event))}")
         lines += [f"    {cell(_deed(deed))}" for deed in deeds]
     lines += [f"{cell(name)}: {_counted(found)}" for name, found in counts.items()]
-    # Texts of C may have any bytes.
+    # Strings of C may contain any bytes.
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace").decode()
 
 
@@ -81,7 +83,9 @@ def _numbered(automaton: Automaton, number: int) -> str:
 
 
 def _transition(automaton: Automaton, number: int) -> tuple[str, str, str]:
-    """When it matches, its keys, and the elements that are active behind it, in the order in which they are tried."""
+    """The moments at which an element matches, its keys, and the elements that are active behind it, in the order in
+    which they are tried.
+    """
     element = derived.elements(automaton)[number]
     moments = sorted({element.moment(one).value for one in element.alternatives}, reverse=True)
     keys = ", ".join(derived.keys(automaton, number)) if number else ""
@@ -99,7 +103,7 @@ def _state(automaton: Automaton) -> str:
 
 
 def shortened(element: Element) -> str:
-    """One element, on a line of the table."""
+    """An element in the form for a line of the table, cut to its width."""
     places = f"{','.join(element.places)}: " if element.places else ""
     points = " || ".join(pointed(one.point) for one in element.alternatives)
     advice = f" {element.advice.when}" if element.advice is not None else ""
@@ -108,7 +112,7 @@ def shortened(element: Element) -> str:
 
 
 def pointed(point: JoinPoint) -> str:
-    """A join point, as the language writes it; of a function without types."""
+    """A join point in the syntax of the language; functions are shown without types."""
     match point:
         case Calling(function=function, image=image, parameters=parameters):
             names = ", ".join(one.name or "_" for one in parameters)
@@ -182,7 +186,7 @@ def _what(event: AspectEvent) -> str:
 
 
 def _deed(deed: Deed) -> str:
-    """``race 1: moved by element 2``; what a call comes to has no aspect."""
+    """A deed in words: ``race 1: moved by element 2``. The outcome of a call has no aspect."""
     who = f"{deed.aspect}{f' {deed.instance}' if deed.instance is not None else ''}: " if deed.aspect else ""
     by = f" by element {deed.element + 1}" if deed.element is not None and not deed.words else ""
     return f"{who}{deed.did}{by}{f' {deed.words}' if deed.words else ''}"

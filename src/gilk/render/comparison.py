@@ -15,24 +15,25 @@ from gilk.trace.paths import Symbol, label
 from gilk.trace.reading import read
 
 Json = dict[str, Any]
-_LONGEST = 6  # functions of a path
+_LONGEST = 6  # the most functions of a path that are shown
 
 
 def differences(a: Path, b: Path, thread: tuple[str, ...], readable: bool = False) -> Comparison:
-    """The differences between two files; functions are called as their source calls them if ``readable``. Raises
-    StoreError."""
+    """The differences between two files; functions have their names in the source if ``readable``. Raises
+    StoreError.
+    """
     traces = [trace.only(thread) if thread else trace for trace in map(read, (a, b))]
     flows = [(with_readable_names(trace) if readable else trace).flow for trace in traces]
     return compare(flows[0], flows[1])
 
 
 def slower(found: Comparison, factor: float) -> list[Timing]:
-    """Paths of which a call takes more than `factor` times as long in B; none when `factor` is 0."""
+    """The paths of which a call takes more than `factor` times as long in B; [] if `factor` is 0."""
     return [timing for timing in found.timings if factor and timing.factor > factor]
 
 
 def to_json(found: Comparison, limit: int, factor: float) -> Json:
-    """`limit`: how many of each, 0 for all."""
+    """The differences as JSON. `limit` is the most rows of each kind, 0 for all."""
     part = slice(0, limit or None)
     return {
         "same": found.same and not slower(found, factor),
@@ -136,7 +137,9 @@ def _short(path: Sequence[Symbol]) -> str:
 
 
 def short_path(names: Sequence[str]) -> str:
-    """The last few functions, on one line; one that calls itself is named once."""
+    """The last few functions of a path, on one line; a function that calls itself is named once, with the number of
+    calls.
+    """
     runs = [(cell(name), len(list(run))) for name, run in itertools.groupby(names)]
     shown = [f"{name} ×{times}" if times > 1 else name for name, times in runs]
     return " > ".join(shown if len(shown) <= _LONGEST else ["…", *shown[-_LONGEST:]])

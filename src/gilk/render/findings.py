@@ -24,14 +24,16 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Group:
-    """The finding that may matter most of those of one sort and path, and how many others there are."""
+    """The most important finding of one sort and path, and the number of the others."""
 
     worst: Finding
     more: int
 
 
 def findings(trace: Trace, least: int) -> list[Group]:
-    """`least`: how many ns longer than the median a slow call takes, at least."""
+    """The findings in a trace, in groups. `least`: the number of ns by which a slow call exceeds the median,
+    at least.
+    """
     found: dict[tuple[str, tuple[Symbol, ...]], list[Finding]] = {}
     for each in find(trace.flow, least):
         found.setdefault((each.sort, each.path), []).append(each)
@@ -39,13 +41,13 @@ def findings(trace: Trace, least: int) -> list[Group]:
 
 
 def to_json(trace: Trace, found: list[Group], limit: int) -> Json:
-    """`limit` of the findings; 0 for all."""
+    """The first `limit` findings as JSON; 0 for all."""
     rows = [{**_row(trace.flow, group.worst), "more": group.more} for group in found[: limit or None]]
     return {"calls": trace.flow.table.num_rows, "found": len(found), "anomalies": rows}
 
 
 def to_text(trace: Trace, found: list[Group], limit: int) -> str:
-    """Two lines for each; ends with a newline."""
+    """The findings as text, three lines for each; ends with a newline."""
     flow = trace.flow
     if not found:
         return f"{plural(flow.table.num_rows, 'call')}, none of which stands out\n"

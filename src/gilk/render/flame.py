@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A trace as a flame graph: one SVG, calls of one path being one bar, as wide as the time they took together.
+"""A trace as a flame graph: one SVG, in which the calls of one path are a bar, as wide as the time they took together.
 
-Callers are below their callees. A click makes a bar as wide as the picture; a click on the lowest shows all again.
+Callers are below their callees. A click makes a bar as wide as the picture; a click on the lowest bar shows all again.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from gilk.trace.flow import KERNEL, Flow
 from gilk.trace.paths import Paths, label, of_flow
 from gilk.values import dataclass
 
-FLAME_WIDTH = 1200  # pixels
+FLAME_WIDTH = 1200  # in pixels
 _ROW, _MARGIN = 17, 10
-_LETTER = 6.7  # pixels
-NARROWEST = 0.1  # pixels; narrower bars are left out
+_LETTER = 6.7  # in pixels
+NARROWEST = 0.1  # in pixels; narrower bars are left out
 DEEPEST = 2000
 
 _STYLE = """text{font:11px ui-monospace,monospace;pointer-events:none}rect{stroke:#fff;stroke-width:.4}
@@ -36,7 +36,9 @@ for(const b of bars)b.g.addEventListener("click",()=>show(b));"""
 
 @dataclass(frozen=True, slots=True)
 class FlameBar:
-    """``depth`` from 0, above the lowest; ``x`` and ``width`` in pixels. ``told``: what a pointer sees."""
+    """A bar. ``depth`` counts from 0, for bars right above the lowest; ``x`` and ``width`` are in pixels. ``told`` is
+    shown under the pointer.
+    """
 
     depth: int
     x: float
@@ -47,7 +49,7 @@ class FlameBar:
 
 
 def flame(flow: Flow, title: str) -> str:
-    """The SVG. Its lowest bar is everything."""
+    """The SVG of a trace. Its lowest bar stands for everything."""
     paths = of_flow(flow)
     total = max(sum(int(paths.total[root]) for root in paths.roots), 1)
     return picture(title, f"all, {nanoseconds(total)}", [_of_path(paths, total, *bar) for bar in _bars(paths, total)])
@@ -62,7 +64,7 @@ def _of_path(paths: Paths, total: int, path: int, depth: int, x: float, width: f
 
 
 def picture(title: str, lowest: str, bars: Sequence[FlameBar]) -> str:
-    """The SVG of any bars, above one as wide as all of them, which is called ``lowest``."""
+    """The SVG of any bars, above one as wide as all of them with the text ``lowest``."""
     rows = max((bar.depth for bar in bars), default=0) + 2
     height = rows * _ROW + 50
     drawn = [_bar(_MARGIN, 0, FLAME_WIDTH, lowest, "#d9d9d4", height, "")]
@@ -76,7 +78,7 @@ def picture(title: str, lowest: str, bars: Sequence[FlameBar]) -> str:
 
 
 def _bars(paths: Paths, total: int) -> list[tuple[int, int, float, float]]:
-    """(path, depth, x, width) of each that can be seen."""
+    """The bars that are wide enough to be seen, as (path, depth, x, width)."""
     scale = FLAME_WIDTH / total
     found: list[tuple[int, int, float, float]] = []
     waiting = [(paths.roots, 0, 0.0)]
@@ -105,7 +107,7 @@ def _bar(x: float, depth: int, width: float, text: str, colour: str, height: int
 
 
 def colour_of(name: str, image: str, lane: str = "") -> str:
-    """By image, and within it by function; what is in the kernel is red."""
+    """The colour of a function: by image, and within it by function; functions of the kernel are red."""
     hue = 8 if lane == KERNEL else 40 + _hash(image) % 280
     return f"hsl({hue + _hash(name) % 24} 62% {66 + _hash(name + '/') % 14}%)"
 
@@ -115,7 +117,7 @@ def _hash(text: str) -> int:
 
 
 def to_json(flow: Flow) -> dict[str, Any]:
-    """How much is in the picture."""
+    """The numbers of paths, of ns and of bars in the picture."""
     paths = of_flow(flow)
     total = sum(int(paths.total[root]) for root in paths.roots)
     return {"paths": len(paths.parent), "total": total, "drawn": len(_bars(paths, max(total, 1)))}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A trace's functions: how often each was called, and what it took; and the head that says what the trace is of."""
+"""The functions of a trace: the number of calls and the time of each; and the heading with the bounds of the trace."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ _STATES = {
 
 
 def functions(flow: Flow) -> list[Json]:
-    """A row per function, that with the longest `self` first. Times are in ns; `total` counts what a function spent in
-    calls of itself once; `least`, `median` and `most` are of calls whose both ends were recorded, None without any."""
+    """A row for each function, that with the longest `self` first. Times are in ns; `total` counts time in nested calls
+    of the function itself once; `least`, `median` and `most` are those of calls of which both ends were recorded, None
+    if there are none.
+    """
     if not flow.table.num_rows:
         return []
     found = by_function(flow)
@@ -43,14 +45,14 @@ def functions(flow: Flow) -> list[Json]:
 
 
 def table_text(flow: Flow, limit: int, terminal: bool | None = None) -> str:
-    """The first `limit` functions (0: all); ends with a newline unless empty."""
+    """The first `limit` functions (0: all); ends with a newline unless it is empty."""
     rows = functions(flow)
     if not rows:
         return ""
     shown = rows[: limit or None]
     cells = [[_cell(name, row[name]) for name in rows[0] if name != "lane"] for row in shown]
     headers = ["not whole" if name == "partial" else name for name in rows[0] if name != "lane"]
-    order = [*range(2, len(headers)), 0, 1]  # names last: they are of any length
+    order = [*range(2, len(headers)), 0, 1]  # names come last, since they may have any length
     text = table([headers[n] for n in order], [[row[n] for n in order] for row in cells], terminal)
     return text + (f"and {plural(len(rows) - len(shown), 'function')} more\n" if len(rows) > len(shown) else "")
 
@@ -71,7 +73,9 @@ def summary_text(flow: Flow, traced: TraceDescription | None) -> str:
 
 
 def missing_text(flow: Flow) -> str:
-    """The functions of which no call is there, and those of which some have no return; a line each at most."""
+    """The functions of which the trace has no calls, and those of which some calls have no return; at most a line for
+    each.
+    """
     lacking = [f"{each.image}:{each.function}" for each in flow.unfollowed]
     text = f"not followed, for they cannot be instrumented: {listed(lacking, _NAMED)}\n" if lacking else ""
     partly = [f"{each.image}:{each.function}" for each in flow.unended]
@@ -79,7 +83,7 @@ def missing_text(flow: Flow) -> str:
 
 
 def omitted_text(flow: Flow) -> str:
-    """A line per function that was followed only so far."""
+    """A line for each function that was followed only for a time."""
     return "".join(
         f"left out from {nanoseconds(each.from_ns - flow.start_ns)} on: {cell(each.image)}:{cell(each.function)}, "
         f"short and hot, {left_out(each.calls)}\n"

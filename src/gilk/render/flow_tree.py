@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A trace as a tree of text: calls of one path are one line."""
+"""A trace as a tree of text, in which the calls of one path are one line."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from gilk.trace.paths import Paths, label, of_flow
 from gilk.values import dataclass
 
 Json = dict[str, Any]
-#: By function and image, those that it calls directly, and that are not followed.
+#: The functions that a function calls directly and that are not followed, by the function and its image.
 Missing = dict[tuple[str, str], list[str]]
 _NAMED = 6
 
 
 @dataclass(frozen=True)
 class TreeLimits:
-    """`depth`: how many calls deep, `least`: ns that a line's calls took together, `lines`: how many; 0 for all."""
+    """The limits of a tree. `depth` is the most levels of calls, `least` the fewest ns that a line's calls took
+    together, `lines` the most lines; 0 is no limit.
+    """
 
     depth: int = 0
     least: int = 0
@@ -33,15 +35,15 @@ class TreeLimits:
 class _Thread:
     name: str
     paths: Paths
-    open: Any  # per path, how many of its calls were under way at the stop
+    open: Any  # for each path, the number of its calls under way at the stop
     missing: Missing
 
 
 def tree_text(flow: Flow, limits: TreeLimits) -> str:
-    """The tree as text: what is missing from it; then thread after thread: total time, time in the function itself,
-    calls, function.
+    """The tree as text: first what is missing from it; then for each thread lines of total time, time in the function
+    itself, calls, function.
 
-    Below a function those are named that it calls and that are not followed. Ends with a newline.
+    Below a function its callees that are not followed are named. Ends with a newline.
     """
     lines = missing_text(flow).splitlines()
     for thread in _threads(flow):
@@ -54,8 +56,9 @@ def tree_text(flow: Flow, limits: TreeLimits) -> str:
 
 
 def tree_json(flow: Flow, limits: TreeLimits) -> list[Json]:
-    """[{thread, calls: [{function, image, lane, calls, total, self, open, children}]}]; each node has its children, and
-    `not_followed` if it calls such functions."""
+    """The tree as JSON: [{thread, calls: [{function, image, lane, calls, total, self, open, children}]}]; a node also
+    has `not_followed` if it calls such functions.
+    """
     return [{"thread": thread.name, "calls": _nodes(thread, limits)} for thread in _threads(flow)]
 
 
@@ -97,8 +100,9 @@ def _lines(thread: _Thread, limits: TreeLimits) -> Iterator[str]:
 
 
 def _nodes(thread: _Thread, limits: TreeLimits) -> list[Json]:
-    """The calls of a thread as nested objects. The loop does not recurse: a trace may be deeper than Python's stack.
-    Calls more than 400 deep are left out: readers of JSON do not go much further."""
+    """The calls of a thread as nested objects. The loop does not recurse, since a trace may be deeper than Python's
+    stack. Calls more than 400 levels deep are left out, since readers of JSON do not go much further.
+    """
     paths = thread.paths
     top: list[Json] = []
     waiting = [(path, 0, top) for path in reversed(_kept(thread, paths.roots, 0, limits))]

@@ -13,7 +13,7 @@ from gilk.splice.graph import Graph, GraphNode, ListingLine, PointOutcome
 
 Json = dict[str, Any]
 
-_CODE_WIDTH: Final = 30  # columns: ten bytes
+_CODE_WIDTH: Final = 30  # in columns: ten bytes
 _COLOURS: Final = {"taken": "darkgreen", "not-taken": "firebrick", "table": "royalblue"}
 _ENDS: Final = {
     "fall": "falls through",
@@ -30,7 +30,9 @@ _ENDS: Final = {
 
 
 def to_text(graph: Graph) -> str:
-    """Block by block: points with their tactics among the instructions; ends with a newline."""
+    """The graph as text, block by block, with the points and their tactics among the instructions; ends with
+    a newline.
+    """
     return "\n".join([*_heading(graph), *(line for node in graph.nodes for line in ("", *_block(graph, node)))]) + "\n"
 
 
@@ -46,7 +48,7 @@ def _heading(graph: Graph) -> Iterator[str]:
 
 
 def _other_names(graph: Graph) -> list[str]:
-    """In the source, and as the linker has them."""
+    """The other names of the function, as in the source and as the linker has them."""
     names = dict.fromkeys((graph.function, *map(readable, graph.aliases), *graph.aliases))
     return [name for name in names if name != readable(graph.function)]
 
@@ -78,7 +80,7 @@ def _instruction(line: ListingLine) -> str:
 
 
 def assembly(line: ListingLine) -> str:
-    """An instruction, and the name of that to which it refers."""
+    """An instruction, and the name of the address that it refers to, if that has one."""
     return f"{line.text}  ; {named(line.symbol)}" if line.symbol else line.text
 
 
@@ -91,7 +93,7 @@ def ending(node: GraphNode) -> str:
 
 
 def to_json(graph: Graph) -> Json:
-    """Blocks with their instructions, and all edges."""
+    """The graph as JSON: the blocks with their instructions, and all edges."""
     return {
         "image": graph.image,
         "function": graph.function,
@@ -130,7 +132,7 @@ def _point(outcome: PointOutcome) -> Json:
 
 
 def to_dot(graph: Graph) -> str:
-    """A digraph; a box per block, its instructions left-aligned."""
+    """The graph in Graphviz's language: a box for each block, with its instructions aligned to the left."""
     lines = [
         f"digraph {_quoted(readable(graph.function))} {{",
         f"  label={_quoted(f'{graph.image}:{readable(graph.function)}')};",
@@ -164,5 +166,5 @@ def _quoted(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    r"""For a quoted string: Graphviz reads \", and in labels further escapes such as \N and \l."""
+    r"""The text for use in a quoted string: Graphviz reads \", and in labels further escapes such as \N and \l."""
     return cell(text).replace("\\", "\\\\").replace('"', '\\"')

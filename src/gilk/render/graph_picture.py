@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A function's control-flow graph as a picture: the places of its boxes and edges, and all of it in SVG."""
+"""A function's control-flow graph as a picture: the places of its boxes and edges as JSON, and the whole picture as
+SVG.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,12 @@ from gilk.render.text import cell
 from gilk.splice.graph import Graph, GraphNode
 from gilk.values import dataclass
 
-LINE: Final = 16  # pixels from line to line
-LETTER: Final = 7.3  # pixels, of a monospaced font of 12
+LINE: Final = 16  # in pixels, from line to line
+LETTER: Final = 7.3  # in pixels, for a monospaced font of 12 pixels
 PAD: Final = 8
-EDGE: Final = 18  # pixels of the strips at the top and the bottom of a box, which are its two points
-_WIDEST: Final = 72  # letters; a longer line ends with …
-_COUNT: Final = 8  # letters, for a count beside the name of the first point
+EDGE: Final = 18  # in pixels: the height of the strips at the top and the bottom of a box, which are its two points
+_WIDEST: Final = 72  # in letters; a longer line ends with …
+_COUNT: Final = 8  # in letters: the room for a count beside the name of the first point
 _STYLE: Final = """
 svg{font:12px ui-monospace,"DejaVu Sans Mono",monospace;background:#fff}rect{fill:#f7f8fa;stroke:#56606b}
 .point{fill:#0b5d8a}.refused{fill:#a4262c}path{fill:none;stroke:#56606b;stroke-width:1.3}marker path{fill:#56606b}
@@ -31,7 +33,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class GraphPicture:
-    """``texts``: the lines of each box, between its two points; ``kinds``: of each route."""
+    """The picture. ``texts``: the lines of each box, between its two points; ``kinds``: the kind of each route."""
 
     drawing: Drawing
     texts: tuple[tuple[str, ...], ...]
@@ -70,7 +72,9 @@ def _after(node: GraphNode) -> str:
 
 
 def to_json(shown: GraphPicture) -> Json:
-    """Pixels. A box is [x, y, width, height], in the order of the blocks; a route has the corners of its line."""
+    """The picture as JSON, in pixels. A box is [x, y, width, height], in the order of the blocks; a route has the
+    corners of its line.
+    """
     drawing = shown.drawing
     return {
         "width": drawing.width,
@@ -90,7 +94,7 @@ def to_json(shown: GraphPicture) -> Json:
 
 
 def to_svg(graph: Graph) -> str:
-    """A picture that needs nothing beside it; ends with a newline."""
+    """The picture as an SVG that needs no other file; ends with a newline."""
     shown = picture(graph)
     size = f'width="{shown.drawing.width}" height="{shown.drawing.height}"'
     title = f"{cell(graph.image)}:{named(readable(graph.function))}"

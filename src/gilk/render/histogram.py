@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How long calls took: a histogram by powers of two, per function."""
+"""Histograms of the times of calls, by powers of two, one for each function."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from gilk.render.text import cell, nanoseconds, plural
 from gilk.values import dataclass
 
 _PERCENTILES = (50, 90, 99)
-_BAR = 40  # characters
+_BAR = 40  # in characters
 
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Times in ns. `buckets` are (low, count), each for [low, 2 low), the first for [0, 1), from the first that is
-    not empty to the last. Percentiles are exact: the smallest value that so many in a hundred do not exceed."""
+    """The histogram of times in ns. `buckets` are (low, count), each for [low, 2 low), the first possible one for [0,
+    1), from the first that is not empty to the last. Percentiles are exact: the smallest value that the percentage of
+    values does not exceed.
+    """
 
     count: int
     total: int
@@ -33,7 +35,7 @@ class Histogram:
 
     @classmethod
     def of(cls, values: NDArray[np.int64]) -> Histogram:
-        """The histogram of at least one value; negative ones, which only a corrupt record gives, count as 0."""
+        """The histogram of at least one value; negative values, which only a corrupt record gives, count as 0."""
         values = np.sort(np.maximum(values, 0))
         numbers = np.bincount(_bucket(values))
         first = int(np.flatnonzero(numbers)[0])
@@ -47,7 +49,7 @@ class Histogram:
         return {**asdict(self), "buckets": [list(bucket) for bucket in self.buckets]}
 
     def render(self, name: str) -> str:
-        """`name`, a line of figures, then a line per bucket with a bar; ends with a newline."""
+        """`name` and a line of figures, then a line for each bucket with a bar; ends with a newline."""
         figures = f"least {nanoseconds(self.least)}, median {nanoseconds(self.p50)}, 90% {nanoseconds(self.p90)}, "
         figures += f"99% {nanoseconds(self.p99)}, most {nanoseconds(self.most)}, total {nanoseconds(self.total)}"
         most = max(count for _, count in self.buckets)
@@ -59,7 +61,7 @@ class Histogram:
 
 
 def by_function(calls: pa.Table) -> dict[str, Histogram]:
-    """A histogram per function of a table of calls; those that took most time in all come first."""
+    """A histogram for each function of a table of calls; functions that took the most time in all come first."""
     calls = calls.unify_dictionaries()
     names = calls["function"].combine_chunks()
     codes = np.asarray(names.indices.cast(pa.int64()).fill_null(-1))
@@ -73,7 +75,7 @@ def by_function(calls: pa.Table) -> dict[str, Histogram]:
 
 
 def _bucket(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """0 for 0, n for [2**(n-1), 2**n): the number of bits."""
+    """The number of bits of each value: 0 for 0, n for [2**(n-1), 2**n)."""
     bits = np.frexp(values.astype(np.float64))[1].astype(np.int64)
     # A value just below a power of two may have been rounded up to it.
     too_high = (bits > 0) & (values < (np.int64(1) << np.maximum(bits - 1, 0)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Names of functions as they are shown: those of C++ and Rust as their source has them (image/demangle.py)."""
+"""Names of functions in the form for users: those of C++ and Rust as in their source (image/demangle.py)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ Json = dict[str, Any]
 
 
 def named(text: str) -> str:
-    """A name, or a text with names in it, fit for a terminal."""
+    """A name, or a text that contains names, in readable form and safe for a terminal."""
     return cell(readable_in(text))
 
 
 def with_names(found: Json) -> Json:
-    """The object with one member more if there are mangled names in it: ``names`` has the readable form of each."""
+    """The object; if it contains mangled names, with another member ``names`` that has the readable form of each."""
     names = readable_names(_texts(found))
     return {**found, "names": names} if names else found
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All keys and texts in JSON, the deepest included: trees may be deeper than Python's stack."""
+    """All keys and strings in a JSON value, without recursion, since trees may be deeper than Python's stack."""
     waiting = [value]
     while waiting:
         each = waiting.pop()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where the threads of a process wait, as text and as JSON."""
+"""The places at which the threads of a process wait, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from gilk.trace.d.waits import Waits, by_caller, caller
 
 Json = dict[str, Any]
 _HEADERS = ("waits", "time", "longest", "system call", "called by")
-_SHOWN = 12  # threads that are waiting
+_SHOWN = 12  # the most waiting threads that are named
 
 
 def to_text(answer: Answer, account: Account, limit: int, stacks: bool, terminal: bool | None = None) -> str:
-    """A row for each function and system call, at most ``limit`` (0: all), or with ``stacks`` for each stack; and what
-    the kernel counts. Ends with a newline."""
+    """A row for each function and system call, at most ``limit`` (0: all), or with ``stacks`` for each stack; and the
+    kernel's counts. Ends with a newline.
+    """
     text = _stacks(answer, limit) if stacks else _rows(by_caller(answer.stacks), limit, terminal)
     return text + _counted(account) + ending(answer.restored, answer.notes)
 
@@ -61,7 +62,7 @@ def _counted(account: Account) -> str:
 
 
 def to_json(answer: Answer, account: Account) -> Json:
-    """One object; times are in ns."""
+    """The answer as one object; times are in ns."""
     rows = [
         {"name": w.caller, "call": w.call, "waits": w.waits, "time": w.time, "longest": w.longest}
         for w in by_caller(answer.stacks)

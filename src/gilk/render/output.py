@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Files that commands make besides samples."""
+"""Writes files that commands make besides samples."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from gilk.outputs import replaceable, replacing
 
 
 def write(path: Path, parts: Iterable[bytes | str]) -> int:
-    """Write a file, as a whole or not at all; returns its bytes. A device or a pipe is written to as it is. Raises
-    StoreError `cannot-write`."""
+    """Write a file, completely or not at all; returns its size in bytes. A device or a pipe is written to directly.
+    Raises StoreError `cannot-write`.
+    """
     try:
         with replacing(path) if replaceable(path) else path.open("wb") as file:
             return sum(file.write(part.encode("utf-8", "replace") if isinstance(part, str) else part) for part in parts)

@@ -20,7 +20,7 @@ def to_text(period: Period) -> str:
 
 
 def to_json(period: Period) -> dict[str, Any]:
-    """``after`` is in seconds."""
+    """The period as JSON; ``after`` is in seconds."""
     return with_names(
         {
             "after": round(period.at, 3),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Pictures as values: lines of numbers, axes with units, and notes that say what a picture does not show.
 
-`picture` makes one of a file of samples; render/plot_draw.py draws it.
+`picture` makes a picture of a file of samples; render/plot_draw.py draws it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from gilk.trace.reading import Trace
 from gilk.values import dataclass
 
 _MOST_LINES = 12
-_MOST_MARKS = 20_000  # of one line: more are slow to draw, and lie on one another
-_MOST_BINS = 1 << 17  # of a spectrum
+_MOST_MARKS = 20_000  # the most marks of a line; more are slow to draw, and lie on one another
+_MOST_BINS = 1 << 17  # the most bins of a spectrum
 _PER_DECADE = 10
 _LONGEST_TITLE = 80
 _LINEAR_BINS = 60
@@ -42,7 +42,9 @@ class PlotKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlotOptions:
-    """``of`` are globs for points or functions, () all. ``scale`` '' is the one that suits; ``bin`` ns, 0 likewise."""
+    """The options of a plot. ``of`` are globs for points or functions, () for all. ``scale`` '' and ``bin`` 0 choose a
+    suitable value; ``bin`` is in ns.
+    """
 
     kind: PlotKind
     of: tuple[str, ...] = ()
@@ -56,8 +58,9 @@ class PlotOptions:
 
 @dataclass(frozen=True, eq=False)
 class PlotLine:
-    """One series, which stands for ``whole`` events. In a histogram, ``x`` are the edges of bins, one more than
-    ``y``."""
+    """One series, which stands for ``whole`` events. In a histogram, ``x`` are the edges of bins, one more
+    than ``y``.
+    """
 
     name: str
     x: Floats
@@ -67,7 +70,9 @@ class PlotLine:
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """``ticks`` name the values 0, 1, ... of the y axis, when they are names. ``notes`` are lines for below."""
+    """The picture. ``ticks`` name the values 0, 1, ... of the y axis if they are names. ``notes`` are lines to show
+    below.
+    """
 
     kind: PlotKind
     title: str
@@ -93,7 +98,7 @@ _USUALLY_BY = {
 
 
 def picture(trace: Trace, options: PlotOptions) -> Picture:
-    """Raises UsageError `nothing-to-plot`, `bad-query`."""
+    """The picture of a file of samples. Raises UsageError `nothing-to-plot`, `bad-query`."""
     by = options.by or _USUALLY_BY[options.kind]
     values = Values.NUMBER if options.kind in (PlotKind.STEP, PlotKind.SPECTRUM) else options.values
     if values is Values.INTERVAL:
@@ -205,7 +210,7 @@ def _spectrum(found: PlotEvents, options: PlotOptions, title: str, notes: list[s
 
 
 def _as_intervals(found: PlotEvents) -> PlotEvents:
-    """The events with the time to the next of their series as values."""
+    """The events with the time to the next one of their series as values."""
     times, codes, values = [], [], []
     for code in range(len(found.names)):
         own = found.times[found.of(code)]
@@ -238,7 +243,7 @@ def _losses(trace: Trace) -> Iterator[str]:
 
 
 def _in_unit(lines: list[PlotLine], axis: str) -> tuple[list[PlotLine], str]:
-    """Nanoseconds as the largest unit of which the median is at least one."""
+    """The lines with nanoseconds converted to the largest unit in which the median is at least one, and that unit."""
     numbers = np.concatenate([getattr(line, axis) for line in lines])
     middle = float(np.median(numbers)) / 1e9 if len(numbers) else 1.0
     scale, unit = next((each for each in _UNITS if middle >= each[0]), _UNITS[-1])
@@ -248,7 +253,9 @@ def _in_unit(lines: list[PlotLine], axis: str) -> tuple[list[PlotLine], str]:
 
 
 def _times(lines: list[PlotLine]) -> tuple[list[PlotLine], str]:
-    """Seconds as a unit that suits their span, from the first of them when that is far from 0."""
+    """The lines with seconds converted to a unit that suits their span, counted from the first if that is far from 0,
+    and the label of the axis.
+    """
     every = np.concatenate([line.x for line in lines]) if lines else np.zeros(0)
     if not len(every):
         return lines, "time in s"
@@ -271,5 +278,5 @@ def _title(trace: Trace, options: PlotOptions) -> str:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """@2 before @10."""
+    """The sort key of a name that puts @2 before @10."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]

@@ -20,16 +20,16 @@ from gilk.trace.reading import Trace
 from gilk.trace.series import ordinals
 from gilk.values import dataclass
 
-#: Kinds of samples that no event begins with.
+#: The kinds of samples that are not the beginning of an event.
 _NO_ARRIVAL = [str(RecordKind.RETURN), str(RecordKind.GAP), str(RecordKind.PROGRAM)]
-_SERIES = ("series", "function", "thread", "pid")  # columns of an answer that may name series, the first there is
+_SERIES = ("series", "function", "thread", "pid")  # columns of an answer that may name series
 
 
-Named = tuple[NDArray[np.int64], list[str]]  # codes, and the names that they index
+Named = tuple[NDArray[np.int64], list[str]]  # codes, and the names that they index into
 
 
 class By(StrEnum):
-    """The property by which samples make a series."""
+    """The property by which samples are grouped into series."""
 
     PROCESS = "process"
     THREAD = "thread"
@@ -39,7 +39,7 @@ class By(StrEnum):
 
 
 class Values(StrEnum):
-    """The number of each event to plot."""
+    """The number of each event that is plotted."""
 
     DURATION = "duration"
     INTERVAL = "interval"
@@ -49,8 +49,9 @@ class Values(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class PlotEvents:
-    """Events in order of time. ``codes`` index ``names``, those of the series; ``values`` are numbers of ``kind``.
-    Durations and intervals are in ns. ``points`` are those of samples, None where there are none."""
+    """Events in order of time. ``codes`` index into ``names``, those of the series; ``values`` are numbers of ``kind``.
+    Durations and intervals are in ns. ``points`` are those of samples, None if there are none.
+    """
 
     times: NDArray[np.int64]
     codes: NDArray[np.int64]
@@ -65,8 +66,8 @@ class PlotEvents:
 
 
 def events(trace: Trace, of: tuple[str, ...], by: By, values: Values | None) -> PlotEvents:
-    """The events at points or in functions that match a glob of ``of``; calls, when they are timed and ``values``
-    allows it.
+    """The events at points or in functions that match a glob of ``of``; calls, if they are timed and ``values`` allows
+    it.
 
     ``values`` None: durations if there are any, else logged values if there are any, else numbers. Raises UsageError
     `nothing-to-plot`.
@@ -113,7 +114,7 @@ def answer(trace: Trace, sql: str) -> PlotEvents:
 
 
 def began(trace: Trace) -> int:
-    """When the targets of an experiment were let go, ns as in `time`; 0 for a plain run."""
+    """The time at which the targets of an experiment were released, in ns as in `time`; 0 for a plain run."""
     told = trace.tally.report.get("experiment")
     moment = told.get("began") if isinstance(told, dict) else None
     return moment if isinstance(moment, int) else 0
@@ -124,7 +125,7 @@ def _made(trace: Trace, table: pa.Table, column: str, kind: Values, by: By) -> P
 
 
 def _with_series(table: pa.Table, column: str, kind: Values, labels: Named) -> PlotEvents:
-    """Series in the order of how many events they have, most first."""
+    """The events, with series in the order of their number of events, most first."""
     found, names = labels
     order = np.argsort(-np.bincount(found, minlength=len(names)), kind="stable")
     rank = np.empty(len(order), np.int64)
@@ -151,14 +152,13 @@ def _labels(trace: Trace, table: pa.Table, by: By) -> Named:
 
 
 def _coded(column: pa.ChunkedArray) -> Named:
-    """Names and which of them each row has; null is a name like any other."""
+    """The codes of the rows, and the names that they stand for; null becomes the name "?"."""
     array = column.cast(pa.string()).fill_null("?").combine_chunks().dictionary_encode()
     return np.asarray(array.indices.cast(pa.int64())), array.dictionary.to_pylist()
 
 
 def process_names(table: pa.Table) -> dict[int, str]:
-    """The name of each process by pid: that of its main thread, or else of any; with the pid where two would be
-    alike."""
+    """The name of each process by pid: that of its main thread, or else of any; with the pid if two would be alike."""
     grouped = table.group_by(["pid", "tid", "thread"]).aggregate([])
     rows = sorted(grouped.to_pylist(), key=lambda row: (row["pid"] != row["tid"], row["tid"]))
     names: dict[int, str] = {}
@@ -169,7 +169,7 @@ def process_names(table: pa.Table) -> dict[int, str]:
 
 
 def _points(trace: Trace, of: tuple[str, ...]) -> set[str]:
-    """The points whose names, or whose functions' names, match."""
+    """The points whose names, or whose functions' names, match a glob."""
     chosen = set()
     for probe in trace.about.probes:
         names = (probe.point, probe.function, _whole(probe.point))
@@ -179,7 +179,7 @@ def _points(trace: Trace, of: tuple[str, ...]) -> set[str]:
 
 
 def _whole(point: str) -> str:
-    """libc.so.6:read:entry -> libc.so.6:read"""
+    """The name of a point without the last part: libc.so.6:read for libc.so.6:read:entry."""
     return point.rpartition(":")[0]
 
 

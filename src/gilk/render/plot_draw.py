@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Draw a picture with matplotlib, which is an extra: `pip install 'gilk[plot]'`.
+"""Draws a picture with matplotlib, which is an extra: `pip install 'gilk[plot]'`.
 
-The same picture gives the same file: no dates, no random names. No window is
-opened and no state of pyplot's is touched.
+The same picture gives the same file: no dates, no random names. No window is opened, and no state of pyplot is changed.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from gilk.errors import StoreError, UsageError
 from gilk.outputs import replaceable, replacing
 from gilk.render.plot import Picture, PlotKind, PlotLine
 
-_SIZE = (10, 6)  # inches
+_SIZE = (10, 6)  # in inches
 _DPI = 120
 _FORMATS = ("png", "svg", "pdf")
 _MOST_TICKS = 40
@@ -26,7 +25,9 @@ _METADATA: dict[str, dict[str, Any]] = {
 
 
 def check(path: Path) -> str:
-    """The format that a file's name says. Raises UsageError `bad-picture`, and `no-matplotlib` when it is not there."""
+    """The format according to a file's name. Raises UsageError `bad-picture`, and `no-matplotlib` if that is not
+    installed.
+    """
     made = path.suffix.removeprefix(".").lower()
     if made not in _FORMATS:
         raise UsageError("bad-picture", f"{path}: there is no format {path.suffix!r}", "it is .png, .svg or .pdf")
@@ -38,7 +39,7 @@ def check(path: Path) -> str:
 
 
 def save(picture: Picture, path: Path) -> None:
-    """Raises UsageError as `check`, StoreError `cannot-write`."""
+    """Draw a picture into a file. Raises UsageError as `check`, StoreError `cannot-write`."""
     made = check(path)
     import matplotlib
 
@@ -51,7 +52,7 @@ def save(picture: Picture, path: Path) -> None:
 
 
 def draw(picture: Picture) -> Any:
-    """A matplotlib Figure."""
+    """The picture as a matplotlib Figure."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=_SIZE, layout="constrained")
@@ -75,7 +76,7 @@ def _line(axes: Any, picture: Picture, line: PlotLine, colour: str, number: int)
     elif picture.kind is PlotKind.HISTOGRAM:
         axes.stairs(line.y, line.x, fill=len(picture.lines) == 1, linewidth=1.2, **options)
     else:
-        axes.plot(line.x, line.y, linewidth=0.6, alpha=0.8, **options)  # many of these are bands, and cross
+        axes.plot(line.x, line.y, linewidth=0.6, alpha=0.8, **options)  # many of these lines are like bands, and cross
 
 
 def _axes(axes: Any, picture: Picture) -> None:
@@ -94,6 +95,8 @@ def _axes(axes: Any, picture: Picture) -> None:
 
 
 def _plain(text: str) -> str:
-    """Names come from the target: a dollar sign is not mathematics, and nothing in them is a control character."""
+    """The text without mathematics and control characters: names come from the target, and a dollar sign is only
+    itself.
+    """
     printable = "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text)
     return printable.replace("$", r"\$")

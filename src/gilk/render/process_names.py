@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The names of the processes of a trace: a number alone tells a reader nothing."""
+"""The names of the processes of a trace, since a number alone tells a reader nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from gilk.trace.reading import Trace
 
 
 def process_names(flow: Flow) -> dict[int, str]:
-    """By pid, the name of its main thread, or of another where that has no calls; "" where nobody knows it."""
+    """The name of each process's main thread, by pid, or that of another thread if the main thread has no calls; '' if
+    it is not known.
+    """
     names: dict[int, str] = {}
     for rows in flow.tracks:
         first = flow.table.slice(rows.start, 1).to_pylist()[0]
@@ -31,5 +33,5 @@ def traced_name(trace: Trace) -> str:
 
 
 def _with_number(names: dict[int, str], pid: int) -> str:
-    """``sqlite3 (4711)``; ``process 4711`` where its name is not known."""
+    """The name and number of a process: ``sqlite3 (4711)``; ``process 4711`` if its name is not known."""
     return f"{cell(names[pid])} ({pid})" if names.get(pid) else f"process {pid}"

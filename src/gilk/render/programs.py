@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The programs of a tree that was followed, in a report."""
+"""The part of a report about the programs of a followed tree."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from gilk.render.text import cell, plural, table
 from gilk.trace.probes import by_function
 from gilk.trace.programs import ProgramOutcome, by_name
 
-_NAMED = 10  # programs that were not seen
+_NAMED = 10  # the most programs not seen that are named
 _ROWS = 40
 
 
 def summary(programs: Sequence[ProgramOutcome]) -> str:
-    """How many programs were followed, and which were not, and why; '' where none was to be."""
+    """The number of programs that were followed, and those that were not, with the reason; '' if there are no
+    programs.
+    """
     if not programs:
         return ""
     missed = [one for one in programs if one.slug]

@@ -22,13 +22,15 @@ Json = dict[str, Any]
 
 def tables(path: Path) -> Mapping[str, pa.Table]:
     """The tables that a question about the file may name: samples and so on, or the events of a D program. Raises
-    StoreError."""
+    StoreError.
+    """
     return event_file.read(path) if event_file.is_one(path) else query.tables(read(path))
 
 
 def answer(tables: Mapping[str, pa.Table], sql: str, most: int | None = None) -> Json:
-    """{"columns": [...], "rows": [[...], ...]}: lists, for two columns may have one name. ``most``: how many rows, if
-    not all. Raises UsageError."""
+    """The answer as {"columns": [...], "rows": [[...], ...]}: rows are lists, since two columns may have one name.
+    ``most`` is the most rows, None for all. Raises UsageError.
+    """
     found = query.ask(tables, sql, most)
     columns = [[_plain(value) for value in column.to_pylist()] for column in found.columns]
     rows = [list(row) for row in zip(*columns, strict=True)]
@@ -41,7 +43,8 @@ def answer_text(found: Json, terminal: bool | None = None) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it: DuckDB's sums are decimals, and it has dates, and blobs, which become hexadecimal digits.
+    """The value as a JSON value. DuckDB also has decimals (for sums), dates, and blobs, which become hexadecimal
+    digits.
 
     Members of a struct that are null are left out.
     """

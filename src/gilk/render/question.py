@@ -22,7 +22,7 @@ def to_text(question: Question, answer: Answer, limit: int, terminal: bool | Non
 
 
 def ending(restored: bool | None, notes: Sequence[str]) -> str:
-    """How it ended; '' if there is nothing to be said about that."""
+    """The notes, and whether the code was restored; '' if there is nothing to report."""
     text = "the code is NOT what it was before\n" if restored is False else ""
     return text + "".join(f"note: {cell(note)}\n" for note in notes)
 
@@ -47,7 +47,7 @@ def _figure(column: QuestionColumn, number: int) -> str:
 
 
 def record_text(question: Question, record: QuestionRecord) -> str:
-    """A line, and one for each frame of the stack; ends with a newline."""
+    """A line for the record, and one for each frame of its stack; ends with a newline."""
     took, *arguments = record.values
     words = ", ".join(f"{name} {value:#x}" for name, value in zip(question.fields[1:], arguments, strict=True))
     lines = [f"{nanoseconds(took)}  thread {record.tid}  {words}", *(f"    {frame}" for frame in record.stack)]
@@ -55,7 +55,7 @@ def record_text(question: Question, record: QuestionRecord) -> str:
 
 
 def to_json(question: Question, answer: Answer) -> Json:
-    """One object; times are in ns."""
+    """The answer as one object; times are in ns."""
     names = [column.name for column in question.columns]
     found: Json = {"rows": [{"name": key, **dict(zip(names, numbers, strict=True))} for key, numbers in answer.rows]}
     if question.totals:

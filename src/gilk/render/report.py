@@ -16,17 +16,18 @@ from gilk.trace.programs import ProgramOutcome
 from gilk.trace.stacks import CountedStack
 from gilk.values import dataclass
 
-_TOP = 20  # rows of a table of counts
-_FUNCTIONS = 10  # histograms
-_REFUSED = 10  # points that are named
+_TOP = 20  # the most rows of a table of counts
+_FUNCTIONS = 10  # the most histograms
+_REFUSED = 10  # the most refused points that are named
 
 
 @dataclass(frozen=True)
 class RunReport:
-    """`asked`, `spliced` and `refused` count points; `refused_points` are those that are not in `counts` for that.
-    `activation_ms` is how long it took to splice them. `restored` is the outcome of comparing the live code with what
-    it was, None when it could not be compared (the target ended before). `partial`: something ended before its time.
-    `latency` is per function, times in ns. `programs` are those of a tree that was followed."""
+    """The results of a run. `asked`, `spliced` and `refused` are numbers of points; `refused_points` are the refused
+    ones, which are not in `counts`. `activation_ms` is the time that it took to splice the others. `restored` tells
+    whether the live code is the same as before, None if it could not be compared (the target ended before). `partial`:
+    something ended before its time. `latency` is by function, times in ns. `programs` are those of a followed tree.
+    """
 
     counts: Mapping[str, int] = field(default_factory=dict)
     records: int = 0
@@ -48,7 +49,7 @@ class RunReport:
     file: str = ""
     inlined: Sequence[Inlined] = ()
     programs: Sequence[ProgramOutcome] = ()
-    by: str = ""  # counts are told by this, too: program or process
+    by: str = ""  # counts are also shown by this property: program or process
     stacks: Sequence[CountedStack] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -76,7 +77,9 @@ class RunReport:
         }
 
     def render(self, terminal: bool | None = None, verbose: bool = False) -> str:
-        """Several lines for a person; ends with a newline. ``verbose``: also by which tactics points were spliced."""
+        """Several lines for a person; ends with a newline. ``verbose``: the tactics by which points were spliced are
+        included.
+        """
         told = self.counts if verbose else by_function(self.counts)
         counts = programs.counts(self.programs, self.by, terminal) if self.by else top_counts(told, terminal)
         parts = [
@@ -110,13 +113,13 @@ class RunReport:
 
 
 def refused_by_name(points: Sequence[RefusedPoint]) -> str:
-    """A line each; of many the first."""
+    """A line for each refused point; if there are many, for the first ones."""
     text = "".join(f"  {named(each.point)}: {each.reason}\n" for each in points[:_REFUSED])
     return text + (f"  and {len(points) - _REFUSED} more\n" if len(points) > _REFUSED else "")
 
 
 def top_counts(counts: Mapping[str, int], terminal: bool | None = None) -> str:
-    """The highest counts; points never reached are only counted themselves."""
+    """The highest counts; points that were never reached are not listed, only counted."""
     hit = [(name, number) for name, number in _most_first(counts) if number]
     text = (
         table(("count", "point"), [(number, readable_in(name)) for name, number in hit[:_TOP]], terminal) if hit else ""
@@ -137,7 +140,7 @@ def histograms(latency: Mapping[str, Histogram]) -> str:
 
 
 def losses(drops: int, lost: int, nested: int, corrupt: int) -> list[str]:
-    """The losses of samples, and remedies, in words; an empty list when nothing is missing."""
+    """The losses of samples, and remedies, in words; [] if nothing is missing."""
     lines = []
     if drops:
         lines.append(

@@ -10,11 +10,11 @@ from gilk.render.names import readable_in
 from gilk.render.text import cell, plural
 from gilk.trace.stacks import CountedStack, by_path
 
-_SHOWN = 10  # stacks
+_SHOWN = 10  # in stacks
 
 
 def to_text(stacks: Sequence[CountedStack]) -> str:
-    """Those met most, a line for each frame; the others are only counted. '' where there are none."""
+    """The stacks with the highest counts, a line for each frame; the others are only counted. '' if there are none."""
     text = ""
     for stack in stacks[:_SHOWN]:
         text += f"{plural(stack.count, 'time')} at {readable_in(stack.point)}\n"
@@ -26,13 +26,13 @@ def to_text(stacks: Sequence[CountedStack]) -> str:
 
 
 def folded(stacks: Iterable[CountedStack]) -> Iterator[str]:
-    """`function;function COUNT`, the outermost first. A semicolon in a name becomes a colon."""
+    """Lines `function;function COUNT`, the outermost function first. A semicolon in a name becomes a colon."""
     for path, count in by_path(stacks).items():
         yield ";".join(cell(frame).replace(";", ":") or "?" for frame in path) + f" {count}\n"
 
 
 def flame(stacks: Iterable[CountedStack], title: str) -> str:
-    """The SVG. A bar is as wide as the stacks are many that have the function there."""
+    """The stacks as an SVG. The width of a bar is the number of stacks that have the function there."""
     paths = sorted(by_path(stacks).items())
     total = max(sum(count for _, count in paths), 1)
     bars = [_bar(*each, total) for each in _spans(paths)]
@@ -40,8 +40,10 @@ def flame(stacks: Iterable[CountedStack], title: str) -> str:
 
 
 def _spans(paths: Sequence[tuple[tuple[str, ...], int]]) -> Iterator[tuple[str, int, int, int]]:
-    """(frame, depth, how many stacks are left of it, how many have it) of each bar, from sorted paths."""
-    open_: list[tuple[str, int]] = []  # the frames that are not ended yet, and where each began
+    """The bars, as (frame, depth, number of stacks to the left of it, number of stacks that have it), from sorted
+    paths.
+    """
+    open_: list[tuple[str, int]] = []  # the frames that have not ended yet, with the place at which each began
     at = 0
     for path, count in [*paths, ((), 0)]:
         same = 0

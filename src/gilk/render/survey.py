@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A survey as JSON and as text, and what each refusal means in a sentence (docs/refusals.md has a paragraph)."""
+"""A survey as JSON and as text, with a sentence for each kind of refusal (docs/refusals.md has a paragraph)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gilk.splice.tactics.table import NAMES
 from gilk.splice.tactics.trap import TRAP
 
 Json = dict[str, Any]
-Lines = Mapping[tuple[str, int], str]  # file and line, by image and address
+Lines = Mapping[tuple[str, int], str]  # the file and line as text, by image and address
 
-_MOST_IMAGES: Final = 8  # named by a line each
+_MOST_IMAGES: Final = 8  # the most images that have a line each
 
 REASONS: Final = {
     Refusal.IN_ANOTHERS_WAY: "a probe of another session of the process would have to go",
@@ -59,8 +59,9 @@ REASONS: Final = {
 
 
 def to_json(survey: Survey, listing: bool = False, lines: Lines | None = None) -> Json:
-    """Counts of all tactics, also those that do not occur; with ``listing`` also a row per function, and the line where
-    it begins if ``lines`` has that."""
+    """The counts of all tactics, including those that do not occur; with ``listing`` also a row for each function, and
+    the line where it begins if ``lines`` has that.
+    """
     found: Json = {
         "image": survey.image,
         "images": [
@@ -144,7 +145,7 @@ def _totals(survey: Survey, terminal: bool | None) -> str:
 
 
 def _share(counts: dict[str, int]) -> str:
-    """Points with a tactic other than trap, rounded down, so that 100 % is all of them."""
+    """The percentage of points with a tactic other than trap, rounded down, so that 100 % means all of them."""
     everything = spliced(counts) + refused(counts)
     good = spliced(counts) - counts.get(TRAP.name, 0)
     return f"{good * 10_000 // everything / 100:.2f} %" if everything else ""
@@ -168,12 +169,12 @@ def _list(survey: Survey, lines: Lines, terminal: bool | None) -> str:
 
 
 def _source(row: FunctionRow, lines: Lines) -> list[str]:
-    """The cell for the line; none where there are no lines at all."""
+    """The cell for the source line, in a list; [] if there are no lines at all."""
     return [lines.get((row.image, row.address), "")] if lines else []
 
 
 def _short(counts: dict[str, int]) -> str:
-    """12 jump, 1 refused (no-room)."""
+    """The counts in short: 12 jump, 1 refused (no-room)."""
     tactics = [f"{counts[tactic]} {tactic}" for tactic in NAMES if tactic in counts]
     reasons = [str(reason) for reason in Refusal if reason in counts]
     if reasons:

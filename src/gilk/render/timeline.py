@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A trace as one HTML page that draws it: no server, no network, nothing beside it.
+"""A trace as one HTML page that draws it: no server, no network, no other file.
 
 The page is assets/timeline.*; its data are compressed, and unpacked by the browser. They are: a 32-bit length, JSON of
 that length, then of all calls, in a flow's order, start (less the start before it in the same thread; of the first,
@@ -36,9 +36,9 @@ from gilk.trace.reading import Trace
 from gilk.trace.traced import NEVER
 
 _SCRIPTS = ("timeline_data.js", "timeline_draw.js", "timeline_panel.js", "timeline_page.js")
-_MOST_GAPS = 20_000  # marks
+_MOST_GAPS = 20_000  # the most marks for gaps
 _MOST_FUNCTIONS = 25
-_LONGEST_NAME = 400  # characters
+_LONGEST_NAME = 400  # in characters
 _STATES = (
     CallState.WHOLE,
     CallState.LEFT,
@@ -46,16 +46,16 @@ _STATES = (
     CallState.BEFORE,
     CallState.CUT,
     CallState.CLOSED,
-)  # in the order the page has them
+)  # in the order in which the page numbers them
 
 
 def page(trace: Trace) -> str:
-    """The whole page."""
+    """The whole page as text."""
     style, script = _asset("timeline.css"), "\n".join(map(_asset, _SCRIPTS))
     policy = f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'"
     packed = base64.b64encode(zlib.compress(pack(trace), 6)).decode()
     parts = {"POLICY": policy, "TITLE": html.escape(heading(trace)), "STYLE": style, "SCRIPT": script, "DATA": packed}
-    # All at once: a title may look like the place of another part.
+    # All parts are put in at once, since a title may look like the place of another part.
     return re.sub("@([A-Z]+)@", lambda found: parts[found[1]], _asset("timeline.html"))
 
 
@@ -72,7 +72,7 @@ def pack(trace: Trace) -> bytes:
 
 
 def summary(trace: Trace) -> dict[str, Any]:
-    """All that a time line shows besides the calls; times are ns since the trace's start."""
+    """Everything that a time line shows besides the calls; times are in ns since the trace's start."""
     flow = trace.flow
     tracks = [track_of(flow, rows) for rows in flow.tracks]
     return summary_of(trace, functions(flow), tracks, symbols_of(flow)[1])
@@ -81,8 +81,9 @@ def summary(trace: Trace) -> dict[str, Any]:
 def summary_of(
     trace: Trace, rows: list[dict[str, Any]], of: Sequence[Track], symbols: Sequence[Symbol]
 ) -> dict[str, Any]:
-    """The same, of a trace whose flow need not have all of its calls. ``rows`` are its functions, those with most time
-    in themselves first."""
+    """The same as summary(), for a trace whose flow may lack some of its calls. ``rows`` are its functions, those with
+    the most time in themselves first.
+    """
     flow = trace.flow
     begin, calls = flow.start_ns, sum(track.calls for track in of)
     tracks = [_track(each) for each in of]
@@ -113,7 +114,7 @@ def _track(track: Track) -> dict[str, Any]:
 
 
 def _images(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The images, those with most time first."""
+    """The images, those with the most time first."""
     total: dict[str, int] = {}
     for row in rows:
         total[row["image"]] = total.get(row["image"], 0) + row["self"]
@@ -152,7 +153,9 @@ def _short(name: str) -> str:
 
 
 def _steps(flow: Flow) -> Ints:
-    """Each call's start less the one's before it. A call may begin before the trace does only if a file says so."""
+    """Each call's start less that of the call before it. A call begins before the trace only if a file says so; it
+    counts as 0.
+    """
     start = flow.column("start").astype(np.int64)
     steps = np.diff(start, prepend=flow.start_ns)
     for rows in flow.tracks:
@@ -161,7 +164,7 @@ def _steps(flow: Flow) -> Ints:
 
 
 def _numbers(values: np.ndarray[Any, np.dtype[np.uint64]]) -> bytes:
-    """Seven bits a byte. All bytes are made, ten for each, and those that are needed kept."""
+    """The numbers in seven bits a byte. Ten bytes are made for each number, and those that are needed are kept."""
     made = []
     for part in np.array_split(values, len(values) // 100_000 + 1):
         shifted = part[:, None] >> (np.arange(10, dtype=np.uint64) * np.uint64(7))

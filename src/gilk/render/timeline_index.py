@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The time line of a file of samples, from an index that is kept in the cache, or made when there is none."""
+"""The time line of a file of samples, from an index that is kept in the cache, or made if there is none."""
 
 from __future__ import annotations
 
@@ -26,33 +26,35 @@ from gilk.trace.reading import Trace, read, reading_parts
 Json = dict[str, Any]
 Progress = Callable[[int, int], None]
 _KIND: Final = "traces"
-_ROWS: Final = 750_000  # samples that are looked at at once
+_ROWS: Final = 750_000  # the number of samples that are read at once
 _NOTE: Final = "its index could not be kept, and is made anew next time: {}"
 
 
 def opened(path: Path, progress: Progress = lambda _done, _of: None) -> TimelineParts:
-    """``progress`` is told how many samples of how many have been looked at. Raises StoreError."""
+    """The time line of a file. ``progress`` is given the number of samples read so far, and that of all. Raises
+    StoreError.
+    """
     key = _key(path)
     found = columns.load(_KIND, key)
     if found is not None:
         try:
             return _parts(found)
-        except (KeyError, TypeError, ValueError, IndexError):  # somebody has changed it
+        except (KeyError, TypeError, ValueError, IndexError):  # the file in the cache was changed
             columns.forget(_KIND, key)
     found = columns.make(_KIND, key, lambda room: _made(path, room, progress))
-    if _key(path) != key:  # it was written to meanwhile
+    if _key(path) != key:  # the file of samples was changed meanwhile
         columns.forget(_KIND, key)
     return _parts(found)
 
 
 def again(path: Path) -> TimelineParts:
-    """The same, when the index was found damaged."""
+    """The same as opened(), after the index was found damaged: it is made anew."""
     columns.forget(_KIND, _key(path))
     return opened(path)
 
 
 def _key(path: Path) -> bytes:
-    """Raises StoreError."""
+    """The key of the file's index in the cache. Raises StoreError."""
     partial = path.with_name(path.name + ".partial")
     try:
         about = (path if path.exists() else partial).stat()
@@ -91,7 +93,7 @@ def _shown(trace: Trace, made: tuple[CallIndex, Any, Any]) -> Trace:
 
 
 def _whole(path: Path, room: Room) -> Json:
-    """Where it cannot be made part by part."""
+    """Make the index of the whole file at once, if it cannot be made part by part."""
     trace = with_readable_names(read(path))
     made = call_index.of_flow(trace.flow)
     mine = room({name: (column.dtype.str, len(column)) for name, column in made.columns.items()})
@@ -121,7 +123,7 @@ def _described(trace: Trace, made: CallIndex) -> Json:
 
 
 def _named(made: CallIndex) -> tuple[tuple[str, str, str], ...]:
-    """The symbols as their source calls them; those that become one have one number."""
+    """The symbols with names as in their source; symbols that become the same get one number."""
     names = [(readable_in(name), image, lane) for name, image, lane in made.symbols]
     distinct = {each: number for number, each in enumerate(dict.fromkeys(names))}
     if len(distinct) < len(names):

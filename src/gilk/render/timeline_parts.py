@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The parts of a time line that are asked for one by one, of a trace that is too large to be drawn whole.
+"""The parts of a time line that are requested one by one, for a trace that is too large to be drawn as a whole.
 
-All times are ns since the trace's start. A call is named by its number in the trace's flow.
+All times are in ns since the trace's start. A call is named by its number in the trace's flow.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from gilk.trace.nesting import Bools, Ints
 from gilk.trace.pyramid import TimePyramid
 
 Json = dict[str, Any]
-PIXELS: Final = 512  # of a tile
-ROWS: Final = 32  # of a tile
-_MOST_SEARCHES: Final = 4  # whose pyramids are kept
+PIXELS: Final = 512  # the width of a tile in pixels
+ROWS: Final = 32  # the height of a tile in rows
+_MOST_SEARCHES: Final = 4  # the most searches whose pyramids are kept
 _MOST_CHILDREN: Final = 50
 _MOST_FUNCTIONS: Final = 25
-_WIDEST: Final = 1 << 40  # ns of a pixel
+_WIDEST: Final = 1 << 40  # the most ns of a pixel
 
 
 class TimelineParts:
-    """``head``: all that is said of the trace besides its calls."""
+    """The parts of one trace. ``head``: everything about the trace besides its calls."""
 
     def __init__(self, index: CallIndex, head: Json) -> None:
         self.index, self.symbols = index, index.symbols
@@ -39,18 +39,18 @@ class TimelineParts:
         self.head = {**head, "tracks": rows, "rows": first, "states": [str(state) for state in STATES]}
         self._searches: dict[str, TimePyramid] = {}
         self._found: dict[str, tuple[Ints, Ints]] = {}
-        self._known: dict[int, Json] = {}  # figures of functions
+        self._known: dict[int, Json] = {}  # the figures of functions, by symbol
 
     @cached_property
     def _gap_times(self) -> Ints:
         return np.unique(np.array([at for _, _, at in self.index.gaps], np.int64))
 
     def tile(self, zoom: int, number: int, chunk: int, query: str) -> Json:
-        """Tile `number` of those whose pixels are 2 ** zoom ns wide, of rows ROWS * chunk and on; ``query``: only calls
-        of functions whose names have that in them. Raises UsageError `bad-range`.
+        """Tile `number` among those whose pixels are 2 ** zoom ns wide, with the rows from ROWS * chunk on; ``query``:
+        only calls of functions whose names contain it. Raises UsageError `bad-range`.
 
         ``data`` is base64 of, for each of ``calls``: start and duration (64-bit floats), number, count in its pixel,
-        symbol (32-bit), row and state (a byte each): a column after the other, little-endian.
+        symbol (32-bit), row and state (a byte each): one column after the other, little-endian.
         """
         width = 1 << zoom if 0 <= zoom < 64 else _WIDEST + 1
         if width > _WIDEST or not 0 <= number < 1 << 40 or not 0 <= chunk < 1 << 20:
@@ -71,7 +71,7 @@ class TimelineParts:
         return {"calls": len(found.call), "data": data, "gaps": self._gaps(begin, PIXELS * width, width)}
 
     def _gaps(self, begin: int, length: int, width: int) -> list[int]:
-        """The times at which records were dropped, one for each pixel."""
+        """The times at which records were dropped, at most one for each pixel."""
         first, last = np.searchsorted(self._gap_times, [begin, begin + length])
         times = self._gap_times[first:last]
         chosen = np.unique((times - begin) // width, return_index=True)[1]
@@ -88,19 +88,19 @@ class TimelineParts:
         return self._searches[query]
 
     def _matching(self, query: str) -> Ints:
-        """The places of the calls of functions that are searched for."""
+        """The places of the calls of functions whose names contain ``query``."""
         words = query.casefold()
         return self._places(np.array([words in name.casefold() for name, _, _ in self.symbols] or [False]))
 
     def _places(self, wanted: Bools) -> Ints:
-        """The places of the calls of some symbols."""
+        """The places of the calls of the symbols ``wanted``, a mask."""
         symbol = self.index.columns["symbol"]
         parts = (range(first, min(first + PART, len(symbol))) for first in range(0, len(symbol), PART))
         found = [np.flatnonzero(wanted[symbol[part.start : part.stop]]) + part.start for part in parts]
         return np.concatenate([np.empty(0, np.int64), *found])
 
     def call(self, number: int) -> Json:
-        """A call, those around it, those it made, and the function's figures. Raises UsageError `no-such-call`."""
+        """A call, its callers, its callees, and the figures of its function. Raises UsageError `no-such-call`."""
         index = self.index
         if not 0 <= number < index.calls:
             raise UsageError("no-such-call", f"the trace has no call {number}")
@@ -121,7 +121,7 @@ class TimelineParts:
         }
 
     def _figures(self, symbol: int) -> Json:
-        """The same figures over all calls of a function."""
+        """The figures of all calls of a function."""
         if symbol not in self._known:
             wanted = np.arange(len(self.symbols)) == symbol
             same = self._places(wanted)
@@ -137,7 +137,7 @@ class TimelineParts:
         return self._known[symbol]
 
     def _callers(self, place: int) -> list[int]:
-        """From the one that made the call outwards."""
+        """The places of the callers of a call, from the nearest outwards."""
         found: list[int] = []
         while (place := self.index.around(place)) >= 0:
             found.append(place)
@@ -152,7 +152,7 @@ class TimelineParts:
         return {"call": call, "function": name, "image": image, "lane": lane, "state": state, **times}
 
     def view(self, begin: int, end: int) -> Json:
-        """The functions whose calls begin within a stretch of time, those with most time in themselves first."""
+        """The functions whose calls begin from ``begin`` to ``end``, those with the most time in themselves first."""
         index = self.index
         begin, end = (max(-1, min(time, index.stop_ns - index.start_ns + 1)) for time in (begin, end))
         within = index.pyramid.within(begin + index.start_ns, max(begin, end) + index.start_ns)
@@ -166,8 +166,9 @@ class TimelineParts:
         return {"calls": int(count.sum()), "functions": rows, "left_out": left_out}
 
     def find(self, query: str, after: int, back: bool) -> Json:
-        """The next call, in order of time, of a function that is searched for; -1 for none. ``after`` is a call, or -1
-        for the beginning."""
+        """The next call, in order of time, of a function whose name contains ``query``; -1 if there is none. ``after``
+        is a call, or -1 for the beginning; ``back``: the call before instead.
+        """
         found, starts = self._in_order(query) if query else (np.empty(0, np.int64),) * 2
         if not len(found):
             return {"call": -1, "found": 0, "at": 0}
@@ -180,7 +181,7 @@ class TimelineParts:
         return {"call": int(found[at]), "found": len(found), "at": at + 1}
 
     def _in_order(self, query: str) -> tuple[Ints, Ints]:
-        """The calls that are searched for, in order of time; and their starts."""
+        """The calls of functions whose names contain ``query``, in order of time, and their starts."""
         if query not in self._found:
             places, columns = self._matching(query), self.index.columns
             calls, starts = columns["call"][places], columns["start"][places]

@@ -11,14 +11,15 @@ from gilk.render.text import cell, nanoseconds, plural, table
 from gilk.trace.folding import FunctionFigures, NamedPlace, TopPeriod
 
 Json = dict[str, Any]
-#: By what functions may be sorted.
+#: The figures by which functions may be sorted.
 SORTS = ("self", "total", "calls")
-_SHOWN = 12  # functions that are not followed
+_SHOWN = 12  # the most functions not followed that are shown
 
 
 def to_text(period: TopPeriod, limit: int, sort: str, terminal: bool | None = None) -> str:
     """A line about the period, a row for each function, at most ``limit`` (0: all), and what is missing; ends with a
-    newline."""
+    newline.
+    """
     rows = in_order(period.functions, sort)
     calls = sum(row.calls for row in rows)
     what = "in all: " if period.whole else ""
@@ -38,7 +39,7 @@ def to_text(period: TopPeriod, limit: int, sort: str, terminal: bool | None = No
 
 
 def _share(period: TopPeriod, place: NamedPlace) -> str:
-    """The part of all samples in which a thread was seen there."""
+    """The percentage of all samples in which a thread was seen in the function."""
     return f"{100 * period.seen.get(place, 0) / max(sum(period.seen.values()), 1):.0f} %"
 
 
@@ -52,7 +53,7 @@ def _missing(period: TopPeriod, shown: int) -> str:
 
 
 def _unfollowed(period: TopPeriod, shown: int) -> str:
-    """The functions that are not followed, and in which threads were seen; the first ``shown``, 0 for all."""
+    """The functions that are not followed, but in which threads were seen: the first ``shown``, 0 for all."""
     shown = shown or len(period.seen)
     followed = {(row.function, row.image) for row in period.functions}
     others = [(count, place) for place, count in period.seen.items() if place not in followed]
@@ -66,7 +67,7 @@ def _unfollowed(period: TopPeriod, shown: int) -> str:
 
 
 def in_order(functions: Sequence[FunctionFigures], sort: str) -> list[FunctionFigures]:
-    """The most of ``sort``, one of SORTS, comes first."""
+    """The functions sorted by ``sort``, one of SORTS, the greatest first."""
     return sorted(functions, key=lambda row: (-_figure(row, sort), -row.own, row.function, row.image))
 
 
@@ -75,7 +76,7 @@ def _figure(row: FunctionFigures, sort: str) -> int:
 
 
 def to_json(period: TopPeriod, sort: str) -> Json:
-    """One object; times are in ns."""
+    """The period as one object; times are in ns."""
     return {
         "whole": period.whole,
         "start": period.start_ns,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A file of samples: what it holds, as JSON and as text."""
+"""The contents of a file of samples, as JSON and as text."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _FUNCTIONS = 25
 
 
 def load(path: Path, threads: tuple[str, ...] = ()) -> Trace:
-    """The file at `path`; of its samples only those of `threads`, each a name or a tid, if any are named."""
+    """The file at `path`; if `threads` are given, each a name or a tid, only their samples."""
     trace = read(path)
     return trace.only(threads) if threads else trace
 
 
 def to_json(trace: Trace, limit: int) -> Json:
-    """Everything `show` knows, with the first `limit` samples."""
+    """Everything that `gilk show` knows about the file, with the first `limit` samples."""
     about, tally, calls = trace.about, trace.tally, trace.calls
     return {
         "file": str(trace.path),
@@ -75,7 +75,7 @@ def to_text(trace: Trace, limit: int, terminal: bool | None = None) -> str:
 
 
 def _flow(trace: Trace) -> Json:
-    """The part of a trace that other files lack."""
+    """The members that only a trace has."""
     if trace.tally.trace is None:
         return {}
     return {"trace": trace.tally.trace.to_json(), "functions": flow_table.functions(trace.flow)}
@@ -125,7 +125,7 @@ def _filled(row: Json) -> Json:
 
 
 def _started(trace: Trace) -> str:
-    """ISO 8601, UTC."""
+    """The time at which the session started: ISO 8601, UTC."""
     seconds = (trace.about.start + trace.about.realtime) // 1_000_000_000
     try:
         return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A file of samples with the names of functions as their source has them."""
+"""Gives functions in a file of samples the names that they have in their source."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COLUMNS = ("function", "point")
 
 
 def with_readable_names(trace: Trace) -> Trace:
-    """The trace to be shown: its calls are paired as they were recorded, and then called as their source calls them."""
+    """The trace in the form to be shown: calls are paired by the names that were recorded, and only then renamed."""
     learn(probe.function for probe in trace.about.probes)
     if all(readable(probe.function) == probe.function for probe in trace.about.probes):
         return trace
@@ -32,7 +32,7 @@ def with_readable_names(trace: Trace) -> Trace:
 
 
 class _ShownTrace(Trace):
-    """``recorded``: the same with the linker's names."""
+    """A trace with readable names. ``recorded`` is the same trace with the linker's names."""
 
     recorded: Trace
 
@@ -57,7 +57,7 @@ def _tally(tally: Tally) -> Tally:
 
 
 def _called(rows: Iterable[Any]) -> tuple[Any, ...]:
-    """Descriptions of functions, with the names of their callers."""
+    """The descriptions of functions, with readable names for them and their callers."""
     return tuple(replace(row, function=readable(row.function), **_callers(row)) for row in rows)
 
 
@@ -66,7 +66,7 @@ def _callers(row: Any) -> dict[str, tuple[str, ...]]:
 
 
 def _renamed(table: pa.Table) -> pa.Table:
-    """Names that become one have one number."""
+    """The table with readable names; names that become the same get one code."""
     table = table.unify_dictionaries()
     for name in _COLUMNS:
         if name in table.column_names and table.num_rows:

@@ -14,15 +14,16 @@ from gilk.render.text import cell, left_out, listed, plural
 from gilk.trace.traced import NEVER, Omitted, TraceDescription, Unended, Unfollowed
 from gilk.values import dataclass
 
-_SHOWN = 12  # functions that were left out
+_SHOWN = 12  # the most functions left out that are named
 _EDGES = ("open", "before")  # trace/flow.py
 
 
 @dataclass(frozen=True)
 class TraceReport:
-    """``functions`` were made ready, ``activation_ms`` is what leading control there took. ``calls`` by state.
+    """The results. ``functions`` is the number of functions that were made ready, ``activation_ms`` the time that it
+    took to lead control to their patches. ``calls`` are numbers by state.
 
-    ``run`` has what every run has; its points are those of all functions that were made ready.
+    ``run`` has the results that every run has; its points are those of all functions that were made ready.
     """
 
     run: RunReport
@@ -42,7 +43,9 @@ class TraceReport:
         return report
 
     def render(self, verbose: bool = False) -> str:
-        """Several lines for a person; ends with a newline. ``verbose``: also the state of each call at the edges."""
+        """Several lines for a person; ends with a newline. ``verbose``: with the state of each call at the edges of the
+        trace.
+        """
         run = self.run
         text = self._ready() + summary(run.programs) + self._window(verbose) + _omitted(self.traced.omitted)
         text += "".join(f"{line}\n" for line in losses(run.drops, run.lost, run.nested, run.corrupt))
@@ -75,13 +78,13 @@ class TraceReport:
 
 
 def _at_the_edges(calls: Mapping[str, int]) -> dict[str, int]:
-    """Calls by state, where those that lie across the begin or the end of the trace are one."""
+    """The numbers of calls by state, with those that lie across the beginning or the end of the trace added up."""
     edges = sum(calls.get(state, 0) for state in _EDGES)
     return {"at the edges": edges, **{state: n for state, n in calls.items() if state not in _EDGES}}
 
 
 def _some(functions: Sequence[Unfollowed | Unended]) -> str:
-    """Each with the reason; of many the first."""
+    """The functions, each with the reason; if there are many, the first ones."""
     return listed([f"{readable(each.function)} of {each.image} ({each.reason})" for each in functions], _SHOWN)
 
 

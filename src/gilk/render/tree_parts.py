@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The calling contexts of a trace, opened node by node: as a tree of each thread, and as a flame graph of all.
 
-Times are ns. A node is named by its number, which is the same as long as the file is.
+Times are in ns. A node is named by its number, which stays the same as long as the file does.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from gilk.trace import call_tree
 from gilk.trace.call_tree import ContextTree
 
 Json = dict[str, Any]
-_MOST: Final = 200  # children of a node
+_MOST: Final = 200  # the most children of a node
 _BARS: Final = 3000
-_NARROWEST: Final = 0.0005  # of the picture
-_DEEPEST: Final = 100  # bars above each other
+_NARROWEST: Final = 0.0005  # the part of the picture's width below which bars are left out
+_DEEPEST: Final = 100  # the most bars above each other
 
 
 class TreeParts:
@@ -34,8 +34,9 @@ class TreeParts:
         return call_tree.of_all_threads(self._parts.index)
 
     def tree(self, node: int) -> Json:
-        """The calls that a node's calls made, those with most time first; for -1 those of each thread that were made by
-        none. Raises UsageError `no-such-node`."""
+        """The callees of a node's calls, those with the most time first; for -1 the outermost calls of each thread.
+        Raises UsageError `no-such-node`.
+        """
         tree = self._checked(self._tree, node)
         found = tree.children(node).tolist()
         made = {"node": node, "path": [self._shown(tree, each) for each in tree.path(node)], "cut": tree.cut}
@@ -49,8 +50,9 @@ class TreeParts:
         return {**made, "threads": threads}
 
     def flame(self, node: int) -> Json:
-        """Bars above a node, callers below: ``depth`` from 0, ``x`` and ``width`` as parts of the whole. Raises
-        UsageError `no-such-node`."""
+        """The bars above a node, with callers below: ``depth`` from 0, ``x`` and ``width`` as parts of the whole.
+        Raises UsageError `no-such-node`.
+        """
         tree = self._checked(self._flame, node)
         roots = [node] if node >= 0 else tree.children(-1).tolist()
         total = sum(int(tree.total[each]) for each in roots)

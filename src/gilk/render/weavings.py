@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Weavings that are at work, as text: what a weaver has answered (engines/aspect/asking.py)."""
+"""Weavings that are in force, as text: the answers of weavers (engines/aspect/asking.py)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAMES = ("begun", "open", "ended", "until", "late", "replaced", "gone", "lost",
 
 
 def listed(found: Sequence[Mapping[str, Any]]) -> str:
-    """A line for each: number, file, processes, matches, since when."""
+    """A line for each weaving: number, file, processes, matches, and its begin."""
     return "".join(f"{_line(one)}\n" for one in found) or "nothing is woven\n"
 
 

@@ -50,7 +50,7 @@ def under_way_json(names: Sequence[str]) -> str:
 
 
 def dry_text(found: Sequence[DryShadow]) -> str:
-    """A line for each function."""
+    """A line for each function that would be woven."""
     return "".join(f"{_dry(one)}\n" for one in found)
 
 
@@ -68,7 +68,7 @@ def _dry(one: DryShadow) -> str:
 
 
 def _who(pid: int) -> str:
-    """The number 0 stands for the kernel."""
+    """The process in words; the number 0 stands for the kernel."""
     return f"process {pid}" if pid else "the kernel"
 
 
@@ -122,7 +122,7 @@ def _restored(one: WovenSummary) -> str:
 
 
 def _counted(counts: AspectCounts) -> str:
-    """Zeros are left out, but for matches."""
+    """The counts of an aspect; zeros are left out, except for matches."""
     matched = f"matches {' '.join(map(str, counts.matches))}"
     if len(counts.matches) == 1:
         return matched
@@ -133,7 +133,7 @@ def _counted(counts: AspectCounts) -> str:
 def summary_json(
     processes: Sequence[WovenSummary], aspects: Sequence[AspectCounts], tables: Sequence[WovenTable]
 ) -> str:
-    """``processes``, ``aspects`` with the counts of each, ``tables`` with rows of key and value."""
+    """An object with ``processes``, ``aspects`` with the counts of each, and ``tables`` with rows of key and value."""
     rows = {
         one.table.name: {
             "lost": one.lost,

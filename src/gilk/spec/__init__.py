@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The words in which users name points, functions, images, events and durations, alike in all commands."""
+"""Parses the words in which users name points, functions, images, events and durations, alike in all commands."""

@@ -17,7 +17,7 @@ _SYSCALL = re.compile(r"syscall:(?P<name>[^:/]+)(?::(?P<side>entry|return))?")
 
 @dataclass(frozen=True, slots=True)
 class NamedPoint:
-    """Markers that programs and libraries bring along (``usdt``), or system calls (``syscall``).
+    """Markers in programs and libraries (``usdt``), or system calls (``syscall``).
 
     ``provider`` and ``name`` are shell globs; the provider of system calls is ''. ``side`` is entry or return, and ''
     for markers, which have no end.
@@ -34,14 +34,15 @@ class NamedPoint:
 
 @dataclass(frozen=True, slots=True)
 class ConditionalPoint:
-    """``condition`` is an expression of D; '' where there is none."""
+    """Points and a condition. ``condition`` is an expression of D; '' if there is none."""
 
     where: Spec | NamedPoint
     condition: str = ""
 
 
 def parse(text: str) -> ConditionalPoint:
-    """``POINTS``, or ``POINTS/CONDITION/``: the shortest beginning that is POINTS; paths have slashes, too.
+    """The points in ``POINTS``, or in ``POINTS/CONDITION/``: the shortest beginning that is POINTS counts, since paths
+    have slashes, too.
 
     Raises UsageError `bad-point`, `bad-condition`.
     """
@@ -60,7 +61,7 @@ def parse(text: str) -> ConditionalPoint:
 
 
 def _where(text: str) -> Spec | NamedPoint:
-    """Raises UsageError `bad-point`."""
+    """The points without a condition. Raises UsageError `bad-point`."""
     named = _NAMED.match(text)
     if named is None:
         return point.parse(text)

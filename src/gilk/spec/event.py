@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The events at which a trace starts and stops, as a user writes them."""
+"""The events at which a trace starts and stops, as users write them."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ _WORDS = "now, call:FUNCTION[:N], return:FUNCTION[:N], after:2s, for:200ms, sign
 
 @dataclass(frozen=True)
 class Event:
-    """``text`` is what the user wrote."""
+    """An event. ``text`` is what the user wrote."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Now(Event):
-    """At once."""
+    """The event that comes at once."""
 
 
 @dataclass(frozen=True)
 class Exit(Event):
-    """When the program ends; until then, or until Ctrl-C."""
+    """The event that comes when the program ends; a trace lasts until then, or until Ctrl-C."""
 
 
 @dataclass(frozen=True)
 class Reach(Event):
-    """The ``hits``-th time that control gets to ``where`` (``entry`` or ``return``) of a function.
+    """The event that control gets for the ``hits``-th time to ``where`` (``entry`` or ``return``) of a function.
 
-    Without an image, it is looked for in the main program first, then in the libraries.
+    Without an image, the function is looked for in the main program first, then in the libraries.
     """
 
     function: FunctionPattern
@@ -44,7 +44,9 @@ class Reach(Event):
 
 @dataclass(frozen=True)
 class Elapsed(Event):
-    """``seconds`` after the program was attached to or launched; or after the trace began, when ``since_start``."""
+    """The event that comes ``seconds`` after the program was attached to or launched; or if ``since_start``, after the
+    trace began.
+    """
 
     seconds: float
     since_start: bool
@@ -52,20 +54,22 @@ class Elapsed(Event):
 
 @dataclass(frozen=True)
 class Signal(Event):
-    """gilk itself is sent a signal."""
+    """The event that gilk itself is sent a signal."""
 
     number: signal.Signals
 
 
 @dataclass(frozen=True)
 class Key(Event):
-    """A combination of keys on a keyboard of this machine; the last one pressed is ``keys[-1]``."""
+    """The event that a combination of keys is pressed on a keyboard of this machine; the last one pressed is
+    ``keys[-1]``.
+    """
 
     keys: tuple[str, ...]
 
 
 def parse(text: str) -> Event:
-    """Raises UsageError `bad-event`."""
+    """The event that ``text`` names. Raises UsageError `bad-event`."""
     word, _, rest = text.partition(":")
     if word in ("now", "exit") and not rest:
         return Now(text) if word == "now" else Exit(text)

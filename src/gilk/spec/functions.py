@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``[IMAGE:]FUNCTION``, two shell globs: the functions of scopes, events, strategies, scans and points."""
+"""Patterns of functions, ``[IMAGE:]FUNCTION``, two shell globs: for scopes, events, strategies, scans and points."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import re
 from gilk.errors import UsageError
 from gilk.values import dataclass
 
-# The last colon that is not one of a pair ends IMAGE: C++ has pairs in names of functions.
+# The last single colon ends IMAGE: names of functions in C++ have pairs of colons.
 _FUNCTIONS = re.compile(r"(?:(?P<image>.+)(?<!:):(?!:))?(?P<function>(?:[^:]|::)*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionPattern:
-    """``image`` '' is for the command to say: the main program, or any image."""
+    """A pattern of functions. An empty ``image`` has a meaning that depends on the command: the main program, or any
+    image.
+    """
 
     image: str
     function: str
@@ -24,7 +26,7 @@ class FunctionPattern:
 
 
 def parse(text: str) -> FunctionPattern:
-    """``IMAGE:`` is all functions of an image. Raises UsageError `bad-point`."""
+    """The pattern in ``text``; ``IMAGE:`` means all functions of an image. Raises UsageError `bad-point`."""
     found = split(text)
     if found is None or not text:
         raise UsageError("bad-point", f"{text!r} is not [IMAGE:]FUNCTION", "for example 'libfoo*:' or 'parse_*'")
@@ -33,6 +35,6 @@ def parse(text: str) -> FunctionPattern:
 
 
 def split(text: str) -> tuple[str, str] | None:
-    """IMAGE and FUNCTION, either of which may be ''; None for what has colons in other places."""
+    """IMAGE and FUNCTION, either of which may be ''; None for text with colons in other places."""
     match = _FUNCTIONS.fullmatch(text)
     return None if match is None else (match["image"] or "", match["function"])

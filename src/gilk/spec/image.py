@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which names an image has for a user, in every command: the IMAGE of points, scopes, events and D's probes."""
+"""The names that an image has for users, in every command: the IMAGE of points, scopes, events and D's probes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import fnmatch
 import re
 from collections.abc import Iterator
 
-#: As DTrace has it: the program itself, whatever its file is called.
+#: Names for the program itself, whatever its file is called; the same as DTrace's.
 MAIN = ("a.out", "-")
 _GLOB = frozenset("*?[")
 _VERSION = re.compile(r"(-[0-9.]+)?\.so.*\Z")
@@ -16,7 +16,7 @@ _FOREIGN_ROOT = re.compile(r"/proc/\d+/root(?=/)")
 
 
 def is_glob(pattern: str) -> bool:
-    """Whether it means any name that is like it, and not one name alone."""
+    """Whether the pattern is a glob and not just a name."""
     return not _GLOB.isdisjoint(pattern)
 
 
@@ -24,9 +24,9 @@ def matches(pattern: str, path: str, soname: str = "", main: bool = False, link:
     """Whether ``pattern``, a shell glob, matches a name of the image whose file is at ``path``.
 
     A pattern with a slash is matched with the whole path, as the process has it. Any other is matched with the file's
-    name and with ``soname`` ('' where the image has none), each of them also without its version: ``libc`` names
-    libc.so.6 and libc-2.36.so, ``libc.so`` the former, ``python3`` names python3.11. ``main``: the image is the program
-    itself. ``link``: the name of the link by which it was executed, one of its names then.
+    name and with ``soname`` ('' if the image has none), each of them also without its version: ``libc`` names libc.so.6
+    and libc-2.36.so, ``libc.so`` the former, ``python3`` names python3.11. ``main``: the image is the program itself.
+    ``link``: the name of the link by which it was executed, which is one of its names then.
     """
     if "/" in pattern:
         return fnmatch.fnmatchcase(_FOREIGN_ROOT.sub("", path, count=1), pattern)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Points as a user writes them: ``[IMAGE:]FUNCTION:WHERE``, or ``[IMAGE:]FILE:LINE`` of the source."""
+"""Points as users write them: ``[IMAGE:]FUNCTION:WHERE``, or ``[IMAGE:]FILE:LINE`` of the source."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from gilk.values import dataclass
 
 _WHERE = r"entry|return|blocks|blocks-post|@\d+:pre|@\d+:post|\+0x[0-9a-fA-F]+|\+\d+"
 _SPEC = re.compile(rf"(?P<functions>.+):(?P<where>{_WHERE})", re.DOTALL)
-# A file has a dot or a slash in its name; a number alone is no WHERE, so it is not mistaken for a function.
+# A file has a dot or a slash in its name; a number alone is no WHERE, so a file is not mistaken for a function.
 _LINE = re.compile(r"(?:(?P<image>.+)(?<!:):(?!:))?(?P<file>[^:]*[./][^:]*):(?P<line>[1-9]\d{0,8})", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A parsed request; ``image`` and ``function`` are shell globs, an empty image is the main program.
+    """A parsed request; ``image`` and ``function`` are shell globs, and an empty image means the main program.
 
-    Where a line of the source is meant, ``function`` is the file, and ``where`` the number.
+    If a line of the source is meant, ``function`` is the file, and ``where`` the number of the line.
     """
 
     image: str
@@ -28,7 +28,7 @@ class Spec:
 
     @property
     def line(self) -> int:
-        """The line that is meant, 0 where a function is."""
+        """The number of the line that is meant, 0 if a function is."""
         return int(self.where) if self.where.isdecimal() else 0
 
     def __str__(self) -> str:
@@ -36,7 +36,7 @@ class Spec:
 
 
 def parse(text: str) -> Spec:
-    """Raises UsageError `bad-point`."""
+    """The points that ``text`` names. Raises UsageError `bad-point`."""
     line = _LINE.fullmatch(text)
     if line is not None:
         return Spec(line["image"] or "", line["file"], line["line"])
@@ -52,7 +52,9 @@ def parse(text: str) -> Spec:
 
 
 def every_entry(text: str) -> Spec:
-    """The entries of ``[IMAGE:]FUNCTION``, for who chooses points by other means. Raises UsageError `bad-point`."""
+    """The entries of ``[IMAGE:]FUNCTION``, for commands that choose points by other means. Raises UsageError
+    `bad-point`.
+    """
     found = functions.parse(text)
     return Spec(found.image, found.function, "entry")
 

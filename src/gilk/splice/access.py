@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Advice on accesses of memory, as machine code in patches (native/abi/gilk_access.h).
 
-An instruction that reads or writes a variable, or memory by its address, runs with a place on the stack as its memory
-operand: there it reads the value that advice decides on, and there advice finds the value that it has written. So
-every instruction keeps its meaning, its registers and its flags, whichever it is.
+The patch runs the instruction that accesses memory with a place on the stack as its memory operand: an instruction that
+reads finds there the value that advice decided on, and advice finds there the value that an instruction has written. So
+every instruction keeps its meaning, its registers and its flags.
 
-One that cannot have another operand (atomic, a call, a string instruction) runs as it is, between two observers.
+An instruction that cannot have another operand (an atomic one, a call, a string instruction) runs unchanged, between
+two calls of observers.
 
-Where an instruction is advised that may access anything, its address is first compared with the bounds of all that is
-watched.
+If the advised instruction may access any memory, the patch first compares the address with the bounds of all memory
+that is watched.
 """
 
 from __future__ import annotations
@@ -55,17 +56,17 @@ _JAE32: Final = b"\x0f\x83"
 
 
 class Means(Enum):
-    """How an instruction gets to its operand."""
+    """How a patch gives an advised instruction its memory operand."""
 
-    EXCHANGED = auto()  # it has a place on the stack for it
-    READ_ONCE = auto()  # as it is, behind an observer
-    OBSERVED = auto()  # as it is, between two observers
-    STRING = auto()  # likewise; rdi, and rcx perhaps, say where it writes, upwards
+    EXCHANGED = auto()  # its memory operand is replaced by a place on the stack
+    READ_ONCE = auto()  # the instruction runs unchanged, after an observer
+    OBSERVED = auto()  # the instruction runs unchanged, between two observers
+    STRING = auto()  # observed, too: it writes upwards from rdi, one unit or, with a repeat prefix, rcx units
 
 
 @dataclass(frozen=True, slots=True)
 class AccessAdvice:
-    """A C function in the arena; ``vectors``: it may change vector registers."""
+    """A C function in the arena at ``entry``; ``vectors`` says whether it may change vector registers."""
 
     entry: int
     vectors: bool
@@ -73,7 +74,9 @@ class AccessAdvice:
 
 @dataclass(frozen=True, slots=True)
 class AccessingInstruction:
-    """``raw`` at its link-time address, to which the loader has added ``bias``; ``size`` in bytes of its operand."""
+    """An instruction that accesses memory. ``raw`` holds its bytes at its link-time address, to which the loader has
+    added ``bias``; ``size`` is that of its memory operand, in bytes.
+    """
 
     instruction: Instruction
     raw: bytes
@@ -85,18 +88,19 @@ class AccessingInstruction:
 
     @property
     def address(self) -> int:
-        """In the running process."""
+        """The address of the instruction in the running process."""
         return int(self.instruction.ip) + self.bias
 
 
 @dataclass(frozen=True, slots=True)
 class Accessed:
-    """Advice on what an instruction reads, and on what it writes: on one of them at least. ``replaces``: some of it
-    stands in place of that.
+    """The instrument for advice on one instruction: on the value that it reads, on the value that it writes, or on both
+    (at least one of ``read`` and ``write`` is not None). ``replaces``: some of the advice stands in place of the
+    access.
 
-    ``number``: of the function that it is in, among those that the C knows. ``thunk``: the runtime's way into C.
-    ``bounds``: where the target has the bounds of all memory that is watched (struct gilk_woven: below); 0: of what the
-    instruction accesses, everything is looked at.
+    ``number`` is that of the instruction's function among the functions that the C code knows. ``thunk`` is the address
+    of the runtime's way into C. ``bounds`` is the address in the target of the bounds of all watched memory (struct
+    gilk_woven, from its field ``below`` on), or 0 if advice is asked about every access of the instruction.
     """
 
     of: AccessingInstruction
@@ -112,17 +116,21 @@ class Accessed:
         return _EVERYTHING
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
-        """With the instruction, where it is ``around`` that."""
+        """Append the code of the instrument; unless it only observes a read (is_around), that includes the instruction
+        itself.
+        """
         _Emission(self, builder, context).emit()
 
 
 def last(instruments: list[Instrument]) -> list[Instrument]:
-    """The same with those on accesses behind all others: the instruction is a part of them."""
+    """The instruments with those on accesses moved behind all others, because an access instrument contains the
+    instruction.
+    """
     return sorted(instruments, key=lambda each: isinstance(each, Accessed))
 
 
 def is_around(instrument: Instrument | None) -> bool:
-    """Whether it has the instruction at its point run."""
+    """Whether the instrument itself runs the instruction at its point, so that the patch must not run it again."""
     return isinstance(instrument, Accessed) and instrument.of.means is not Means.READ_ONCE
 
 
@@ -134,7 +142,7 @@ class _Emission:
         self._turned = bool(context.live & DIRECTION)
 
     def emit(self) -> None:
-        """Where there is no advice to run, the instruction runs as the program has it."""
+        """Append the code of the instrument. If there is no advice to run, the instruction runs as in the program."""
         builder = self._builder
         builder.emit(asm.lea_stack(asm.RSP, -_FRAME) + asm.store_stack(asm.R11, _R11))
         self._load_address()
@@ -155,7 +163,7 @@ class _Emission:
         builder.place(self._end)
 
     def _load_address(self) -> None:
-        """The operand's, into r11, which may be a part of it."""
+        """Load the address of the memory operand into r11, even if r11 is a register of that operand."""
         instruction = self._of.instruction
         if self._of.means is Means.STRING:
             self._load_string()
@@ -170,7 +178,9 @@ class _Emission:
         self._builder.emit(encoded(Instruction.create_reg_mem(Code.LEA_R64_M, Register.R11, memory)))
 
     def _compare(self, bounds: int) -> None:
-        """Beyond the bounds the instruction runs as the program has it. The address stays in r11."""
+        """Append a comparison of the address in r11 with the bounds; outside of them the instruction runs as in the
+        program. The address stays in r11.
+        """
         builder, far, flags = self._builder, self._builder.label(), bool(self._context.live & FLAGS)
         builder.emit(asm.store_stack(asm.RAX, _KEPT))
         builder.emit(asm.LAHF + asm.SETO_AL + asm.store_stack(asm.RAX, _KEPT_FLAGS) if flags else b"")
@@ -192,13 +202,15 @@ class _Emission:
         builder.cold(lay)
 
     def _uncompare(self, flags: bool) -> None:
-        """Registers and flags are again what they were."""
+        """Restore the registers and flags that the comparison has changed."""
         if flags:
             self._builder.emit(asm.load_stack(asm.RAX, _KEPT_FLAGS) + asm.ADD_AL_127 + asm.SAHF)
         self._builder.emit(asm.load_stack(asm.RAX, _KEPT))
 
     def _load_string(self) -> None:
-        """The address into r11, and the size where C finds it."""
+        """Load the address that a string instruction writes to into r11, and store the size of its write for the C
+        code.
+        """
         unit = self._of.size
         if is_repeated(self._of.instruction):
             scaled = MemoryOperand(Register.NONE, Register.RCX, unit, 0, 8)
@@ -208,7 +220,9 @@ class _Emission:
         self._builder.emit(asm.store_stack(asm.R11, _SIZE) + asm.move(asm.R11, asm.RDI))
 
     def _observe_string(self) -> None:
-        """As _observe() does; where advice decides that it is not to run, the registers are as if it had."""
+        """Observe a string instruction, as _observe() does others. If advice decides that it is not to run, the
+        registers are set as if it had run.
+        """
         assert self._write is not None
         builder, behind, skipped = self._builder, self._builder.label(), self._builder.label()
         builder.cold(self._lay_plain)
@@ -243,7 +257,9 @@ class _Emission:
             self._drain()
 
     def _observe(self) -> None:
-        """An observer of a write sees the old value, and comes again behind the instruction."""
+        """Call the observers around the unchanged instruction. The observer of a write is called before, to see the old
+        value, and again behind the instruction.
+        """
         builder, behind = self._builder, self._builder.label()
         builder.cold(self._lay_plain)
         if self._read is not None:
@@ -257,7 +273,9 @@ class _Emission:
         builder.place(behind)
 
     def _try(self) -> None:
-        """The instruction shows on the stack beforehand what it writes; nothing but flags differs the second time."""
+        """Run the instruction on a copy of its operand on the stack, to show advice the value that it will write, and
+        then on memory. Flags that it reads are the same both times.
+        """
         builder, behind, reads_flags = self._builder, self._builder.label(), self._of.instruction.rflags_read != 0
         builder.cold(self._lay_plain)
         if self._read is not None:
@@ -281,7 +299,9 @@ class _Emission:
         self._builder.place(behind)
 
     def _call(self, advice: AccessAdvice, phase: int, failed: int, skipped: int = 0) -> None:
-        """Behind it registers and flags are what they were, r11 too: struct gilk_access has that."""
+        """Call advice by way of the thunk. Behind the call registers and flags are unchanged, r11 too: struct
+        gilk_access keeps it.
+        """
         builder, site = self._builder, self._builder.label()
         builder.emit(asm.PUSHF + _POP_FLAGS + asm.CLD if self._turned else b"")
         builder.local(_LEA_R11, site)
@@ -305,7 +325,7 @@ class _Emission:
         builder.cold(lay)
 
     def _lay_plain(self) -> None:
-        """The instruction as the program has it."""
+        """Lay the path on which the instruction runs as in the program."""
         builder = self._builder
         builder.place(self._plain)
         builder.emit(asm.lea_stack(asm.RSP, _FRAME))
@@ -314,7 +334,7 @@ class _Emission:
         builder.local(asm.JMP32, self._end)
 
     def _lay_drain(self, label: int) -> None:
-        """The value that was written goes where it belongs, without advice."""
+        """Lay the path on which the written value is stored to memory without advice."""
         self._builder.place(label)
         if self._of.size in _AT_RAX_R11:
             self._drain()
@@ -327,12 +347,12 @@ class _Emission:
         self._builder.local(asm.JMP32, self._end)
 
     def _fill(self) -> None:
-        """Put the value to be read onto the stack. The address is in r11, whose own value comes back."""
+        """Copy the value to be read onto the stack. Its address is in r11, whose own value is restored."""
         size = self._of.size
         self._builder.emit(_R11_AT_R11[size] + _AT_RSP_R11[size] + asm.load_stack(asm.R11, _R11))
 
     def _drain(self) -> None:
-        """Take the value that was written from the stack."""
+        """Store the written value from the stack to the memory operand."""
         size = self._of.size
         self._builder.emit(asm.store_stack(asm.R11, _R11) + asm.store_stack(asm.RAX, _KEPT))
         self._builder.emit(asm.load_stack(asm.RAX, _ADDRESS) + _R11_AT_RSP[size] + _AT_RAX_R11[size])

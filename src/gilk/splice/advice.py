@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Advice on calls, as machine code in patches: at a function's entry and where it returns (native/runtime/advice.h),
-and in functions that one with advice may end in a jump to: at their entries, where they jump on, and where they return.
+"""Advice on calls, as machine code in patches: at a function's entry and where it returns (native/runtime/advice.h). A
+function with advice may end in a jump to another function: that one has instruments, too, at its entry, where it jumps
+on, and where it returns.
 
-All of it ends a patch: the thread may leave it for the advice, and comes back behind it, or not at all. So at one point
-it stands behind all other instruments, and what several pieces of advice want there is one instrument.
+Advice stands at the end of a patch: the thread may leave the patch for the advice, and comes back behind it, or not at
+all. So at a point it stands behind all other instruments, and several pieces of advice at a point share one instrument.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ _JAE32 = b"\x0f\x83"
 
 
 def _leave(builder: CodeBuilder, end: int, again: int, thunk: int, tell: Callable[[], None]) -> None:
-    """To the thunk, which goes on at the label ``end``, placed here, with everything as it is, or by a jump in front
-    of that to ``again``. ``tell`` is what loads r11 for it."""
+    """Append a jump to the thunk. The thunk goes on at the label ``end``, which is placed here, with all registers and
+    flags unchanged, or at the jump to ``again`` just before it. ``tell`` appends the code that loads r11 for the thunk.
+    """
     builder.emit(asm.lea_stack(asm.RSP, -_BELOW) + asm.push(asm.R11))
     builder.local(_LEA_R11, end)
     builder.emit(asm.push(asm.R11))
@@ -41,7 +43,9 @@ def _leave(builder: CodeBuilder, end: int, again: int, thunk: int, tell: Callabl
 
 @dataclass(frozen=True, slots=True)
 class Advised(ABC):
-    """``words``: the addresses of the words that have those of a struct gilk_advice each."""
+    """An instrument for advice on calls. ``words`` are the addresses of words, each of which holds the address of a
+    struct gilk_advice.
+    """
 
     words: tuple[int, ...]
 
@@ -53,11 +57,13 @@ class Advised(ABC):
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None: ...
 
     def joined(self, other: Advised) -> Self:
-        """This instrument, for more advice besides."""
+        """This instrument, with the advice of ``other`` added."""
         return replace(self, words=tuple(dict.fromkeys((*self.words, *other.words))))
 
     def _list(self, builder: CodeBuilder) -> Callable[[], None]:
-        """Lay a list of the words behind all code; the result loads r11 with its address."""
+        """Lay a list of the words behind all code; the returned function appends the code that loads r11 with the
+        list's address.
+        """
         label = builder.label()
 
         def lay() -> None:
@@ -70,7 +76,9 @@ class Advised(ABC):
         return lambda: builder.local(_LEA_R11, label)
 
     def _compare(self, builder: CodeBuilder, host: Host, context: Context, thunk: int) -> None:
-        """One comparison; to the thunk if a call at this stack pointer may have advice."""
+        """Append one comparison of the stack pointer; the thread goes to the thunk if a call at this stack pointer may
+        have advice.
+        """
         flags = bool(context.live & FLAGS)
         reg = scratch(context.live, 1 << asm.RSP | (1 << asm.RAX if flags else 0))
         frame = frame_for(context.live, 1 << reg | FLAGS, red_zone=host.red_zone)
@@ -94,8 +102,10 @@ class Advised(ABC):
 
 @dataclass(frozen=True, slots=True)
 class AdvisedEntry(Advised):
-    """At the entry of a function that has advice: ``advice`` is the address of its struct gilk_advice. ``thunk`` is the
-    runtime's way in, ``returned`` that of returns: the call may be over at once, and another one's with it."""
+    """The instrument at the entry of a function with advice: ``advice`` is the address of its struct gilk_advice.
+    ``thunk`` is the runtime's way in at entries, and ``returned`` its way in at returns: the call may be over at once,
+    and the calls that jumped to it with it.
+    """
 
     advice: int
     thunk: int
@@ -116,12 +126,12 @@ class AdvisedEntry(Advised):
 
 @dataclass(frozen=True, slots=True)
 class Compared(Advised):
-    """A point at which only the newest call that has advice matters: others cost one comparison."""
+    """An instrument at a point where only the newest call with advice matters: all other calls cost one comparison."""
 
     thunk: int
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
-        """A return address that the splice has pushed is left in the red zone meanwhile."""
+        """Append the comparison. A return address that the splice has pushed lies in the red zone meanwhile."""
         if context.pushed:
             builder.emit(asm.lea_stack(asm.RSP, context.pushed))
         self._compare(builder, host, context, self.thunk)
@@ -131,22 +141,22 @@ class Compared(Advised):
 
 @dataclass(frozen=True, slots=True)
 class ReachedEntry(Compared):
-    """At the entry of a function that one with advice may jump to."""
+    """The instrument at the entry of a function that a function with advice may jump to."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdvisedStay(Compared):
-    """Behind a jump to another function that depends on a condition, where it was not taken."""
+    """The instrument behind a conditional jump to another function, on the path where the jump was not taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdvisedJump(Compared):
-    """In front of a jump to another function, or to the function's own entry."""
+    """The instrument in front of a jump to another function, or to the function's own entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdvisedReturn(Compared):
-    """In front of a return."""
+    """The instrument in front of a return."""
 
 
 _THUNKS: dict[type[Advised], str] = {
@@ -155,18 +165,18 @@ _THUNKS: dict[type[Advised], str] = {
     AdvisedJump: "gilk_advice_jumps",
     AdvisedReturn: "gilk_advice_returned",
 }
-#: At one point, in this order: a function may begin with a jump, or with its return.
+#: The order of these instruments at one point: a function may begin with a jump, or with its return.
 _ORDER = (AdvisedEntry, ReachedEntry, AdvisedStay, AdvisedJump, AdvisedReturn)
 
 
 def compared(kind: type[Advised], words: tuple[int, ...], symbol: Callable[[str], int]) -> Advised:
-    """One of a kind that compares; ``symbol``: where a function of the runtime is."""
+    """An instrument of ``kind``, a subclass of Compared; ``symbol`` tells the address of a function of the runtime."""
     assert issubclass(kind, Compared)
     return kind(words, symbol(_THUNKS[kind]))
 
 
 def last(instruments: list[Instrument]) -> list[Instrument]:
-    """The instruments, ordered: those of advice stand behind all others, joined to one of each kind."""
+    """The instruments, with those of advice moved behind all others and joined so that there is one of each kind."""
     found = [each for each in instruments if isinstance(each, Advised)]
     if not found:
         return instruments
@@ -175,7 +185,9 @@ def last(instruments: list[Instrument]) -> list[Instrument]:
 
 
 def _joined(found: Sequence[Advised]) -> list[Advised]:
-    """An entry that has advice is one, too, that is reached by jumps."""
+    """One instrument of each kind, in the order of _ORDER. An entry that has advice takes in one that is reached by
+    jumps.
+    """
     advised = any(isinstance(each, AdvisedEntry) for each in found)
     kinds: dict[type[Advised], Advised] = {}
     for each in sorted(found, key=lambda each: _ORDER.index(type(each))):

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where patches lie: the arenas near an image, and single pages for puns.
+"""Hands out the memory in which patches lie: arenas near an image, and single pages for puns.
 
-An *arena* is one mapping of the code object within reach of the images it
-serves. A *pun page* is a page anywhere in reach whose address fits a
-displacement that is partly given; it too maps a page of the code object.
+An *arena* is one mapping of the code object within reach of the images that it serves. A *pun page* is a page anywhere
+in reach whose address fits a displacement of which some bytes are given; it maps a page of the code object, too.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from collections.abc import Iterable
 from gilk.values import dataclass
 
 PAGE = 4096
-#: A jump must reach from anywhere in an image to its arena and back, with some to spare.
+#: The largest distance of an arena, in bytes: a jump must reach from anywhere in an image to its arena and back.
 REACH = (1 << 31) - (1 << 28)
-TRAMPOLINE, FAR_TRAMPOLINE = 5, 15  # bytes: a jump, and one by way of an address in memory
+TRAMPOLINE, FAR_TRAMPOLINE = 5, 15  # sizes in bytes of a jump, and of a jump by way of an address in memory
 _LOWEST, _HIGHEST = 0x10000, 1 << 47
 
 
@@ -26,7 +25,7 @@ class OutOfSpace(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Occupied:
-    """Address ranges in use or to be left alone, sorted, disjoint: (start, end)."""
+    """Address ranges (start, end) that are in use or must be left alone, sorted and disjoint."""
 
     ranges: tuple[tuple[int, int], ...]
 
@@ -38,10 +37,10 @@ class Occupied:
 
 
 class Arena:
-    """Hands out addresses from the bottom up and never takes one back.
+    """Hands out addresses from the bottom up. Memory that has held a patch is not handed out again.
 
-    A forked child may still run what its parent has long removed, so memory
-    that once held a patch keeps it until the session ends.
+    A forked child may still run a patch that its parent removed long ago, so memory that once held a patch keeps it
+    until the session ends.
     """
 
     def __init__(self, base: int, size: int, offset: int, used: int = 0) -> None:
@@ -49,7 +48,7 @@ class Arena:
         self._next = base + used
 
     def allocate(self, size: int) -> int:
-        """Raises OutOfSpace."""
+        """The address of ``size`` free bytes. Raises OutOfSpace."""
         address = self._next
         if address + size > self.base + self.size:
             raise OutOfSpace
@@ -57,11 +56,11 @@ class Arena:
         return address
 
     def give_back(self, end: int) -> None:
-        """Take back all beyond ``end`` of the bytes that were handed out last."""
+        """Take back the bytes beyond ``end`` of the allocation that was made last."""
         self._next = (end + 15) & ~15
 
     def mark(self) -> int:
-        """A point to come back to by ``reset``, as long as nothing handed out since has been used."""
+        """A mark for ``reset``, which is allowed as long as no memory handed out since has been used."""
         return self._next
 
     def reset(self, mark: int) -> None:
@@ -69,7 +68,7 @@ class Arena:
 
     @property
     def reach(self) -> tuple[int, int]:
-        """From anywhere in here a jump reaches all of the arena."""
+        """The range of addresses (from, to) from anywhere in which a jump reaches all of the arena."""
         return self.base + self.size - (1 << 31) + PAGE, self.base + (1 << 31) - PAGE
 
     def holds(self, address: int) -> bool:
@@ -77,7 +76,7 @@ class Arena:
 
 
 class PunPages:
-    """Finds room for a jump at an address of which the high bytes are given."""
+    """Finds room for a jump at an address whose high bytes are given."""
 
     def __init__(self, occupied: Occupied, first_offset: int, limit: int) -> None:
         self._occupied = occupied
@@ -86,21 +85,21 @@ class PunPages:
         self.pages: dict[int, int] = {}
         self._sorted: list[int] = []
         self._used: dict[int, bytearray] = {}
-        self._given: list[tuple[int, int]] = []  # where, and how many bytes
+        self._given: list[tuple[int, int]] = []  # (address, size in bytes) of all that was handed out
 
     def avoid(self, occupied: Occupied) -> None:
-        """Note other mappings that were made meanwhile."""
+        """Take ``occupied`` as the mappings of the target, which may have made new ones."""
         self._occupied = occupied
 
     def lose(self, pages: Iterable[int], occupied: Occupied) -> None:
-        """Somebody else came first; nothing that was handed out there may be used."""
+        """Give up ``pages``, which the target has mapped first; nothing that was handed out in them may be used."""
         self.avoid(occupied)
         for page in pages:
             del self.pages[page], self._used[page]
         self._sorted = sorted(self.pages)
 
     def mark(self) -> int:
-        """A point to come back to by ``reset``, as long as nothing handed out since has been used."""
+        """A mark for ``reset``, which is allowed as long as no memory handed out since has been used."""
         return len(self._given)
 
     def reset(self, mark: int) -> None:
@@ -119,7 +118,7 @@ class PunPages:
         return found
 
     def may_have(self, at: int) -> bool:
-        """Whether there is, or may be, a page for a jump at ``at``."""
+        """Whether there is a page for a jump at address ``at``, or one may be opened."""
         page = at & -PAGE
         return page in self.pages or (len(self.pages) < self._limit and self._may_open(page))
 

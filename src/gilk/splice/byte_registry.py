@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Bytes that nothing executes: padding behind functions and blocks.
+"""Finds padding behind functions and blocks, and keeps account of the bytes of an image that splices change or rely on.
 
-Compilers align functions and loop heads with nops or int3. The bytes between
-an instruction that never falls through and the next known code may be
-overwritten, if it is such padding to the last byte.
+Compilers align functions and loop heads with nops or int3. The bytes between an instruction that never falls through
+and the next known code may be overwritten if all of them are such padding.
 """
 
 from __future__ import annotations
@@ -24,9 +23,10 @@ _UNMARKED, _CLAIMED = bytes(64), bytes((_CLAIM,)) * 64
 
 
 def padding_end(image: Image, start: int, limit: int) -> int:
-    """The end of the padding that begins at ``start``, at most ``limit``; ``start`` when there is none.
+    """The end of the padding that begins at ``start``, at most ``limit``; ``start`` if there is no padding.
 
-    Padding that is followed by anything but ``limit`` may be code that begins with a nop: then there is none.
+    All bytes up to ``limit`` must be padding: otherwise they may be code that begins with a nop, and ``start`` is
+    returned.
     """
     if limit <= start or limit - start > _LONGEST:
         return start
@@ -42,9 +42,9 @@ def padding_end(image: Image, start: int, limit: int) -> int:
 
 
 def whole_pads(image: Image, start: int, end: int, size: int) -> list[int]:
-    """Where in the padding [start, end) a site of ``size`` bytes replaces nothing but heads and whole instructions.
-
-    That is at a nop of so many bytes or more, and in runs of single ones.
+    """The addresses in the padding [start, end) at which a site of ``size`` bytes replaces the head of one instruction,
+    or whole instructions: each nop of at least ``size`` bytes, and in a run of one-byte ones the last ``size`` bytes so
+    far.
     """
     found: list[int] = []
     run: list[int] = []
@@ -61,9 +61,9 @@ def whole_pads(image: Image, start: int, end: int, size: int) -> list[int]:
 
 
 class _Region:
-    """An executable segment: what its bytes will be, and a mark for each.
+    """An executable segment: ``content``, the bytes as they will be, and ``marks``, a byte for each.
 
-    A mark is 0x80 for a byte that a site uses, otherwise how many puns share the byte; both may be the case.
+    A mark is 0x80 for a byte that a site uses, plus the number of puns that share the byte.
     """
 
     __slots__ = ("content", "end", "marks", "original", "start")
@@ -78,9 +78,8 @@ class _Region:
 class Registry:
     """The state of the bytes of an image, across all plans of a session.
 
-    A byte is *claimed* when a site uses it, *pinned* when it is part of a
-    pun's displacement and must keep its value. Only bytes of executable
-    segments that the file holds can be had at all.
+    A byte is *claimed* if a site uses it, and *pinned* if it is a part of a pun's displacement and must keep its value.
+    Only bytes of executable segments that are in the file can be used.
     """
 
     def __init__(self, image: Image) -> None:
@@ -93,7 +92,7 @@ class Registry:
         return None
 
     def free(self, start: int, end: int) -> bool:
-        """Whether a site may be written to [start, end)."""
+        """Whether a site may be written to [start, end): no byte there is claimed or pinned."""
         region = self._region(start, end)
         if region is None:
             return False
@@ -101,12 +100,12 @@ class Registry:
         return region.marks.startswith(_UNMARKED[: end - start], at)
 
     def unclaimed(self, start: int, end: int) -> bool:
-        """Whether no site is in [start, end), which puns may share."""
+        """Whether [start, end) is free of sites; puns may share it."""
         region = self._region(start, end)
         return region is not None and max(region.marks[start - region.start : end - region.start], default=0) < _CLAIM
 
     def claim(self, start: int, end: int) -> None:
-        """[start, end) is free."""
+        """Claim [start, end) for a site; the range must be free."""
         region = self._region(start, end)
         assert region is not None
         at = start - region.start
@@ -125,30 +124,30 @@ class Registry:
             region.marks[at] += change
 
     def release(self, start: int, end: int) -> None:
-        """Forget the claim; the content is as in the image again."""
+        """Remove the claim on [start, end); its content is that of the image again."""
         region = self._region(start, end)
         assert region is not None
         low, high = start - region.start, end - region.start
         region.marks[low:high] = bytes(mark & ~_CLAIM for mark in region.marks[low:high])
         region.content[low:high] = region.original[low:high]
 
-    # The same for many bytes at once, each by its own address.
+    # The same for many bytes at once; each is named by its own address.
 
     def taken(self, at: Addresses) -> NDArray[np.bool_]:
-        """Which bytes are claimed or pinned, or cannot be had at all."""
+        """Whether the byte at each address is claimed or pinned, or cannot be used at all."""
         found = np.ones(len(at), np.bool_)
         for region, rows in self._by_region(at):
             found[rows] = np.frombuffer(region.marks, np.uint8)[at[rows] - region.start] != 0
         return found
 
     def claim_bytes(self, at: Addresses, new: NDArray[np.uint8]) -> None:
-        """Claim free bytes, and note what sites put there."""
+        """Claim the free bytes at the addresses ``at``, and set their content to ``new``."""
         for region, rows in self._by_region(at):
             np.frombuffer(region.marks, np.uint8)[at[rows] - region.start] = _CLAIM
             np.frombuffer(region.content, np.uint8)[at[rows] - region.start] = new[rows]
 
     def release_bytes(self, at: Addresses) -> None:
-        """Forget the claims of many bytes."""
+        """Remove the claims on the bytes at the addresses ``at``; their content is that of the image again."""
         for region, rows in self._by_region(at):
             where = at[rows] - region.start
             np.frombuffer(region.marks, np.uint8)[where] &= ~_CLAIM & 0xFF
@@ -161,7 +160,7 @@ class Registry:
                 yield region, rows
 
     def write(self, address: int, data: bytes) -> bytes:
-        """Note what a site will put there; what was there in the image."""
+        """Set the content at ``address`` to what a site will put there; returns the bytes that the image has there."""
         region = self._region(address, address + len(data))
         assert region is not None
         at = address - region.start
@@ -169,12 +168,12 @@ class Registry:
         return region.original[at : at + len(data)]
 
     def original(self, address: int, size: int) -> bytes:
-        """The bytes as they are in the image; b'' when not all of them are there."""
+        """The bytes as they are in the image; b'' if some of them are not in an executable segment."""
         region = self._region(address, address + size)
         return region.original[address - region.start : address - region.start + size] if region else b""
 
     def read(self, address: int, size: int) -> bytes:
-        """The bytes as they will be; b'' when not all of them are there."""
+        """The bytes as they will be with all sites written; b'' if some of them are not in an executable segment."""
         region = self._region(address, address + size)
         if region is None:
             return b""

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Machine code that does not yet know where it will lie.
+"""Machine code whose address is not decided yet.
 
-A ``PatchCode`` is bytes plus *fixups*, the 32-bit relative fields that point at
-absolute addresses outside it. ``CodeBuilder`` makes one; labels inside are
-resolved when it finishes, so only the way out needs an address. A
-``Template`` is what a builder made once, to be put into others as it is but
-for one number.
+A ``PatchCode`` is bytes plus *fixups*, the 32-bit relative fields that point at absolute addresses outside of it. A
+``CodeBuilder`` makes a PatchCode; labels inside are resolved when it finishes, so only references to the outside need
+an address. A ``Template`` is code that a builder made once, to be copied into other code with one number changed.
 """
 
 from __future__ import annotations
@@ -21,8 +19,8 @@ _WORD = struct.Struct("<I")
 _pack = _REL32.pack_into
 
 
-#: (offset, end, target, jump): the rel32 at ``offset`` of an instruction that ends at ``end`` means ``target``.
-#: ``jump`` tells a transfer of control, which may as well go to a patch that stands for its target.
+#: (offset, end, target, jump): the rel32 at ``offset``, in an instruction that ends at ``end``, refers to ``target``.
+#: ``jump``: the instruction transfers control, and may as well go to a patch that stands for its target.
 Fixup = tuple[int, int, int, bool]
 
 #: (offset, address, before): at ``offset`` the machine is in the state of the original code at ``address``.
@@ -32,10 +30,10 @@ Mark = tuple[int, int, bool]
 
 @dataclass(frozen=True, slots=True)
 class PatchCode:
-    """Position-independent but for its fixups, and for the absolute addresses in ``words``.
+    """Machine code that is position-independent but for its fixups, and for the absolute addresses in ``words``.
 
-    ``words``: where the low half of one is; its high half is eight bytes on. ``holes``: where numbers of
-    instruments are.
+    ``words`` are the offsets of the low halves of absolute addresses; the high half is eight bytes on. ``holes`` are
+    the offsets of the numbers of instruments.
     """
 
     data: bytes
@@ -45,7 +43,7 @@ class PatchCode:
     holes: tuple[int, ...] = ()
 
     def placed(self, address: int, links: dict[int, int]) -> bytes:
-        """The bytes for ``address``; a fixup whose target is a key of ``links`` goes there instead.
+        """The bytes for the address ``address``; a jump whose target is a key of ``links`` goes to the value instead.
 
         Raises OverflowError when a target is out of reach.
         """
@@ -61,10 +59,11 @@ class PatchCode:
 
 
 class Template(NamedTuple):
-    """Code in a hot and a cold part, laid apart. ``hole`` is where in the hot part the number goes.
+    """Code in a hot and a cold part, which are laid apart. ``hole`` is the offset in the hot part of the number that
+    differs from copy to copy.
 
-    ``crossing``: rel32 fields that lead from one part to the other, as (offset, target), counted
-    from the hot part's start with the cold part right behind it.
+    ``crossing`` are the rel32 fields that lead from one part to the other, as (offset, target), counted from the start
+    of the hot part with the cold part right behind it.
     """
 
     hot: bytes
@@ -76,7 +75,7 @@ class Template(NamedTuple):
 
 
 class CodeBuilder:
-    """Appends code; ``cold`` parts are laid behind the rest."""
+    """Appends code to a patch; code of ``cold`` parts is laid behind the rest."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -95,7 +94,7 @@ class CodeBuilder:
         self.data += data
 
     def external(self, opcode: bytes, target: int, tail: bytes = b"", jump: bool = False) -> None:
-        """``opcode rel32 tail`` where rel32 means the absolute address ``target``."""
+        """Append ``opcode rel32 tail``, where rel32 refers to the absolute address ``target``."""
         data = self.data
         data += opcode
         offset = len(data)
@@ -103,7 +102,9 @@ class CodeBuilder:
         self.fixups.append((offset, len(data), target, jump))
 
     def word(self, low: bytes, high: bytes, address: int) -> None:
-        """``low imm32``, and ``high imm32``, of four bytes, with the two halves of the absolute ``address``."""
+        """Append ``low imm32`` and ``high imm32`` with the two halves of the absolute ``address``; ``high`` has four
+        bytes.
+        """
         data = self.data
         data += low
         self.words.append(len(data))
@@ -117,7 +118,7 @@ class CodeBuilder:
         self._labels[label] = len(self.data)
 
     def local(self, opcode: bytes, label: int) -> None:
-        """``opcode rel32`` to a label."""
+        """Append ``opcode rel32``, where rel32 refers to a label."""
         self.data += opcode + b"\0\0\0\0"
         self._locals.append((len(self.data) - 4, label))
 
@@ -129,7 +130,7 @@ class CodeBuilder:
         self.marks.append((len(self.data), address, before))
 
     def hole(self) -> None:
-        """The last four bytes are the number that tells one copy of a template from another."""
+        """Note that the last four bytes are the number that differs between copies of a template."""
         self._hole = len(self.data) - 4
         self.holes.append(self._hole)
 
@@ -145,7 +146,7 @@ class CodeBuilder:
         self._templates.append((at, template))
 
     def template(self) -> Template:
-        """Everything so far, with its cold parts, as a template."""
+        """All code so far, with its cold parts, as a template."""
         size, hot = len(self.data), set(self._labels)  # a label at ``size`` may belong to either part
         code = self.finish()
         crossing = tuple((o, self._labels[n]) for o, n in self._locals if (o < size) != (n in hot))
@@ -168,10 +169,12 @@ class CodeBuilder:
         return PatchCode(bytes(self.data), tuple(self.fixups), tuple(self.marks), tuple(self.words), tuple(self.holes))
 
     def _lay_cold(self, at: int, template: Template) -> None:
-        """``far``: by how much the two parts lie farther apart here than in the template."""
+        """Append the cold part of a template whose hot part lies at ``at``, and correct the fields that lead from one
+        part to the other.
+        """
         data, size = self.data, len(template.hot)
         behind = len(data) - size
-        far = behind - at
+        far = behind - at  # how much farther apart the two parts lie here than in the template
         data += template.cold
         for offset, target in template.crossing:
             if offset < size:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The code patch: pre, post and pre-post (gilk-extended.txt 3.3).
+"""Emits a patch: the displaced instructions with pre- and post-instruments (gilk-extended.txt 3.3).
 
-Instructions are relocated in order with the instruments of each place in
-between; the last jump goes back behind them. A post instrument of a block
-that ends with a branch stands before that branch.
+Instructions are relocated in order, with the instruments of each place in between; the last jump goes back behind them.
+A post instrument of a block that ends with a branch stands before that branch.
 """
 
 from __future__ import annotations
@@ -73,7 +72,9 @@ def _go_on(builder: CodeBuilder, address: int) -> None:
 def emit_instruments(
     builder: CodeBuilder, host: Host, wants: list[Want], live: int, address: int, pushed: int = 0
 ) -> None:
-    """One after another; each also keeps what a later one reads, dead to the program or not."""
+    """Emit the instruments one after another; each preserves the registers that a later one reads, even those that are
+    dead to the program.
+    """
     instruments = access_last(advice_last([want.instrument for want in wants if want.instrument is not None]))
     lives = []
     live |= host.assume_live

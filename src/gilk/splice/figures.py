@@ -17,15 +17,16 @@ from gilk.splice.tactics.table import NAMES, OUTCOMES
 from gilk.values import dataclass
 
 PRE, POST = 0, 1
-ABOUT: Final = 4  # address, size, blocks, unresolved
+ABOUT: Final = 4  # the number of columns of SurveyTable.about: address, size, blocks, unresolved
 _ADDRESSES: Final = 1 << 64
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionRow:
-    """A function. ``address`` is link-time, ``size`` in bytes; ``unresolved``: indirect jumps of unknown target.
+    """The figures of one function. ``address`` is link-time, ``size`` in bytes; ``unresolved`` is the number of its
+    indirect jumps whose targets are not known.
 
-    ``pre`` and ``post`` have, of each tactic and each refusal that occurs, the number of points.
+    ``pre`` and ``post`` have the number of points for each tactic and each refusal that occurs.
     """
 
     image: str
@@ -40,9 +41,10 @@ class FunctionRow:
 
 @dataclass(frozen=True, slots=True)
 class SurveyTable:
-    """``about`` is functions by (address, size, blocks, unresolved); ``counts`` functions by side by outcome.
+    """The figures of many functions. ``about`` has a row for each function (address, size, blocks, unresolved);
+    ``counts`` has the number of points by function, side (PRE, POST) and outcome.
 
-    Addresses in the upper half, a kernel's, are kept as negative numbers.
+    Addresses in the upper half, those of a kernel, are kept as negative numbers.
     """
 
     names: NDArray[np.uint8]
@@ -63,7 +65,7 @@ class SurveyTable:
         return len(self.about)
 
     def split(self, whose: NDArray[np.int64], shares: int) -> list[SurveyTable]:
-        """The rows of each share; ``whose`` says of each row in which it is."""
+        """The rows of each share as a table; ``whose`` has for each row the number of its share."""
         names = self.names.tobytes().split(b"\0")
         chosen = [np.flatnonzero(whose == share) for share in range(shares)]
         joined = [np.frombuffer(b"\0".join([names[row] for row in rows.tolist()]), np.uint8) for rows in chosen]
@@ -77,16 +79,16 @@ class SurveyTable:
 
     @property
     def unresolved(self) -> int:
-        """Functions with an indirect jump whose targets are not known."""
+        """The number of functions with an indirect jump whose targets are not known."""
         return int(np.count_nonzero(self.about[:, 3]))
 
     def totals(self, side: int) -> dict[str, int]:
-        """Points by outcome, all outcomes."""
+        """The number of points on one side, by outcome; outcomes that do not occur have 0."""
         return dict(zip(OUTCOMES, map(int, self.counts[:, side].sum(axis=0)), strict=True))
 
     @property
     def functions(self) -> list[str]:
-        """Their names."""
+        """The names of the functions, in the order of the rows."""
         return self.names.tobytes().decode(errors="replace").split("\0")[: len(self.about)]
 
     def rows(self, image: str) -> Iterator[FunctionRow]:
@@ -106,7 +108,7 @@ def _present(counts: NDArray[np.int32]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class SurveyPart:
-    """One image of a survey. ``bias``: what the loader added to its addresses, 0 for a file."""
+    """The figures of one image of a survey. ``bias`` is what the loader added to its addresses, 0 for a file."""
 
     image: str
     path: Path
@@ -119,8 +121,8 @@ class SurveyPart:
 class Survey:
     """The figures of a scan.
 
-    ``seconds`` is how long it took; ``cached``: the figures are of an earlier scan. Pre- and post-points are planned
-    apart: the figures of one side say what happens when all points of that side are asked for, and none of the other.
+    ``seconds`` is how long the scan took; ``cached``: the figures are those of an earlier scan. Pre- and post-points
+    are planned separately: the figures of a side say what happens if all points of that side are wanted, and no other.
     """
 
     parts: tuple[SurveyPart, ...]
@@ -144,22 +146,22 @@ class Survey:
 
     @property
     def unresolved(self) -> int:
-        """Functions with an indirect jump whose targets are not known."""
+        """The number of functions with an indirect jump whose targets are not known."""
         return sum(part.table.unresolved for part in self.parts)
 
     @cached_property
     def pre(self) -> dict[str, int]:
-        """Points before blocks, by tactic or refusal."""
+        """The number of points before blocks, by tactic or refusal."""
         return self._totals(PRE)
 
     @cached_property
     def post(self) -> dict[str, int]:
-        """Points after blocks, by tactic or refusal."""
+        """The number of points after blocks, by tactic or refusal."""
         return self._totals(POST)
 
     @property
     def refusals(self) -> dict[str, int]:
-        """Points of both sides that have no tactic, by reason."""
+        """The number of points of both sides that have no tactic, by reason; only reasons that occur."""
         both = {str(reason): self.pre[reason] + self.post[reason] for reason in Refusal}
         return {reason: count for reason, count in both.items() if count}
 
@@ -173,10 +175,10 @@ class Survey:
 
 
 def spliced(counts: dict[str, int]) -> int:
-    """Points with a tactic."""
+    """The number of points that have a tactic."""
     return sum(counts.get(tactic, 0) for tactic in NAMES)
 
 
 def refused(counts: dict[str, int]) -> int:
-    """Points without."""
+    """The number of points that have no tactic."""
     return sum(counts.get(reason, 0) for reason in Refusal)

@@ -15,16 +15,18 @@ from gilk.values import dataclass
 
 RED_ZONE = 128
 FLAGS = 1 << 16
-#: Beside what is live: the direction flag may be set, and is to be clear in C (System V ABI x86-64, 3.2.1).
+#: A bit among those of live registers: the direction flag may be set. C wants it clear (System V ABI x86-64, 3.2.1).
 DIRECTION = 1 << 17
 
-#: Scratch registers in order of preference: short encodings no one hands arguments in first.
+#: Scratch registers in order of preference: first those with short encodings that do not hold arguments.
 _PREFERENCE = (11, 10, 0, 9, 8, 1, 2, 6, 7, 3, 12, 13, 14, 15, 5)
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Registers saved at ``[rsp + 8 * index]`` once the stack pointer has moved down by ``size``."""
+    """The registers that a patch saves, at ``[rsp + 8 * index]`` once the stack pointer has moved down by ``size``.
+    ``flags``: the flags are saved, too, behind the registers.
+    """
 
     saved: tuple[int, ...]
     flags: bool
@@ -39,7 +41,7 @@ class Frame:
 
 
 def scratch(live: int, avoid: int = 0) -> int:
-    """A register that may be overwritten, dead if there is one; never rsp."""
+    """A register that may be overwritten, a dead one if there is any, and none of ``avoid``. rsp is never returned."""
     for reg in _PREFERENCE:
         if not (live | avoid) >> reg & 1:
             return reg
@@ -47,10 +49,10 @@ def scratch(live: int, avoid: int = 0) -> int:
 
 
 def frame_for(live: int, clobbered: int, always: int = 0, red_zone: int = RED_ZONE) -> Frame:
-    """The frame that keeps what is live of ``clobbered`` (register bits and FLAGS), and ``always``, beyond so many
-    bytes.
+    """The frame that saves the live registers and flags among ``clobbered`` (register bits and FLAGS), and the
+    registers ``always``, ``red_zone`` bytes below the stack pointer.
 
-    Saving flags takes rax, so rax joins what is clobbered.
+    Saving flags needs rax, so rax counts as clobbered then.
     """
     flags = bool(live & clobbered & FLAGS)
     if flags:
@@ -61,7 +63,9 @@ def frame_for(live: int, clobbered: int, always: int = 0, red_zone: int = RED_ZO
 
 
 def enter_c(builder: CodeBuilder, live: int) -> None:
-    """Right before C is called, and ``leave_c`` right behind; the stack pointer is above nothing of value."""
+    """Append the code that must run right before C is called; ``leave_c`` appends that for right behind the call. The
+    bytes below the stack pointer must be free.
+    """
     if live & DIRECTION:
         builder.emit(asm.PUSHF + asm.CLD)
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The layout of one function: its segments, the padding around it, and where control may enter."""
+"""The layout of one function for the planner: its segments, the padding around it, and the places where control may
+enter.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +20,16 @@ from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Refusal, Want
 from gilk.splice.segments import PADDED, Segment, place, segments_of, split_call
 
-_MARGIN = 256  # how far from a function a bounce may lie
+_MARGIN = 256  # the distance in bytes from a function up to which padding is looked at for bounces
 
 
 class FunctionLayout:
-    """A function's segments, made as they are needed, with what is wanted at them.
+    """A function's segments, made as they are needed, with the instruments that are wanted in them.
 
-    ``strict``: control may come to any instruction, so no splice may cover
-    more than one. That is so where jumps lead nobody knows where, and in Go,
-    whose runtime suspends a goroutine between any two instructions and goes on
-    there later by an ordinary return (runtime/preempt.go). ``reserved``: where
-    nothing may be moved.
+    ``strict``: control may come to any instruction, so no splice may cover more than one. That is so in a function with
+    jumps of unknown target, and in Go, whose runtime suspends a goroutine between any two instructions and goes on
+    there later by an ordinary return (runtime/preempt.go). ``reserved``: the ranges in which no instruction may be
+    moved.
     """
 
     def __init__(self, context: PatchContext, function: Function, immovable: dict[int, str]) -> None:
@@ -57,11 +58,11 @@ class FunctionLayout:
         return any(low < end and start < high for low, high, _ in self.reserved)
 
     def reserved_for(self, start: int, end: int) -> Refusal:
-        """The reason for which [start, end), which is reserved, is so."""
+        """The reason for which [start, end), which must be reserved, is reserved."""
         return Refusal(next(why for low, high, why in self.reserved if low < end and start < high))
 
     def entered_between(self, start: int, end: int) -> bool:
-        """Whether a branch from anywhere leads into [start, end), where no block starts."""
+        """Whether a branch from anywhere leads into [start, end) to an address that is no block's start."""
         inner = self._inner
         if not inner:
             return False
@@ -71,7 +72,7 @@ class FunctionLayout:
     # Segments.
 
     def assign(self, wants: Iterable[Want]) -> list[Want]:
-        """Hand each want to its segment; those for which there is no place come back."""
+        """Hand each want to its segment; returns the wants that no segment has a place for."""
         strays, touched = [], set()
         for want in wants:
             block = self.function.block_at(want.address)
@@ -99,7 +100,7 @@ class FunctionLayout:
         return found
 
     def _fixed(self, steps: tuple[LiveInstruction, ...]) -> dict[int, str]:
-        """The addresses of instructions that mean something only where they are, with the reason."""
+        """The addresses of instructions that keep their meaning only at their own address, with the reason."""
         if self.policy.exceptions:
             return {}
         fixed: dict[int, str] = {s.instruction.ip: Refusal.EXCEPTION for s in steps if raises(s.instruction)}
@@ -114,7 +115,7 @@ class FunctionLayout:
         return [s for index in sorted(self._segments) for s in self._segments[index] if s.wanted]
 
     def segments(self, low: int, high: int) -> list[Segment]:
-        """The segments that reach into [low, high)."""
+        """The segments that overlap [low, high)."""
         blocks = self.function.blocks
         index = max(bisect.bisect_right(blocks, low, key=lambda block: block.start) - 1, 0)
         found = []
@@ -126,7 +127,7 @@ class FunctionLayout:
     # Padding.
 
     def _room(self, index: int) -> int:
-        """Where the padding behind a block ends, or the first place in it that something leads to."""
+        """The address up to which the bytes behind a block are padding that no branch leads into."""
         blocks = self.function.blocks
         end = blocks[index].end
         if index + 1 < len(blocks):
@@ -137,7 +138,7 @@ class FunctionLayout:
         return self._context.idle_end(end, padding_end(self._image, end, limit))
 
     def _trapping(self, last: LiveInstruction, room: int) -> int:
-        """How far int3 follow a return, at most to ``room``; elsewhere there is no room."""
+        """The end of the int3 that follow a return, at most ``room``; the end of ``last`` if that is no return."""
         end = last.instruction.next_ip
         if last.instruction.flow_control != RETURN:
             return end
@@ -145,15 +146,16 @@ class FunctionLayout:
         return end + len(data) - len(data.lstrip(INT3))
 
     def padding(self, low: int, high: int) -> Iterator[tuple[int, int]]:
-        """Padding in and around the function, each stretch as (start, end), near [low, high)."""
+        """The stretches (start, end) of padding in and around the function that overlap [low, high)."""
         if self._gaps is None:
             gaps = (*self._inside(), *self._before(), *self._behind())
             self._gaps = [gap for gap in gaps if self._context.is_idle(*gap)]
         return (gap for gap in self._gaps if gap[0] < high and gap[1] > low)
 
     def pads(self, low: int, high: int, needed: bool) -> Iterator[int]:
-        """Where in padding the jump of a bounce may begin, from ``low`` to ``high``: as far behind a function's end as
-        may be. ``needed``: also where that may need it.
+        """The addresses in padding, from ``low`` to ``high``, at which the jump of a bounce may begin; in each stretch
+        the last comes first, so that it lies as far behind a function's end as possible. ``needed``: include padding
+        that the end of the function in front of it may need.
         """
         for gap, end in self.padding(low, high + JUMP_SIZE):
             begin = gap if needed or gap == self.function.end else gap + self._context.tails.get(gap, 0)
@@ -171,7 +173,7 @@ class FunctionLayout:
                     yield block.end, end
 
     def _before(self) -> Iterator[tuple[int, int]]:
-        """Between functions that end before this one, as far as anything here can reach."""
+        """The padding between functions that end before this one, within 256 bytes of its start."""
         start = self.function.start
         while (previous := self._image.span_before(start)) is not None and self.function.start - previous.end < 256:
             if previous.end < start and self._is_padded(previous, start):
@@ -179,7 +181,7 @@ class FunctionLayout:
             start = previous.start
 
     def _behind(self) -> Iterator[tuple[int, int]]:
-        """The same between functions behind this one."""
+        """The padding between functions behind this one, within 256 bytes of its end."""
         span = self._image.span_after(self.function.end)
         while span is not None and span.start - self.function.end < _MARGIN:
             following = self._image.span_after(span.end)
@@ -188,8 +190,9 @@ class FunctionLayout:
             span = following
 
     def _is_padded(self, span: FunctionSpan, following: int) -> bool:
-        """Whether nothing but padding, which nothing executes, lies between a function and the next one. Some go on
-        through the nops there, as __memcpy_chk of glibc does into memcpy."""
+        """Whether the bytes between a function and the next one are padding that is never executed. Some functions run
+        on through the nops there, such as __memcpy_chk of glibc, which runs on into memcpy.
+        """
         if padding_end(self._image, span.end, following) != following:
             return False
         blocks = self._analysis.function(span).blocks
@@ -197,7 +200,7 @@ class FunctionLayout:
 
     @cached_property
     def predecessors(self) -> dict[int, list[Block]]:
-        """Block start -> the blocks that lead to it."""
+        """The blocks that lead to each block, by its start."""
         found: dict[int, list[Block]] = defaultdict(list)
         for block in self.function.blocks:
             for successor in block.successors:
@@ -206,7 +209,7 @@ class FunctionLayout:
 
     @cached_property
     def unknown_entries(self) -> set[int]:
-        """Where control may come from elsewhere than a branch of this very function."""
+        """The addresses that control may reach in other ways than by a branch of this function."""
         function, jumps = self.function, self._analysis.jumps
         found = {function.start, *jumps.into(function.start, function.end)}
         found.update(within(jumps.taken, function.start, function.end))
@@ -218,6 +221,8 @@ class FunctionLayout:
         return found | {block.start for block in function.blocks if block.landing_pad}
 
     def _has_table(self, start: int) -> bool:
-        """Whether another part of the function may lead anywhere in this one."""
+        """Whether the part of the function that begins at ``start`` has jumps by a table, which may lead anywhere in
+        this one.
+        """
         span = self._image.span_at(start)
         return span is None or any(block.how is End.TABLE for block in self._analysis.function(span).blocks)

@@ -8,7 +8,7 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PointOutcome:
-    """The outcome of a point: a tactic, or when ``refused`` the reason."""
+    """The outcome of planning a point: ``name`` is a tactic, or if ``refused`` the reason for the refusal."""
 
     name: str
     refused: bool
@@ -16,7 +16,7 @@ class PointOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """To block ``to``. ``kind``: fall, jump, taken, not-taken or table."""
+    """An edge of the graph to the block with index ``to``. ``kind``: fall, jump, taken, not-taken or table."""
 
     to: int
     kind: str
@@ -24,8 +24,9 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class ListingLine:
-    """An instruction; ``symbol`` names what it refers to, if that has a name. ``source`` is its file and line, '' where
-    nothing is known of that."""
+    """An instruction. ``symbol`` is the name of the address that it refers to, '' if that has none; ``source`` is its
+    file and line, '' if they are not known.
+    """
 
     address: int
     code: bytes
@@ -36,10 +37,11 @@ class ListingLine:
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """A block. ``how`` it ends: a name of analysis.model.End, with hyphens.
+    """A block. ``how`` is the way it ends: a name of analysis.model.End, with hyphens.
 
-    ``outside`` names where it leads out of the function; ``live`` what is live at its head; the post-point lies before
-    the instruction at ``post_address``, or behind the last when that is the block's end.
+    ``outside`` is the name of the place outside of the function that the block leads to; ``live`` are the registers
+    that are live at its head. The post-point lies before the instruction at ``post_address``, or behind the last
+    instruction if that is the block's end.
     """
 
     index: int
@@ -58,7 +60,7 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A function. Addresses are link-time; ``bias`` is what the loader added, 0 for a file."""
+    """The graph of a function. Addresses are link-time; ``bias`` is what the loader added, 0 for a file."""
 
     image: str
     function: str

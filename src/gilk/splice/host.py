@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The surroundings of an instrument: addresses in the target, the memory of a client, and the point it is put at."""
+"""The surroundings of an instrument: addresses in the target, the memory of a client, and the point where it is put."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ _PARTS = 2048
 
 @dataclass(frozen=True, slots=True)
 class SideThunks:
-    """Addresses of the ways into C by the thread's side stack, and of the claim that takes hardly any stack."""
+    """The addresses of the thunks that run C on the thread's side stack, and of the claim that needs hardly
+    any stack.
+    """
 
     claim: int
     registers: int
@@ -25,13 +27,13 @@ class SideThunks:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Addresses in the target that instruments refer to, for one arena, and the shape of a block.
+    """Addresses in the target that instruments refer to, for one arena, and the layout of a block of shared memory.
 
-    ``rings[c]`` is (offset, size) in bytes of the ring of record class c in a block.
-    ``assume_live`` is saved everywhere, whatever analysis says: a handler of faults may look at any register.
-    ``templates`` keeps what inlined instruments look like here, by kind, liveness and depth of the stack.
-    ``red_zone``: so many bytes below the stack pointer are the program's. ``side``: where C does not run on the stack
-    of the program. ``side_thunks``: what ``aside`` takes it from.
+    ``rings[c]`` is (offset, size) in bytes of the ring of record class c in a block. ``assume_live`` are registers and
+    flags to save everywhere, whatever analysis says: a handler of faults may look at any register. ``templates`` caches
+    the code of inlined instruments, by kind, liveness and depth of the stack. ``red_zone`` is the number of bytes below
+    the stack pointer that belong to the program. ``side`` has thunks if C must not run on the program's stack;
+    ``side_thunks`` are those that ``aside`` puts there.
     """
 
     key: int
@@ -48,14 +50,16 @@ class Host:
     templates: dict[tuple[object, ...], Template] = field(default_factory=dict, compare=False, repr=False)
 
     def aside(self, red_zone: int) -> Host:
-        """For code whose stack may have room for some words only."""
+        """This host for code whose stack may have room for some words only: C runs on the side stack."""
         side = self.side_thunks
         return replace(self, red_zone=red_zone, side=side, claim=side.claim if side else self.claim)
 
 
 @dataclass(frozen=True, slots=True)
 class ClientPart:
-    """Memory of one client among several (native/abi/gilk_abi.h): its number, and the shape of a block as in `Host`."""
+    """The memory of one of several clients (native/abi/gilk_abi.h): its number, and the layout of a block as
+    in `Host`.
+    """
 
     number: int
     counters: int
@@ -63,13 +67,15 @@ class ClientPart:
 
     @property
     def at(self) -> int:
-        """Where a block says how far behind it the block in that memory lies."""
+        """The offset in a block of the word that tells the distance from it to the client's own block."""
         return _PARTS + 8 * self.number
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Where an instrument is put: what is live there, the original address, bytes pushed by the splice."""
+    """The point of an instrument: the registers and flags that are live there, the original address, and the number of
+    bytes that the splice has pushed.
+    """
 
     live: int
     address: int

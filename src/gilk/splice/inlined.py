@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The instruction at which a call of an inlined function begins in another, and whether it can be counted there."""
+"""Finds the instruction at which a call of an inlined function begins in another function, and says whether calls can
+be counted there.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,10 @@ Ranges = Sequence[tuple[int, int]]
 def beginning(
     analysis: Analysis, function: Function, code: Ranges, entry: int | None
 ) -> tuple[int, Refusal | None]:  # fmt: skip
-    """The link-time address, and why there can be no instrument. ``code``: the addresses of the inlined function's
-    instructions in ``function``, from and to; ``entry``: where it begins, None where the compiler does not say."""
+    """The link-time address at which the inlined call begins, and the reason why no instrument can be there, or None.
+    ``code``: the address ranges (from, to) of the inlined function's instructions in ``function``; ``entry``: the
+    address of its beginning, None if the compiler does not tell.
+    """
     ways = list(_ways(analysis, function))
     if entry is None:
         heads = {to for source, to in ways if _in(code, to) and not _in(code, source)}
@@ -38,7 +42,7 @@ def _in(code: Ranges, address: int) -> bool:
 
 
 def _reached(ways: Iterable[tuple[int, int]], start: int) -> set[int]:
-    """The instructions that control may come to from there."""
+    """The instructions that control may reach from ``start``, including ``start``."""
     further: dict[int, list[int]] = {}
     for source, to in ways:
         further.setdefault(source, []).append(to)
@@ -51,7 +55,7 @@ def _reached(ways: Iterable[tuple[int, int]], start: int) -> set[int]:
 
 
 def _ways(analysis: Analysis, function: Function) -> Iterator[tuple[int, int]]:
-    """From which instruction of the function control comes to which."""
+    """The pairs (from, to) of instructions of the function between which control may pass."""
     for block in function.blocks:
         steps = [step.instruction.ip for step in analysis.steps(function, block)]
         yield from itertools.pairwise(steps)

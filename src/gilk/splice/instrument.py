@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Instruments as machine code: what a patch does at a point before it goes on.
+"""Instruments as machine code: the code that a patch runs at a point before it goes on.
 
-``Count``, ``Stamp`` and ``StampWithArguments`` are inlined, and write to the memory of
-one client if they are given a ``ClientPart``; the others run a compiled C
-function. Every one first makes sure that GS points at the block of this very
-thread (native/abi/gilk_abi.h); the first hit of a thread takes the slow way
-and claims one.
+``Count``, ``Stamp`` and ``StampWithArguments`` are inlined; given a ``ClientPart``, they write to the memory of that
+one client. The others call a compiled C function. Each instrument first makes sure that GS points at the block of the
+current thread (native/abi/gilk_abi.h); at its first hit a thread takes the slow way and claims a block.
 """
 
 from __future__ import annotations
@@ -32,14 +30,16 @@ class Instrument(Protocol):
 
     @property
     def reads(self) -> int:
-        """Registers and flags whose values it takes: instruments that run before it at the same point keep them."""
+        """The registers and flags whose values the instrument reads: instruments that run before it at the same point
+        keep them.
+        """
         ...
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None: ...
 
 
 class _Inlined(ABC):
-    """An instrument that is the same wherever the same is live, but for one number."""
+    """An instrument whose code is, but for one number, the same at all points where the same registers are live."""
 
     __slots__ = ()
     part: ClientPart | None
@@ -62,12 +62,12 @@ class _Inlined(ABC):
 
     @abstractmethod
     def _write(self, builder: CodeBuilder, host: Host, context: Context) -> None:
-        """The code with any number, and where that is."""
+        """Write the code with any number, and mark the hole for the number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Count(_Inlined):
-    """Adds one to counter ``slot`` of this thread."""
+    """Adds one to counter ``slot`` of the current thread."""
 
     slot: int
     part: ClientPart | None = None
@@ -134,7 +134,7 @@ class StampWithArguments(_Inlined):
 
 @dataclass(frozen=True, slots=True)
 class CallWithIid:
-    """Calls ``void f(unsigned iid)`` at ``function``; ``clobbers`` are the registers it may change."""
+    """Calls ``void f(unsigned iid)`` at ``function``; ``clobbers`` are the registers that it may change."""
 
     function: int
     iid: int
@@ -156,9 +156,9 @@ class CallWithIid:
 
 @dataclass(frozen=True, slots=True)
 class CallWithValues:
-    """Calls ``void f(rdi, rsi, rdx, rcx, r8, r9, unsigned iid, rax)``: what registers hold is handed over where it is.
+    """Calls ``void f(rdi, rsi, rdx, rcx, r8, r9, unsigned iid, rax)``: the values of the registers are passed in place.
 
-    ``clobbers`` are the registers it may change.
+    ``clobbers`` are the registers that the function may change.
     """
 
     function: int
@@ -188,9 +188,8 @@ class CallWithValues:
 class CallWithRegisters:
     """Calls ``void f(const struct gilk_regs *, unsigned iid)`` through a thunk of the runtime.
 
-    The thunk saves everything, vector state too when the function ``calls_out``
-    into the target's own code. ``roomy``: the stack there has room for C in any
-    program, as that of a signal handler.
+    The thunk saves all registers, and vector state too if the function ``calls_out`` into the target's own code.
+    ``roomy``: the stack at the point has room for C in any program, such as that of a signal handler.
     """
 
     function: int
@@ -217,7 +216,7 @@ class CallWithRegisters:
 
 
 def _aside(builder: CodeBuilder, host: Host, context: Context, thunk: int, function: int, iid: int) -> None:
-    """Call ``function`` on the thread's side stack (native/host/process.S has what is expected of the patch)."""
+    """Call ``function`` on the thread's side stack (native/host/process.S says what the patch has to push)."""
     below = host.red_zone
     builder.emit(asm.lea_stack(asm.RSP, -below) if below else b"")
     builder.emit(asm.push_immediate(iid))
@@ -234,8 +233,8 @@ def _aside(builder: CodeBuilder, host: Host, context: Context, thunk: int, funct
 def _around_c(
     builder: CodeBuilder, host: Host, context: Context, clobbers: int, spare: int, always: int = 0
 ) -> Iterator[Frame]:
-    """Code that is emitted meanwhile calls C, beyond the red zone, in a thread that has its block. The frame keeps
-    ``always``, and of ``clobbers`` and ``spare``, a register, all that is live.
+    """Surround code that calls C: it runs beyond the red zone, in a thread that has its block. The frame saves the
+    registers ``always``, and all live ones among ``clobbers`` and the register ``spare``.
     """
     frame = frame_for(context.live, clobbers | 1 << spare | FLAGS, always)
     frame = Frame(frame.saved, frame.flags, frame.size or RED_ZONE)

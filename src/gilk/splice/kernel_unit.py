@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Units, which the driver applies (native/abi/ilk_abi.h, UNITS), and the windows of a plan that they are made of.
 
-A unit is one splice: a window of whole instructions, what must be there, what
-is written, and where the driver sends a CPU that it finds inside.
+A unit is one splice: a window of whole instructions, the bytes that must be there, the bytes that are written, and the
+address to which the driver sends a CPU that it finds inside.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ class UnitKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """``copy``: the displaced instructions elsewhere; 0 where the driver needs none.
+    """One splice for the driver. ``copy`` is the address of the displaced instructions in the patch, 0 if the driver
+    needs none.
 
-    A SHORT has in ``pad`` the address of the PAD it leads to; ``several`` says whether it covers several instructions.
+    A SHORT has in ``pad`` the address of the PAD that it leads to; ``several`` says whether it covers several
+    instructions.
     """
 
     kind: UnitKind
@@ -49,7 +51,8 @@ class Unit:
 
 
 class Windows:
-    """The code below the splices of a function: ``read(address, size)`` gives it as it is without any plan.
+    """The original code under the splices of a function; ``read(address, size)`` gives the code as it is without any
+    plan.
 
     ``hosts``: the units of splices that others may lie in, by their addresses.
     """
@@ -57,14 +60,14 @@ class Windows:
     def __init__(self, plan: FunctionPlan, read: Read) -> None:
         self.read = read
         self.hosts: dict[int, Unit] = {}
-        self._lent: dict[int, int] = defaultdict(int)  # by a host's address: where the last pad in its bytes ends
+        self._lent: dict[int, int] = defaultdict(int)  # the end of the last pad in a host, by the host's address
         for splice in plan.splices:
             if splice.bounce and splice.host:
                 self._lent[splice.host] = max(self._lent[splice.host], splice.bounce.end)
 
     def code(self, splice: Splice) -> tuple[bytes, bool]:
-        """The instructions that the bytes of the splice, and of the pads that it lends room, belong to; whether they
-        are several. The int3 behind a return count as a part of it.
+        """The bytes of all instructions that the splice overwrites, itself or by the pads that it lends room to, and
+        whether they are several instructions. The int3 behind a return count as a part of it.
         """
         start, written = splice.window.address, max(splice.window.end, self._lent[splice.window.address])
         end = next((at for at in splice.displaced[1:] if at >= written), written)
@@ -72,5 +75,5 @@ class Windows:
 
 
 def filled(new: bytes, code: bytes) -> bytes:
-    """``new``, and int3 in the bytes of the instructions that are left over."""
+    """``new``, followed by int3 up to the length of ``code``."""
     return new + INT3 * (len(code) - len(new))

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Instructions with another memory operand, and what they do to registers without their writes."""
+"""Makes instructions with another memory operand, and code that changes registers as a string instruction does but
+writes nothing.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ def is_repeated(instruction: Instruction) -> bool:
 
 
 def stepped(instruction: Instruction, unit: int) -> bytes:
-    """Code that does to registers what a string instruction that writes does, and writes nothing."""
+    """Code that changes registers as a string instruction that writes does, and writes nothing. ``unit`` is the size of
+    one element in bytes.
+    """
     repeated = is_repeated(instruction)
     moved = b""
     for register in (Register.RDI, *((Register.RSI,) if instruction.mnemonic in _COPIES else ())):
@@ -28,7 +32,7 @@ def stepped(instruction: Instruction, unit: int) -> bytes:
 
 
 def exchanged(instruction: Instruction) -> bytes:
-    """The same with the word at the stack pointer as its memory operand, which need not be aligned."""
+    """The instruction with the word at the stack pointer as its memory operand, which need not be aligned."""
     other = instruction.copy()
     if instruction.code in UNALIGNED:
         other.code = UNALIGNED[instruction.code]
@@ -45,7 +49,7 @@ def encoded(instruction: Instruction) -> bytes:
 
 
 def _unaligned() -> dict[int, Any]:
-    """Moves that want their operand aligned, with those that do not."""
+    """The codes of moves that need an aligned operand, each with the code of the same move that does not."""
     names: dict[str, Any] = {name: code for name, code in vars(Code).items() if isinstance(code, int)}
     pairs = (("MOVAPS", "MOVUPS"), ("MOVAPD", "MOVUPD"), ("MOVDQA", "MOVDQU"))
     found = {
@@ -58,7 +62,7 @@ def _unaligned() -> dict[int, Any]:
 
 
 def _streaming() -> Iterator[tuple[str, str]]:
-    """Stores past the caches, which want their operand aligned, and stores that do not."""
+    """Pairs of names: a store past the caches, which needs an aligned operand, and a store that does not."""
     kinds = (("DQ", "VMOVDQU", "VMOVDQU32"), ("PS", "VMOVUPS", "VMOVUPS"), ("PD", "VMOVUPD", "VMOVUPD"))
     for kind, plain, wide in kinds:
         for bits, letter in ((128, "X"), (256, "Y")):

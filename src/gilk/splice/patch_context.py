@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The context that plans are made in: an image in a target, where it lies, and what has been done to it."""
+"""The context in which plans are made: an image in a target, its place there, and the changes made to it so far."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from gilk.splice.plan import Site
 from gilk.splice.policy import PROCESS, Policy
 from gilk.values import dataclass
 
-_new = tuple.__new__  # what a NamedTuple's own constructor comes down to, at a third of its time
+_new = tuple.__new__  # makes a NamedTuple in a third of the time that its own constructor takes
 
 
 @dataclass
 class PatchContext:
-    """One image in one target: where it lies and what has been done to it. Changes as plans are made.
+    """One image in one target: its place, and the changes made to it so far. It changes as plans are made.
 
-    ``keeps_code``: plans are to say what their patches were made of. ``tails``: where functions end that may need
-    padding behind them, as nothing else will do, and how many bytes of it.
+    ``keeps_code``: plans keep the PatchCode that their patches were made of. ``tails``: for the ends of functions that
+    may need padding behind them, because nothing else will do, the number of bytes that they need.
     """
 
     analysis: Analysis
@@ -43,7 +43,7 @@ class PatchContext:
         self.registry = Registry(self.analysis.image)
 
     def mark(self) -> tuple[int, int]:
-        """A point to come back to by ``reset``, as long as no memory handed out since has been used."""
+        """A mark for ``reset``, which is allowed as long as no memory handed out since has been used."""
         return self.arena.mark(), self.puns.mark()
 
     def reset(self, mark: tuple[int, int]) -> None:
@@ -52,24 +52,24 @@ class PatchContext:
 
     @cached_property
     def symbols(self) -> list[int]:
-        """Where anything in code has a name."""
+        """The sorted addresses of all symbols that are not data."""
         return sorted({s.address for s in self.analysis.image.symbols if s.kind is not SymbolKind.OBJECT})
 
     def site(self, address: int, new: bytes) -> Site:
-        """``new`` at a link-time address; from now on the registry has it there."""
+        """A site with the bytes ``new`` at a link-time address; the registry has them there from now on."""
         return _new(Site, (address + self.bias, self.registry.write(address, new), new))
 
     def jump(self, at: int, patch: int) -> Site:
-        """One from a link-time address to the patch."""
+        """A site with a jump from a link-time address to the patch."""
         return self.site(at, self.relative(JMP32, at, patch))
 
     def relative(self, opcode: bytes, at: int, target: int) -> bytes:
-        """A jump or call at a link-time address to ``target`` in memory."""
+        """The bytes of a jump or call at a link-time address to ``target`` in memory."""
         distance = target - (at + self.bias + JUMP_SIZE)
         return opcode + distance.to_bytes(4, "little", signed=True)
 
     def reserved(self, start: int, end: int) -> list[tuple[int, int, str]]:
-        """The parts of [start, end) that must not be touched: (start, end, refusal)."""
+        """The ranges that must not be changed and overlap [start, end), as (start, end, refusal)."""
         low = bisect.bisect_right(self._reach, start)
         high = bisect.bisect_left(self._reserved, (end,))
         return [found for found in self._reserved[low:high] if found[1] > start]
@@ -80,20 +80,20 @@ class PatchContext:
 
     @cached_property
     def _reach(self) -> list[int]:
-        """How far any reserved range up to each one goes."""
+        """The highest end of all reserved ranges up to and with each of them."""
         return list(itertools.accumulate((end for _, end, _ in self._reserved), max))
 
     @cached_property
     def _entered(self) -> list[int]:
-        """Where anything in the image leads from elsewhere than a function's own branches, sorted."""
+        """The addresses that anything in the image leads to from elsewhere than a function's own branches, sorted."""
         jumps = self.analysis.jumps
         return sorted({*jumps.targets.tolist(), *jumps.taken.tolist()})
 
     def idle_end(self, start: int, end: int) -> int:
-        """How far from ``start``, at most to ``end``, nothing leads into the padding there."""
+        """The first address in the padding from ``start`` to ``end`` that something leads to, or ``end``."""
         index = bisect.bisect_left(self._entered, start)
         return min(self._entered[index], end) if index < len(self._entered) else end
 
     def is_idle(self, start: int, end: int) -> bool:
-        """Nothing in the image leads into the padding [start, end)."""
+        """Whether nothing in the image leads into the padding [start, end)."""
         return self.idle_end(start, end) == end

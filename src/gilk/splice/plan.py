@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The changes that a splice is going to make, as values that can be printed, counted, compared and refused.
+"""Plans: the changes that splices make, as values that can be printed, counted, compared and refused.
 
 Addresses are those of the running target.
 """
@@ -34,25 +34,25 @@ class Refusal(StrEnum):
     NO_CODE = "no-code"
     EXCEPTION = "exception"
     IN_ANOTHERS_WAY = "in-anothers-way"
-    # An inlined function's: splice/inlined.py.
+    # Refusals for inlined functions: splice/inlined.py.
     INLINED_LOOP = "inlined-loop"
     INLINED_COPIES = "inlined-copies"
     INLINED_ENTRY = "inlined-entry"
     INLINED_CALL = "inlined-call"
     INLINED_PART = "inlined-part"
     INLINED_MORE = "inlined-more"
-    # The kernel's: what image.kernel reserves.
+    # Refusals for the kernel: code that image.kernel reserves.
     BLACKLISTED = "blacklisted"
     UNSAFE = "unsafe"
     IDLE = "idle"
     THUNK = "thunk"
-    FENTRY = "ftrace"  # not the name of the tactic, which a point there may have
+    FENTRY = "ftrace"  # not ``fentry``: a point may have the tactic of that name
     STATIC_KEY = "static-key"
     STATIC_CALL = "static-call"
     FAULTS = "faults"
     BUG = "bug"
     PROBED = "probed"
-    # The kernel's: what the driver finds when a plan is applied.
+    # Refusals for the kernel: what the driver finds when a plan is applied.
     TAKEN = "taken"
     STALE = "stale"
     LEAVING = "leaving"
@@ -63,9 +63,9 @@ class Refusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """An instrument at a place: before the instruction at ``address``, or after it when ``after``.
+    """A wish for an instrument: before the instruction at ``address``, or after it if ``after``.
 
-    Link-time address. ``key`` names the probe to whoever asked; it comes back in the plan.
+    The address is link-time. ``key`` names the probe to the caller of the planner; the plan refers to the want by it.
     """
 
     address: int
@@ -75,7 +75,9 @@ class Want:
 
 
 class Site(NamedTuple):
-    """Bytes of the target's code that change: ``old`` is what must be there, ``new`` what is written."""
+    """Bytes of the target's code that change: ``old`` are the bytes that must be there, ``new`` those that
+    are written.
+    """
 
     address: int
     old: bytes
@@ -87,14 +89,16 @@ class Site(NamedTuple):
 
 
 class Patch(NamedTuple):
-    """Generated code and where it lies."""
+    """Generated code, and its address."""
 
     address: int
     data: bytes
 
 
 class Equivalence(NamedTuple):
-    """Being at ``patch`` is the same as being at ``original``, before or after its instruments."""
+    """A thread at the address ``patch`` is in the same state as one at ``original``, before or after the instruments
+    there.
+    """
 
     patch: int
     original: int
@@ -104,11 +108,12 @@ class Equivalence(NamedTuple):
 class Splice(NamedTuple):
     """How control is led from the code to the patch at address ``patch``, by the tactic of that name (tactics/).
 
-    ``window`` is where it leaves the code; no bytes are written there by a tactic that has something else lead to the
-    patch. ``displaced``: the addresses of the instructions that run in the patch, and where the last of them ends;
-    ``copy``: where the first of them is in the patch, behind its instruments. ``bounce``: the jump that a short one in
-    the window leads to, in bytes that the splice at ``host`` displaces; in padding if that is 0. ``shared``: the code,
-    from and to, that is a part of the last jump's displacement, and ``trampolines``, where that jump may lead then.
+    ``window`` is the place where control leaves the code; it has no bytes if something else leads to the patch.
+    ``displaced``: the addresses of the instructions that run in the patch, and the end of the last of them; ``copy``:
+    the address of the first of them in the patch, behind its instruments. ``bounce``: the five-byte jump that a short
+    one in the window leads to, in bytes that the splice at ``host`` displaces, or in padding if ``host`` is 0.
+    ``shared``: the range of code, from and to, that is a part of the last jump's displacement, and ``trampolines``, the
+    places that jump may lead to.
     """
 
     tactic: str
@@ -123,7 +128,7 @@ class Splice(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where the instructions end that run in the patch."""
+        """The end of the original instructions that run in the patch."""
         return self.displaced[-1]
 
     @property
@@ -135,11 +140,11 @@ class Splice(NamedTuple):
 
 @dataclass(frozen=True)
 class FunctionPlan:
-    """Everything done to one function, applied and undone as a unit.
+    """All changes to one function, which are applied and undone together.
 
-    ``tactics``, ``refusals``, ``patched``: by key of a want, the name of the tactic, the reason why there is none, the
-    address of the patch. ``codes``: what the last of the patches were made of, one for
-    each splice, where the context keeps that.
+    ``tactics``, ``refusals`` and ``patched`` have, by the key of a want, the name of the tactic, the reason why there
+    is none, and the address of the patch. ``codes``: the code that the last of the patches were made of, one for each
+    splice, if the context keeps code.
     """
 
     name: str
@@ -158,12 +163,12 @@ class FunctionPlan:
 
     @property
     def displaced(self) -> Iterator[int]:
-        """Original addresses that must not be stood on once the sites are written."""
+        """The original addresses at which no thread may stand once the sites are written."""
         return (at for splice in self.splices for at in splice.displaced[bool(splice.window.new) : -1])
 
     @cached_property
     def pinned(self) -> tuple[tuple[int, int], ...]:
-        """Ranges of code outside the sites that must not change while those are written."""
+        """Ranges of code outside of the sites that must not change while the sites are written."""
         return tuple([splice.shared for splice in self.splices if splice.shared])
 
 

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From wants to a plan, function by function. Pure: it reads an image and computes bytes.
+"""Makes a plan of wants, function by function. It does no input or output: it reads an image and computes bytes.
 
-Functions are planned from the highest address down, and puns within a
-function too, so that the bytes a pun shares with what follows are settled
-when its displacement is chosen (the order of e9patch's tactics).
+Functions are planned from the highest address down, and puns within a function too, so that the bytes a pun shares with
+the code behind it are settled when its displacement is chosen (the order of e9patch's tactics).
 
-Some things cannot be known beforehand (whether a pun finds a page, whether
-code in a patch reaches what it refers to): they are tried, and when that
-fails, the function is planned again without them.
+Some things cannot be known beforehand (whether a pun finds a page, whether code in a patch reaches what it refers to):
+they are tried, and if that fails, the function is planned again without them.
 """
 
 from __future__ import annotations
@@ -32,11 +30,13 @@ from gilk.splice.segments import Segment
 from gilk.splice.tactics.table import rounds
 from gilk.splice.tactics.tactic import Choice, Choices, Lead
 
-_new = tuple.__new__  # what a NamedTuple's own constructor comes down to, at a third of its time
+_new = tuple.__new__  # does what a NamedTuple's own constructor does, in a third of its time
 
 
 def forget(context: PatchContext, old: FunctionPlan) -> None:
-    """The plan is no longer in force, or about to be replaced: its bytes may be planned again."""
+    """Release the bytes of a plan that is no longer in force, or about to be replaced, so that they may be planned
+    again.
+    """
     for site in old.sites:
         start = site.address - context.bias
         context.registry.release(start, start + len(site.new))
@@ -45,7 +45,8 @@ def forget(context: PatchContext, old: FunctionPlan) -> None:
 
 
 def plan(context: PatchContext, wanted: Iterable[tuple[Function, list[Want]]]) -> Plan:
-    """Plans for all functions, from the highest address down; a want that cannot be met is refused by name there.
+    """Plans for all functions, from the highest address down; a want that cannot be met has a refusal in its function's
+    plan.
 
     Raises OutOfSpace when the arena is full.
     """
@@ -57,8 +58,8 @@ def plan(context: PatchContext, wanted: Iterable[tuple[Function, list[Want]]]) -
 
 
 def spare_tails(context: PatchContext, wanted: Iterable[tuple[Function, list[Want]]]) -> None:
-    """Have plans that are made before those of ``wanted`` leave them the padding that they may need: where too few
-    bytes before the end can be moved as a whole. That is guessed by what is known without a look at instructions.
+    """Reserve padding behind functions whose last bytes before the end are too few to be moved as a whole, so that
+    plans made before those of ``wanted`` leave it to them. This is an estimate that does not look at instructions.
     """
     for function, wants in wanted:
         last = function.blocks[-1]
@@ -69,14 +70,16 @@ def spare_tails(context: PatchContext, wanted: Iterable[tuple[Function, list[Wan
 
 
 def _behind_calls(function: Function, start: int) -> int:
-    """Where the last call from ``start`` on ends, if it is direct; 0 when there is none."""
+    """The end of the last call at or behind ``start``, if that call is direct; 0 if there is none."""
     site, target = function.calls[-1] if function.calls else (0, 0)
     return site + CALL_SIZE if site >= start and target else 0
 
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """A plan is hundreds of thousands of small values, none in a cycle: looking for cycles takes a quarter longer."""
+    """Turn off the garbage collector: a plan is hundreds of thousands of small values, none of them in a cycle, and
+    looking for cycles takes a quarter longer.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -97,8 +100,10 @@ def _plan(context: PatchContext, function: Function, wants: list[Want]) -> Funct
 
 
 def _host_of(context: PatchContext, function: Function) -> Host:
-    """Goroutines begin with 2 KiB of stack, of which a small function need not ask for any; Go code has no red zone, as
-    the stack pointer is moved for all that is stored (cmd/internal/obj/x86)."""
+    """The host for a function. Goroutines begin with 2 KiB of stack, and a small function need not check for more, so C
+    runs on the side stack there. Go code has no red zone, as it moves the stack pointer for all that it stores
+    (cmd/internal/obj/x86).
+    """
     image = context.analysis.image
     if not image.is_go:
         return context.host
@@ -107,7 +112,9 @@ def _host_of(context: PatchContext, function: Function) -> Host:
 
 
 class _Trial:
-    """One attempt at a function. ``immovable`` and ``failed`` (puns) grow by what it finds out."""
+    """One attempt to plan a function. The attempt adds its failures to ``immovable`` and ``failed`` (puns), for the
+    next one.
+    """
 
     def __init__(
         self, context: PatchContext, function: Function, immovable: dict[int, str], failed: Counter[int]
@@ -119,7 +126,7 @@ class _Trial:
         self._image, self._bias = context.analysis.image, context.bias
         self._layout = FunctionLayout(context, function, immovable)
         self._choices = Choices(self._layout, failed, rounds(context.policy))
-        self._leads: dict[int, Lead] = {}  # by the splice's start
+        self._leads: dict[int, Lead] = {}  # by the start of the splice
         self._splices: list[Splice] = []
         self._patches: list[Patch] = []
         self._equivalences: list[Equivalence] = []
@@ -132,7 +139,7 @@ class _Trial:
         self._mark = context.mark()
 
     def run(self, wants: list[Want]) -> bool:
-        """False when something did not work out that was counted on."""
+        """Plan the wants; False if something that the plan relied on failed, so that another attempt is needed."""
         for want in self._layout.assign(wants):
             self._refusals[want.key] = Refusal.NO_CODE
         left = self._layout.wanted()
@@ -144,7 +151,7 @@ class _Trial:
         return self._realise(sorted(self._choices.made.values(), key=lambda choice: -choice.start))
 
     def undo(self) -> None:
-        """Give back all that was claimed."""
+        """Give back all bytes and memory that were claimed."""
         registry = self._context.registry
         for choice in self._choices.made.values():
             choice.release(registry)
@@ -179,7 +186,7 @@ class _Trial:
         return Refusal.NO_ROOM
 
     def _realise(self, choices: list[Choice]) -> bool:
-        """Emit and place all patches, then lead to them; puns last, and from the top down."""
+        """Emit and place all patches, then make the jumps to them; puns come last, from the highest address down."""
         arena = self._context.arena
         placed: list[tuple[Choice, PatchCode, int]] = []
         for choice in choices:
@@ -217,7 +224,7 @@ class _Trial:
         return True
 
     def _write(self, placed: list[tuple[Choice, PatchCode, int]]) -> bool:
-        """Place the code; a jump to a block that has a patch goes straight to it."""
+        """Place the code; a jump in a patch to a block that has a patch goes straight to that patch."""
         bias = self._bias
         links = {choice.start + bias: address for choice, _, address in placed if choice.tactic.linked}
         good = True

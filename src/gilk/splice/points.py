@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Points of an image: those that ``[IMAGE:]FUNCTION:WHERE`` (spec/point.py) picks out of it."""
+"""The points of an image that ``[IMAGE:]FUNCTION:WHERE`` (spec/point.py) names."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _RETURNS = frozenset((End.RETURN, End.TAIL, End.TAIL_INDIRECT))
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A place for an instrument. ``address`` is link-time; ``after``: behind that instruction.
+    """A place for an instrument: before the instruction at ``address``, which is link-time, or ``after`` it.
 
-    ``part``: the name of the part of ``function`` that it lies in (foo.cold), if not in the function itself.
+    ``part`` is the name of the part of ``function`` that it lies in (foo.cold), '' if it lies in the function itself.
     """
 
     image: str
@@ -36,7 +36,7 @@ class Point:
 
 
 def points(image: Image, analysis: Analysis, function: Function, where: str) -> Iterator[Point]:
-    """The points of one function. Raises UsageError `no-such-block`, `not-an-instruction`."""
+    """The points of one function that ``where`` names. Raises UsageError `no-such-block`, `not-an-instruction`."""
     name = image.name
     if where == "entry":
         yield entry(name, function)
@@ -59,7 +59,7 @@ def entry(image: str, function: Function | FunctionSpan) -> Point:
 
 
 def returns(image: Image, analysis: Analysis, function: Function) -> Iterator[tuple[Function, Point]]:
-    """Where a function is left, in all its parts, with the part that each lies in."""
+    """The points at which a function is left, in all its parts, each with the part that it lies in."""
     for part in analysis.extents(function):
         name = "" if part is function else part.name
         for point in points(image, analysis, part, "return"):
@@ -82,7 +82,9 @@ def pre(image: str, function: Function, block: Block) -> Point:
 
 
 def post(image: str, analysis: Analysis, function: Function, block: Block) -> Point:
-    """Behind the last instruction that does not transfer control; a call does (gilk-extended.txt 3.3)."""
+    """The point behind the last instruction of a block that does not transfer control; a call counts as a transfer
+    (gilk-extended.txt 3.3).
+    """
     where = f"@{block.index}:post"
     if block.terminator < block.end:
         return Point(image, function.name, where, block.terminator, False)

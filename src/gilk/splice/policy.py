@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The things that a kind of target allows of a splice."""
+"""The freedoms and limits of splices in each kind of target: processes, plans for templates, and the kernel."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from gilk.values import dataclass
 
 
 class PunSharing(Enum):
-    """With what a pun may share the bytes that it has in common with the code behind it."""
+    """The code with which a pun may share the last bytes of its displacement."""
 
-    SETTLED = auto()  # with splices as they are planned: whoever changes one of them plans the pun again
-    EITHER = auto()  # with splices of functions that come and go: it leads to its patch with and without them
-    NEVER = auto()  # with no splice
+    SETTLED = auto()  # with splices as they are planned: if one of them changes, the pun is planned again
+    EITHER = auto()  # with splices of functions that come and go: the pun leads to its patch with and without them
+    NEVER = auto()  # with code that no splice changes
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """``any_address``: memory can be had wherever some is free. ``catches_int3``: one that is written over code leads
-    to the patch. ``idle_prefixes``: prefixes without meaning may fill the place of a longer instruction.
-    ``exceptions``: ud2 and int3 mean the same at any address. ``cut_at_fixed``: a block is cut at instructions that
-    cannot be moved, too. ``whole_instructions``: a bounce lies in padding only at the head of an instruction, and only
-    the int3 behind a return give a splice more room. ``max_borrow``: only a tactic that lends may give others room,
-    among that many bytes from its start; 0: any splice, anywhere in what it displaces.
+    """The freedoms and limits of splices in a kind of target. ``any_address``: memory can be had at any address that is
+    free. ``catches_int3``: an int3 that is written over code leads to the patch. ``idle_prefixes``: prefixes without
+    meaning may fill the place of a longer instruction. ``exceptions``: ud2 and int3 mean the same at any address.
+    ``cut_at_fixed``: a block is also cut at instructions that cannot be moved. ``whole_instructions``: a bounce lies in
+    padding only at the head of an instruction, and only the int3 behind a return give a splice more room.
+    ``max_borrow``: only a tactic that lends may give room to others, among that many bytes from its start; 0: any
+    splice may, anywhere in the bytes that it displaces.
     """
 
     any_address: bool
@@ -43,10 +44,10 @@ PROCESS: Final = Policy(
     whole_instructions=False, max_borrow=0,
 )  # fmt: skip
 
-#: For plans that are made once for all functions, of which any may be in force at a time (splice/template.py).
+#: The policy for plans made once for all functions, any of which may be in force at a time (splice/template.py).
 PORTABLE: Final = replace(PROCESS, sharing=PunSharing.NEVER)
 
-#: For what is planned where it is put to use, besides functions that are put in and taken out at any time.
+#: The policy for plans that are made in a target in which functions of a template are put in and taken out at any time.
 BESIDE: Final = replace(PROCESS, sharing=PunSharing.EITHER)
 
 #: The kernel writes single instructions of at most five bytes, catches int3, and looks up ud2 by its address. The

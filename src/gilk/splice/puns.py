@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Puns: jumps whose displacement shares its last bytes with what follows, and the trampolines that they lead to.
+"""Puns: jumps whose displacement shares its last bytes with the code behind them, and the trampolines that they lead
+to.
 
-The code behind may be in several *states*, where a function's splice
-comes and goes (Sharing.EITHER). The pun's own bytes are the same in each, what
-it shares is not, so that it leads to one trampoline or to another.
+The code behind a pun may have several *states*, if a function's splice there comes and goes (PunSharing.EITHER). The
+pun's own bytes are the same in each state and the shared bytes are not, so the pun leads to a different trampoline in
+each.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ _TRIES = 64
 
 @dataclass(frozen=True, slots=True)
 class Pun:
-    """``new`` is what the site holds; ``trampolines``, where it leads; ``end`` of the bytes that it shares."""
+    """``new`` are the bytes of the site, ``trampolines`` the places that it leads to, and ``end`` is the end of the
+    shared bytes.
+    """
 
     new: bytes
     trampolines: tuple[int, ...]
@@ -32,8 +35,8 @@ class Pun:
 
 
 def find(context: PatchContext, function: Function, at: int, own: int, far: bool) -> Pun | None:
-    """One at link-time address ``at``, in ``own`` bytes; None when there is none. Prefixes move the displacement along,
-    and with it what it shares. ``far``: a trampoline may lie out of reach of the arena.
+    """A pun at link-time address ``at``, with ``own`` bytes of its own; None if there is none. Prefixes move the
+    displacement along, and so change which bytes it shares. ``far``: a trampoline may lie out of reach of the arena.
     """
     return next(filter(None, (_behind(context, function, at, own, prefix, far) for prefix in range(own))), None)
 
@@ -52,7 +55,9 @@ def _behind(context: PatchContext, function: Function, at: int, own: int, prefix
 
 
 def _states(context: PatchContext, function: Function, low: int, high: int) -> list[bytes]:
-    """All that [low, high) may hold while the function's splices are in force; none when a pun may not depend on it."""
+    """All contents that [low, high) may have while the function's splices are in force; empty if a pun may not depend
+    on it.
+    """
     registry, sharing = context.registry, context.policy.sharing
     settled = registry.read(low, high - low)
     if len(settled) != high - low:
@@ -76,7 +81,9 @@ def _states(context: PatchContext, function: Function, low: int, high: int) -> l
 
 
 def _trampolines(context: PatchContext, lows: list[int], size: int, far: bool) -> tuple[int, ...] | None:
-    """One for each of ``lows``, all equally far from it, less than ``size``."""
+    """A trampoline for each of ``lows``, at the same distance from each, which is less than ``size``; None if there is
+    none.
+    """
     if len(lows) < 2:
         found = _anywhere(context, lows[0], size, far) if lows else None
         return None if found is None else (found,)
@@ -107,7 +114,7 @@ def _all_at(context: PatchContext, places: list[int], far: bool) -> tuple[int, .
 
 
 def trampoline(context: PatchContext, at: int, patch: int) -> bytes:
-    """The code at ``at``: a jump to the patch, through memory where that is too far."""
+    """The code at address ``at``: a jump to the patch, through memory if the patch is too far."""
     nearest, farthest = context.arena.reach
     if nearest <= at < farthest:
         return JMP32 + (patch - (at + JUMP_SIZE)).to_bytes(4, "little", signed=True)

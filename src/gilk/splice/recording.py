@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Machine code that makes sure of the thread's block, and that writes a record into one of its rings.
+"""Machine code that makes sure of the thread's block, and code that writes a record into one of the block's rings.
 
 native/abi/gilk_abi.h has the protocol of both.
 """
@@ -16,14 +16,13 @@ _RINGS, _RING_STRIDE = 64, 32
 _WPOS, _LIMIT, _DROPS = 0, 8, 16
 STAMP_CLASS, ARGUMENTS_CLASS = 0, 2
 RECORD_SIZE = (16, 32, 64, 256)
-#: Registers that record() overwrites.
+#: The registers and flags that record() overwrites.
 RECORDER = 1 << asm.RAX | 1 << asm.RCX | 1 << asm.RDX | FLAGS
 
 
 def own_block(builder: CodeBuilder, host: Host, reg: int) -> int:
-    """Compare this thread with the owner of the block; the returned label is where a failed claim goes.
-
-    Overwrites ``reg`` and the flags.
+    """Append a comparison of this thread with the owner of the block, and a claim if they differ; returns the label
+    that a failed claim goes to, which the caller places. Overwrites ``reg`` and the flags.
     """
     retry, slow, skip = builder.label(), builder.label(), builder.label()
     builder.place(retry)
@@ -45,7 +44,9 @@ def own_block(builder: CodeBuilder, host: Host, reg: int) -> int:
 
 
 def store_arguments(frame: Frame) -> dict[int, int | None]:
-    """For each argument register, in order: the slot it was saved in, None when it still holds its value."""
+    """The offset of the slot in which each argument register was saved, in order; None if the register still holds its
+    value.
+    """
     order = (asm.RDI, asm.RSI, asm.RDX, asm.RCX, asm.R8, asm.R9)
     return {reg: frame.slot(reg) if reg in frame.saved else None for reg in order}
 
@@ -58,9 +59,10 @@ def record(
     depth: int,
     values: dict[int, int | None] | None = None,
 ) -> None:
-    """Reserve, fill, commit; the iid is the hole. Overwrites rax, rcx, rdx and the flags.
+    """Append the code that reserves a record, fills it and commits it; the iid is the hole. Overwrites rax, rcx, rdx
+    and the flags.
 
-    ``depth`` is how far rsp has moved.
+    ``depth`` is the number of bytes by which rsp has moved. ``values``: what store_arguments() returns.
     """
     offset, size = (part or host).rings[kind]
     full, done = builder.label(), builder.label()
@@ -90,8 +92,9 @@ def record(
 
 
 def _reserve(builder: CodeBuilder, part: ClientPart | None, kind: int, full: int) -> None:
-    """A place in a ring: rax is its position, and rdx the way to the block of ``part``; to ``full`` where there is
-    none."""
+    """Append code that reserves a place in a ring: rax has its position, and rdx the distance to the block of ``part``.
+    It jumps to the label ``full`` if there is no room.
+    """
     position = _RINGS + kind * _RING_STRIDE + _WPOS
     limit, again = position - _WPOS + _LIMIT, builder.label()
     if part is None:

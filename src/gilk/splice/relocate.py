@@ -22,7 +22,7 @@ from gilk.splice.code import CodeBuilder
 
 _NEXT = FlowControl.NEXT
 _TRANSACTIONS = frozenset((Opcode.XBEGIN_REL32, Opcode.XEND, Opcode.XABORT_IMM8))
-_TOP = -1 << 31 & (1 << 64) - 1  # from here on, where a kernel lies, a word is its low half sign extended
+_TOP = -1 << 31 & (1 << 64) - 1  # from here on, where kernels lie, an address is its low half, sign-extended
 _SHORT_LOOPS = {0xE0, 0xE1, 0xE2, 0xE3}  # loopne, loope, loop, jrcxz
 
 
@@ -43,7 +43,9 @@ def why_not(instruction: Instruction) -> str:
 
 
 def _why_not_called(instruction: Instruction) -> str:
-    """The operand is read before the return address is pushed; elsewhere, after."""
+    """Why an indirect call cannot be relocated, or ''. The processor reads the operand before it pushes the return
+    address; the relocated code reads it afterwards.
+    """
     if instruction.code != Opcode.CALL_RM64:
         return "far-branch"
     if instruction.op0_kind == OpKind.REGISTER:
@@ -53,10 +55,9 @@ def _why_not_called(instruction: Instruction) -> str:
 
 
 def relocate(builder: CodeBuilder, instruction: Instruction, raw: bytes, bias: int) -> None:
-    """Append what ``raw``, decoded as ``instruction`` at its link-time address, does at run time.
+    """Append code that does at run time what ``raw``, decoded as ``instruction`` at its link-time address, does.
 
-    ``bias`` is what the loader added. Raises CannotRelocate for far control
-    transfers and calls through ``rsp`` itself.
+    ``bias`` is what the loader added. Raises CannotRelocate for far control transfers and calls through ``rsp`` itself.
     """
     flow = instruction.flow_control
     if flow == _NEXT:
@@ -86,16 +87,16 @@ def _copy(builder: CodeBuilder, instruction: Instruction, raw: bytes, bias: int)
 
 
 def _operand(instruction: Instruction) -> int:
-    """The address of a RIP-relative operand, on the instruction's side of the end of the address space.
+    """The address of a RIP-relative operand, in the same half of the address space as the instruction.
 
-    Per-CPU variables of the kernel lie at the other side, at small offsets from GS.
+    Per-CPU variables of the kernel lie in the other half, at small offsets from GS.
     """
     address = int(instruction.ip_rel_memory_address)
     return address + (1 << 64) if address < 1 << 63 <= instruction.ip else address
 
 
 def displacement_offset(raw: bytes) -> int:
-    """Where the 32-bit displacement of the only instruction in ``raw`` begins."""
+    """The offset of the 32-bit displacement in ``raw``, which is one instruction."""
     decoder = Decoder(64, raw)
     return int(decoder.get_constant_offsets(decoder.decode()).displacement_offset)
 
@@ -133,7 +134,7 @@ def _call(builder: CodeBuilder, instruction: Instruction, raw: bytes, bias: int)
 
 
 def transfer(builder: CodeBuilder, instruction: Instruction, jump: bytes, bias: int) -> None:
-    """The jump that is left of a call once its return address is on the stack."""
+    """Append the jump that remains of a call once its return address is on the stack."""
     if instruction.flow_control == FlowControl.CALL:
         builder.external(JMP32, instruction.near_branch_target + bias)
     elif instruction.is_ip_rel_memory_operand:
@@ -144,10 +145,10 @@ def transfer(builder: CodeBuilder, instruction: Instruction, jump: bytes, bias: 
 
 
 def jump_of_call(instruction: Instruction, raw: bytes) -> bytes:
-    """``call X`` as ``jmp X`` with the stack eight bytes deeper; b'' for a direct call.
+    """The call as a ``jmp`` with the stack eight bytes deeper; b'' for a direct call.
 
-    Indirect calls are FF /2, the jumps FF /4: one field of the ModRM byte. An
-    operand based on rsp moves by the push.
+    Indirect calls are FF /2, indirect jumps FF /4: one field of the ModRM byte. An operand based on rsp is corrected
+    for the push.
     """
     if instruction.flow_control == FlowControl.CALL:
         return b""

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Segments: the stretches of a block that can be moved as a whole.
 
-A frame sleeping in a callee returns to the instruction after the call, so that
-address must stay what it is. A segment therefore runs from a block's start or
-from behind a call, up to and including the next call, the terminator, or the
-block's end. Where a target has many instructions that must stay what and where
-they are, each of them is a segment of its own, so that its neighbours can move.
+A frame sleeping in a callee returns to the instruction after the call, so the code at that address must stay as it is.
+A segment therefore runs from a block's start or from behind a call, up to and including the next call, the terminator,
+or the block's end. In a target with many instructions that must stay what and where they are, each of those is a
+segment of its own, so that its neighbours can move.
 """
 
 from __future__ import annotations
@@ -21,19 +20,21 @@ from gilk.splice.plan import Want
 from gilk.splice.relocate import why_not
 from gilk.values import dataclass
 
-#: Ends that never go on to the next byte.
+#: The ends of blocks after which control never goes on to the next byte.
 CLOSED = frozenset((End.JUMP, End.TAIL, End.TABLE, End.INDIRECT, End.TAIL_INDIRECT, End.RETURN, End.NORETURN, End.STOP))
-#: Ends of blocks behind which padding may be used: not behind a call, should it come back after all.
+#: The ends of blocks behind which padding may be used: not behind a call, which may come back after all.
 PADDED = CLOSED - {End.NORETURN}
 _NEXT, _CALL, _CALL_INDIRECT = FlowControl.NEXT, FlowControl.CALL, FlowControl.INDIRECT_CALL
 
 
 @dataclass(slots=True)
 class Segment:
-    """``steps`` with the wants before each of them, and those behind the last.
+    """A stretch of a block: its instructions ``steps``, with the wants ``before`` each of them, by index, and ``after``
+    the last.
 
-    ``heads`` are the addresses of the steps and ``end``. ``room`` is the first byte behind that must not be
-    overwritten: ``end``, or more where padding follows. ``fast`` is the index of the first step that cannot be moved.
+    ``heads`` are the addresses of the steps, and ``end``. ``room`` is the first byte behind the segment that must not
+    be overwritten: ``end``, or more if padding follows. ``fast`` is the index of the first step that cannot be moved,
+    the number of steps if all can.
     """
 
     steps: tuple[LiveInstruction, ...]
@@ -61,16 +62,16 @@ class Segment:
 
     @property
     def first(self) -> int:
-        """Index of the first step that must run in the patch."""
+        """The index of the first step that must run in the patch."""
         return min(self.before) if self.before else len(self.steps) - 1
 
     @property
     def last(self) -> int:
-        """Index of the last step that must run in the patch."""
+        """The index of the last step that must run in the patch."""
         return len(self.steps) - 1 if self.after else max(self.before, default=0)
 
     def covering(self, end: int) -> int:
-        """Index of the step that holds the byte before ``end``, or the last one when that is padding."""
+        """The index of the step that holds the byte before ``end``, or that of the last step if the byte is padding."""
         return min(bisect.bisect_left(self.heads, end, 1) - 1, len(self.heads) - 2)
 
     @property
@@ -79,7 +80,7 @@ class Segment:
 
 
 def is_call(step: LiveInstruction) -> bool:
-    """A near call; iced files syscall and its like under the same flow."""
+    """Whether the step is a near call; iced-x86 gives syscall and the like the same flow."""
     flow = step.instruction.flow_control
     if flow == _CALL_INDIRECT:
         return True
@@ -89,9 +90,9 @@ def is_call(step: LiveInstruction) -> bool:
 def segments_of(
     block: Block, steps: tuple[LiveInstruction, ...], room: int, immovable: dict[int, str], around: bool = False
 ) -> list[Segment]:
-    """Cut a block at its calls, and ``around`` what is immovable.
+    """Cut a block behind its calls, and if ``around`` also before and behind instructions that cannot be moved.
 
-    ``room`` is where the bytes behind the block that may be overwritten end; ``immovable`` has the addresses of
+    ``room`` is the end of the bytes behind the block that may be overwritten; ``immovable`` has the addresses of
     instructions that are known not to run elsewhere, with the reason.
     """
     instructions = [step.instruction for step in steps]
@@ -134,10 +135,11 @@ def _fix(segment: Segment, fixed: dict[int, str]) -> None:
 
 
 def place(segments: list[Segment], want: Want, live_after: int) -> bool:
-    """Hand a want to its segment among those of its block; False when there is no such place.
+    """Hand a want to its segment among those of its block; False if there is no such place.
 
-    Behind an instruction is before the next one. Behind a jump or a return is nowhere, and behind a block's last
-    call is not the block's any more. Before an instruction that cannot be moved is behind the one before it.
+    A place behind an instruction is the place before the next one. There is none behind a jump or a return, and the
+    place behind a block's last call is not in the block any more. If an instruction cannot be moved, the place before
+    it is behind the instruction before it.
     """
     for number, segment in enumerate(segments):
         if not segment.start <= want.address < segment.end:
@@ -177,9 +179,9 @@ def _place_behind(segment: Segment, want: Want, live_after: int) -> bool:
 
 
 def split_call(segment: Segment) -> list[Segment]:
-    """Give a wanted call of five bytes or more a segment of its own: it can be spliced by a call.
+    """Give a wanted call of five bytes or more a segment of its own, since it can be spliced by a call.
 
-    Not where that would leave too little in front of it for a splice that is wanted there too.
+    That is not done if it would leave too few bytes in front of it for a splice that is wanted there, too.
     """
     last = len(segment.steps) - 1
     if not last or last not in segment.before or segment.after or not is_call(segment.steps[last]):

@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The plans of many functions of an image as arrays that do not depend on where anything lies.
 
-Places in code are counted from the image's link-time address 0, those in
-patches from the start of one *block* that holds all patches, those of the
-runtime from the start of the arena; the function that instruments call, if
-they do, is a place of its own. The place that a patch or a splice means
-is kept as it would be with all four at 0, so that it is set right by adding
-one number to many fields at once (targets/templates.py).
+Places in code are counted from the image's link-time address 0, those in patches from the start of one *block* that
+holds all patches, those of the runtime from the start of the arena; the function that instruments call, if they do, is
+a place of its own. An address in a patch or a splice is stored as it would be with all four of these at 0, so that
+adding one number to many fields at once corrects them (targets/templates.py).
 
-A *unit* is a function or a part of one; an *owner* is the unit that a part
-belongs to. A *row* is a probe. A pun's jump lies outside of the block, at its
-place beside the image.
+A *unit* is a function or a part of one; an *owner* is the unit that a part belongs to. A *row* is a probe. A pun's jump
+lies outside of the block, at its place beside the image.
 
-A template that has been placed claims its bytes in the registry of a ground, whether
-it is in force or not: what is planned besides keeps away from them.
+A template that has been placed claims its bytes in the registry of a *ground* (a PatchContext), whether it is in force
+or not: other plans made there keep away from them.
 """
 
 from __future__ import annotations
@@ -33,9 +30,9 @@ from gilk.splice.tactics.table import NAMES, OUTCOMES
 from gilk.values import dataclass
 
 Array = NDArray[Any]
-ENTRY, HEAD, RETURN = range(3)  # where a row's probe is; a head is an entry that the function itself jumps back to
+ENTRY, HEAD, RETURN = range(3)  # the place of a row's probe; a head is an entry that the function itself jumps back to
 _OF_ROOM: Final = [OUTCOMES.index(why) for why in (Refusal.NO_ROOM, Refusal.OVERLAP, Refusal.UNKNOWN_JUMPS)]
-_LONGEST = 15  # bytes of a site: a pun's or a call's prefixes fill one instruction at most
+_LONGEST = 15  # the most bytes of a site: a pun's or a call's prefixes fill one instruction at most
 
 _TYPES: Final = {
     **dict.fromkeys(("patch_at", "same_patch"), np.int64),
@@ -44,7 +41,7 @@ _TYPES: Final = {
     **dict.fromkeys(("row_after", "patch_inside", "same_inside", "same_before"), np.bool_),
 }
 _KINDS: Final = (np.int64, np.int32, np.uint8, np.bool_)
-#: Fields with one entry for each of the same things.
+#: Groups of fields that have the same length: one entry for each of the same things.
 _GROUPS: Final = (
     ("unit_start", "unit_owner"),
     ("row_unit", "row_kind", "row_block", "row_address", "row_after", "row_outcome"),
@@ -57,7 +54,7 @@ _GROUPS: Final = (
 
 
 class MalformedTemplate(ValueError):
-    """Arrays that are no plans, for the reason given."""
+    """The arrays are no plans, for the reason given."""
 
 
 def _type_of(field: str) -> type[np.generic]:
@@ -65,30 +62,30 @@ def _type_of(field: str) -> type[np.generic]:
 
 
 def as_words(data: Array | bytearray) -> Array:
-    """The 32 bits from each byte on."""
+    """A view of the data as the 32-bit words that begin at each byte."""
     return np.ndarray(max(len(data) - 3, 0), "<i4", data, strides=(1,))
 
 
 def outcome_of(outcome: str) -> int:
-    """How a row says what became of its probe."""
+    """The number by which a row stores an outcome: its index in OUTCOMES."""
     return OUTCOMES.index(outcome)
 
 
 def tactic_of(outcome: int) -> str:
-    """The opposite, for a probe that is had."""
+    """The name of the tactic that the number of an outcome stands for; the probe must have one."""
     return NAMES[outcome]
 
 
 @dataclass(frozen=True)
 class PlanTemplate:
-    """``names``: of the units, as they are stored. ``code``: the block. ``text``, ``runtime``, ``callee``: the rel32
-    fields in it that mean places in code and in the runtime, and the function called; ``words``: the halves of absolute
-    addresses of code; ``holes``: numbers of rows.
+    """The arrays. ``names``: the names of the units, as they are stored. ``code``: the block. ``text``, ``runtime``,
+    ``callee``: the places in it of rel32 fields that refer to code, to the runtime, and to the called function;
+    ``words``: those of the halves of absolute addresses of code; ``holes``: those of the numbers of rows.
 
-    A patch is in the block, or (not ``patch_inside``) the jump of a pun, that goes to ``patch_leads`` in the block.
-    A site ends with a rel32 that means ``site_leads``, if that is not -1; ``site_shared`` bytes behind it are a part of
-    its displacement. ``site_tactic``, an index of NAMES, is that of its splice: a bounce has two, and its window comes
-    first. ``same_*`` are equivalences.
+    A patch is in the block, or (not ``patch_inside``) the jump of a pun, which goes to ``patch_leads`` in the block. A
+    site ends with a rel32 that refers to ``site_leads``, unless that is -1; ``site_shared`` bytes behind it are a part
+    of its displacement. ``site_tactic``, an index into NAMES, is the tactic of its splice: a bounce has two sites, the
+    window first. ``same_*`` are equivalences.
     """
 
     names: Array
@@ -137,16 +134,16 @@ class PlanTemplate:
         return len(self.row_unit)
 
     def whole(self) -> NDArray[np.bool_]:
-        """Whether every probe of each unit's function, wherever it lies, is had."""
+        """Whether all probes of each unit's function, in whichever part, have a tactic."""
         whole = np.ones(len(self.unit_start), np.bool_)
         whole[self.unit_owner[self.row_unit[self.row_outcome >= len(NAMES)]]] = False
         return whole[self.unit_owner]
 
     def entered(self) -> NDArray[np.bool_]:
-        """Whether the calls of each unit's function can be told: its entry is had.
+        """Whether calls of each unit's function can be followed: its entry has a tactic.
 
-        Where that is a head, which is met once a round, a call and a round can only be told apart by the returns, which
-        must all be had then.
+        A head is met once a round, and only the returns tell a call from a round, so all returns must have a tactic
+        then, too.
         """
         refused, owner = self.row_outcome >= len(NAMES), self.unit_owner[self.row_unit]
         heads = np.isin(owner, owner[self.row_kind == HEAD])
@@ -155,35 +152,39 @@ class PlanTemplate:
         return entered[self.unit_owner]
 
     def cramped(self) -> NDArray[np.bool_]:
-        """Whether some probe of each unit's function lacks nothing but room, which planning where it is put to
-        use may find: what lies around it in memory, and which splices are beside it, is known there.
+        """Whether some probe of each unit's function was refused for lack of room only. A plan made in the target may
+        find room: there it is known what lies around the code in memory, and which splices are beside it.
         """
         cramped = np.zeros(len(self.unit_start), np.bool_)
         cramped[self.unit_owner[self.row_unit[np.isin(self.row_outcome, _OF_ROOM)]]] = True
         return cramped[self.unit_owner]
 
     def with_parts(self, units: Array) -> Array:
-        """The units of all functions of which one of ``units``, a mask, is a part."""
+        """A mask of all units whose function has a part among ``units``, a mask."""
         some = np.zeros(len(units), np.bool_)
         some[self.unit_owner[units]] = True
         found: Array = some[self.unit_owner]
         return found
 
     def reasons(self) -> dict[int, str]:
-        """By the owner's number, why a function is not whole: the reason for which its first probe was refused."""
+        """The reasons why functions are not whole, by the owner's number: the reason for which the first probe of each
+        was refused.
+        """
         refused = np.flatnonzero(self.row_outcome >= len(NAMES))[::-1]
         owners = self.unit_owner[self.row_unit[refused]].tolist()
         return {unit: OUTCOMES[why] for unit, why in zip(owners, self.row_outcome[refused].tolist(), strict=True)}
 
     def outcomes(self, rows: NDArray[np.bool_]) -> tuple[dict[str, int], dict[str, int]]:
-        """How many of some rows were had by each tactic, and refused for each reason."""
+        """The numbers of the rows ``rows``, a mask, by tactic, and by reason for a refusal."""
         counts = np.bincount(self.row_outcome[rows], minlength=len(OUTCOMES)).tolist()
         present = {name: number for name, number in zip(OUTCOMES, counts, strict=True) if number}
         tactics = {name: present.pop(name) for name in NAMES if name in present}
         return tactics, present
 
     def to_arrays(self) -> dict[str, Array]:
-        """A few, since each costs time to read: all fields of one type behind each other, and how long each is."""
+        """The template as a few arrays, since each costs time to read: all fields of one type one behind the other, and
+        an array of their lengths.
+        """
         names = [field.name for field in fields(self)]
         arrays = {"lengths": np.array([len(getattr(self, name)) for name in names], np.int64)}
         for kind in _KINDS:
@@ -192,7 +193,7 @@ class PlanTemplate:
 
     @classmethod
     def of_columns(cls, columns: Mapping[str, Array]) -> PlanTemplate:
-        """From numbers of any width. Raises OverflowError when one is too large."""
+        """A template of columns of numbers of any width. Raises OverflowError when a number is too large."""
         narrow = {name: column.astype(_type_of(name)) for name, column in columns.items()}
         if any(not np.array_equal(narrow[name], column) for name, column in columns.items()):
             raise OverflowError("an image beyond 2 GiB")
@@ -200,7 +201,7 @@ class PlanTemplate:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> PlanTemplate:
-        """Raises MalformedTemplate for what to_arrays() did not make."""
+        """The template that to_arrays() gave. Raises MalformedTemplate for other arrays."""
         names = [field.name for field in fields(cls)]
         types = {"lengths": np.int64, **{np.dtype(kind).name: kind for kind in _KINDS}}
         if arrays.keys() != types.keys() or any(a.ndim != 1 or a.dtype != types[n] for n, a in arrays.items()):
@@ -223,7 +224,7 @@ class PlanTemplate:
         return made
 
     def _check(self) -> None:
-        """That every number is one of something there is."""
+        """Check that every number refers to something that exists. Raises MalformedTemplate."""
         for group in _GROUPS:
             if len({len(getattr(self, name)) for name in group}) != 1:
                 raise MalformedTemplate(f"not as many {group[0]} as {group[1]}")
@@ -267,18 +268,18 @@ class PlanTemplate:
             raise MalformedTemplate(f"{name} is out of range")
 
 
-# Among other plans of the same image.
+# The template among other plans of the same image.
 
 
 def site_bytes(template: PlanTemplate) -> tuple[Array, Array]:
-    """Every byte that sites change, in their order: its address, and the unit."""
+    """The address, and the unit, of every byte that sites change, in the order of the sites."""
     size = template.site_size.astype(np.int64)
     at = np.repeat(template.site_at - np.cumsum(size) + size, size) + np.arange(len(template.new))
     return at, np.repeat(template.site_unit, size)
 
 
 def pinned(template: PlanTemplate) -> tuple[Array, Array, Array]:
-    """The bytes that puns share with the code behind them: from, to, and the unit."""
+    """The ranges of bytes that puns share with the code behind them: arrays of from, to, and the unit."""
     sites = np.flatnonzero(template.site_shared)
     low = template.site_at[sites].astype(np.int64) + template.site_size[sites]
     return low, low + template.site_shared[sites], template.site_unit[sites]
@@ -295,7 +296,9 @@ def conflicts(ground: PatchContext, template: PlanTemplate) -> Array:
 
 
 def claim(ground: PatchContext, template: PlanTemplate, new: Array, units: Array) -> None:
-    """From now on the ground's plans keep away from ``units``. ``new``: the bytes of all sites, as they were placed."""
+    """Claim the bytes of ``units``, a mask, so that other plans of the ground keep away from them. ``new``: the bytes
+    of all sites, as they were placed.
+    """
     at, unit = site_bytes(template)
     rows = units[unit]
     ground.registry.claim_bytes(at[rows], new[rows])
@@ -305,7 +308,7 @@ def claim(ground: PatchContext, template: PlanTemplate, new: Array, units: Array
 
 
 def unclaim(ground: PatchContext, template: PlanTemplate, units: Array) -> None:
-    """The opposite, for units that were claimed."""
+    """Give back the bytes of ``units``, a mask, that claim() has claimed."""
     at, unit = site_bytes(template)
     ground.registry.release_bytes(at[units[unit]])
     for low, high, owner in zip(*(column.tolist() for column in pinned(template)), strict=True):

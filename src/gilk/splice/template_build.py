@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Plans the same for many functions of an image, such as the timing of all of them, and makes a PlanTemplate of it.
+"""Plans the same instruments for many functions of an image, such as the timing of all of them, and makes a
+PlanTemplate of the plans.
 
-Every function has its own splices, whichever others are in force (the policy
-PORTABLE), so any selection may be put in later.
+The splices of a function do not depend on which others are in force (the policy PORTABLE), so any selection of
+functions may be put in later.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from gilk.splice.points import Point
 from gilk.splice.template import ENTRY, HEAD, RETURN, Array, PlanTemplate, as_words, outcome_of
 
 Progress = Callable[[int, int], None]
-#: A function with the probes that it is to have: the part that each is in, the point, its kind.
+#: A function with the probes that it is to have: for each the part that it is in, the point, and its kind.
 Probes = tuple[Function, list[tuple[Function, Point, int]]]
-_AT_ONCE = 256  # functions planned before their plans are turned into arrays, and progress is told
+_AT_ONCE = 256  # the number of functions planned before their plans are turned into arrays and progress is reported
 _FARTHEST = 1 << 31
 _SITES = ("site_at", "site_size", "site_leads", "site_tactic", "site_shared", "site_unit")
 
 
 def timings(analysis: Analysis) -> Iterator[Probes]:
-    """Every function that is called, with the probes that time it."""
+    """Every function that is not a part of another, with the probes that time it."""
     image = analysis.image
     for span in image.spans:
         function = analysis.function(span)
@@ -47,7 +48,7 @@ def timings(analysis: Analysis) -> Iterator[Probes]:
 
 
 def entry_points(analysis: Analysis, starts: Iterable[int]) -> Iterator[Probes]:
-    """The functions, or parts of one, that begin there, with a probe at the entry of each."""
+    """The functions, or parts of one, that contain the addresses ``starts``, with a probe at the entry of each."""
     image = analysis.image
     for span in filter(None, map(image.span_at, starts)):
         function = analysis.function(span)
@@ -66,9 +67,10 @@ def build_template(
     callee: int = 0,
     told: Progress = lambda done, of: None,
 ) -> PlanTemplate:
-    """``context`` is fresh, keeps code, and its policy is PORTABLE. ``instrument`` makes one of the number of its row;
-    ``callee``, a place in the arena where nothing else will lie, stands for the function that they call.
-    ``told``: functions done, and how many there may be.
+    """A template of the probes. ``context`` must be fresh and keep code, with the policy PORTABLE. ``instrument`` makes
+    an instrument, given the number of its row; ``callee``, a place in the arena at which nothing else will lie, stands
+    for the function that the instruments call. ``told`` is given the number of functions done, and how many there may
+    be.
 
     Raises OutOfSpace when the arena is full.
     """
@@ -76,7 +78,7 @@ def build_template(
 
 
 class _Builder:
-    """The findings, as lists of tuples and then as arrays, column by column."""
+    """Collects the findings as lists of tuples and then as arrays, column by column."""
 
     def __init__(self, context: PatchContext, instrument: Callable[[int], Instrument], callee: int) -> None:
         self._context = context
@@ -107,7 +109,7 @@ class _Builder:
         return self._made([function for function, _ in order], owners, rows)
 
     def _plan(self, order: list[tuple[Function, list[Want]]], told: Callable[[int], None]) -> None:
-        """From the highest address down, as ``plan`` goes itself."""
+        """Plan the functions, from the highest address down as ``plan`` does itself."""
         for first in range(0, len(order), _AT_ONCE):
             some = order[first : first + _AT_ONCE]
             start = self._context.arena.mark()
@@ -115,7 +117,7 @@ class _Builder:
             told(first + len(some))
 
     def _add(self, first: int, plans: tuple[FunctionPlan, ...], start: int) -> None:
-        """``start``: where the first patch lies. Patches lie one behind the other."""
+        """Add the plans. ``start`` is the address of the first patch; patches lie one behind the other."""
         data = bytearray(self._context.arena.mark() - start)
         for function in plans:
             for patch in _inside(function):
@@ -141,7 +143,7 @@ class _Builder:
     # Fields of patches.
 
     def _fields(self, plans: tuple[FunctionPlan, ...], start: int, data: bytearray) -> None:
-        """Set the fields in ``data`` to what they are with everything at 0, and note where they are."""
+        """Set the fields in ``data`` to their values with everything at 0, and note their places."""
         context, base = self._context, self._context.host.base
         codes = list(_codes(plans))
         numbers = [(at + o, end - o) for at, code in codes for o, end, _, _ in code.fixups]
@@ -160,7 +162,7 @@ class _Builder:
         self._columns["holes"].append(holes - self._block)
 
     def _is_ours(self, address: Array) -> Array:
-        """In the arena, or the key page below it."""
+        """Whether each address is in the arena, or on the key page below it."""
         arena = self._context.arena
         ours: Array = (arena.base - PAGE <= address) & (address < arena.base + arena.size)
         return ours
@@ -168,7 +170,8 @@ class _Builder:
     def _relative(
         self, view: Array, at: Array, rest: Array, leads: Array, which: Array, start: int, origin: int
     ) -> Array:
-        """Where in the block the fields ``which`` are. They are set to lead to ``leads - origin`` from there.
+        """The places in the block of the fields ``which``, a mask. They are set to lead to ``leads - origin`` from
+        there.
 
         Raises OverflowError for an image that is too large for that.
         """
@@ -209,7 +212,7 @@ class _Builder:
                 inside = holds(patch)
                 yield patch - (self._block if inside else bias), inside, original - bias, before, unit
 
-    # All together.
+    # The template.
 
     def _made(self, functions: list[Function], owners: dict[int, int], rows: list[tuple[int, ...]]) -> PlanTemplate:
         units = {function.start: unit for unit, function in enumerate(functions)}
@@ -224,19 +227,19 @@ class _Builder:
 
 
 def _inside(function: FunctionPlan) -> tuple[Patch, ...]:
-    """Patches made of code, not jumps of puns."""
+    """The patches of a plan that are made of code; the jumps of puns are not."""
     return function.patches[len(function.patches) - len(function.codes) :]
 
 
 def _codes(plans: tuple[FunctionPlan, ...]) -> Iterator[tuple[int, PatchCode]]:
-    """Every patch's address, and what it was made of."""
+    """Every patch's address, and the code that it was made of."""
     return itertools.chain.from_iterable(
         zip((patch.address for patch in _inside(function)), function.codes, strict=True) for function in plans
     )
 
 
 def _add_to_words(data: bytearray, at: Array, number: int) -> None:
-    """To absolute addresses of which the halves are eight bytes apart."""
+    """Add a number to the absolute addresses at the places ``at``; their halves are eight bytes apart."""
     view = as_words(data).view("<u4")
     value = (view[at].astype(np.int64) | view[at + 8].astype(np.int64) << 32) + number
     view[at] = (value & 0xFFFFFFFF).astype(np.uint32)

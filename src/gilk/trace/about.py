@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The description in a file of samples, besides the samples: two frozen values and their JSON.
 
-`About` is known when a session starts, `Tally` grows until it ends.
+`About` is known when a session starts; `Tally` grows until it ends.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ from gilk.trace.traced import TraceDescription
 from gilk.values import dataclass
 
 VERSION = 1
-_LARGEST = 1 << 29  # bytes of JSON
+_LARGEST = 1 << 29  # the most bytes of JSON
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class About:
-    """`start` is in ns of CLOCK_MONOTONIC and is time 0 of the samples; adding `realtime` gives CLOCK_REALTIME."""
+    """The session that made a file. `start` is in ns of CLOCK_MONOTONIC and is time 0 of the samples; adding `realtime`
+    gives CLOCK_REALTIME.
+    """
 
     host: str
     command: tuple[str, ...]
@@ -45,7 +47,9 @@ class About:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> About:
-        """StoreError('bad-trace') for what to_json() did not make, or a later version did."""
+        """The value that to_json() gave. Raises StoreError `bad-trace` for any other text, and for one of a later
+        version.
+        """
         raw = _object(text)
         if raw.get("version") != VERSION:
             hint = "use the gilk that wrote it"
@@ -57,11 +61,14 @@ class About:
 
 @dataclass(frozen=True)
 class Tally:
-    """`counts` are by point. `lost` are hits of threads that found every block taken, `nested` those from within
-    instruments, `corrupt` the rings put aside. `duration` is in ns. `report` is a RunReport's JSON; {} before the end.
-    `refused` has the reason for each point that was asked for and could not be had; it is not in `counts`.
-    `trace` is there if the flow of control was followed (here, not in About, because its events come later, and more
-    and more functions may be left out).
+    """The counts of a session, so far or at its end.
+
+    `counts` are by point. `lost` are hits of threads that found every block taken, `nested` hits from within
+    instruments, `corrupt` the number of rings put aside. `duration` is in ns. `report` is a RunReport's JSON; {} before
+    the end. `refused` has the reason for each point that was asked for and refused; such a point is not in `counts`.
+
+    `trace` is there if the flow of control was followed (it is here and not in About, because its events come later,
+    and more and more functions may be left out).
     """
 
     counts: dict[str, int] = field(default_factory=dict)
@@ -80,7 +87,7 @@ class Tally:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Tally:
-        """StoreError('bad-trace') for what to_json() did not make."""
+        """The value that to_json() gave. Raises StoreError `bad-trace` for any other text."""
         raw = _object(text)
         raw["trace"] = TraceDescription.from_json(raw.get("trace"))
         tally = _build(cls, raw)
@@ -92,13 +99,14 @@ class Tally:
 
 
 def pack(text: str) -> bytes:
-    """JSON as a file's metadata holds it: compressed, and text again. A hundred thousand probes are 20 MB otherwise,
-    of which a Parquet footer would hold two copies, and beyond 100 MB it cannot be read any more."""
+    """JSON in the form for a file's metadata: compressed, and text again. Otherwise a hundred thousand probes are 20
+    MB, of which a Parquet footer would hold two copies, and beyond 100 MB it cannot be read any more.
+    """
     return base64.b64encode(zlib.compress(text.encode(), 1))
 
 
 def unpack(packed: bytes) -> bytes:
-    """StoreError('bad-trace') for what pack() did not make, or far too much of it."""
+    """The JSON that pack() was given. Raises StoreError `bad-trace` for any other bytes, or if it is far too large."""
     try:
         unpacking = zlib.decompressobj()
         text = unpacking.decompress(base64.b64decode(packed, validate=True), _LARGEST)
@@ -122,7 +130,9 @@ def _object(text: str | bytes) -> dict[str, Any]:
 
 
 def _unicode(value: Any) -> Any:
-    """JSON without halves of surrogate pairs, which no table holds and no terminal shows: they are written out."""
+    """The JSON value with halves of surrogate pairs written out as escapes: no table holds them and no terminal shows
+    them.
+    """
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, list):
@@ -137,7 +147,9 @@ def _clock(raw: Any) -> Clock:
 
 
 def _build(cls: Callable[..., T], raw: dict[str, Any]) -> T:
-    """An instance of the dataclass `cls`, every value of the type its field says."""
+    """An instance of the dataclass `cls`; every value must have the type of its field. Raises StoreError
+    `bad-trace`.
+    """
     hints = typing.get_type_hints(cls)
     known = {item.name: raw[item.name] for item in fields(cls) if item.name in raw}  # type: ignore[arg-type]
     for name, value in known.items():

@@ -2,8 +2,8 @@
 """The elements that two sequences have in common: a longest common subsequence.
 
 The table of lengths is kept as bits, a row a number (Hyyrö, Bit-parallel LCS-length computation revisited, 2004), so
-that thousands of elements against thousands take milliseconds. For sequences longer than `LARGEST` the n-th of a kind
-in one is matched with the n-th of the same kind in the other.
+that thousands of elements against thousands take milliseconds. If the table would have more than `LARGEST` bits, the
+n-th element of a kind in one sequence is matched with the n-th of the same kind in the other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LARGEST = 400_000_000  # bits
 
 
 def align(a: Sequence[Hashable], b: Sequence[Hashable]) -> Pairs:
-    """(place in a, place in b), in order, of equal elements."""
+    """The pairs (place in a, place in b) of equal elements, in order."""
     first, last = 0, 0
     shorter = min(len(a), len(b))
     while first < shorter and a[first] == b[first]:

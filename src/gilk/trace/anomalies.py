@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Calls that are unlike their siblings: those of the same path, from the outermost function down.
+"""Finds calls that are unlike their siblings: the calls of the same path, from the outermost function down.
 
-Time: a call is slow when it takes longer than the median of its siblings by more than `SPREAD` times their spread, by
+Time: a call is slow if it takes longer than the median of its siblings by more than `SPREAD` times their spread, by
 more than `FACTOR` times and by more than `least`. The spread is the median of their distances from the median, times
-1.4826, which is the standard deviation of what is normally distributed (Hampel 1974); one call out of many does not
-move either. The excess of a slow call is laid at the door of the calls it made that are slow as well; what is left is
-its own.
+1.4826, which is the standard deviation of a normal distribution (Hampel 1974); one call out of many does not move
+either. The excess of a slow call is blamed on those of its callees that are slow as well; the rest of it is its own.
 
-Calls: a call is odd when the functions that it called, or how often, or in which order, are so in few of its siblings
-(one in twenty, at most) and otherwise in most (three in four, at least). And one that has not ended is odd among
+Calls: a call is odd if the functions that it called, or how often, or in which order, are so in few of its siblings
+(one in twenty, at most) and otherwise in most (three in four, at least). A call that has not ended is odd among
 siblings that have.
 """
 
@@ -28,15 +27,16 @@ from gilk.values import dataclass
 SPREAD, FACTOR = 6.0, 2.0
 _NORMAL = 1.4826
 _FEW, _MOST = 0.05, 0.75
-_FEWEST = 8  # siblings of which something can be said
+_FEWEST = 8  # the fewest siblings by which a call is judged
 _OPEN, _LEFT = STATES.index(CallState.OPEN), STATES.index(CallState.LEFT)
-_TOO_MANY = 200_000  # calls made by one
+_TOO_MANY = 200_000  # the most callees of a call that are named
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A call, a row of the flow, and what is odd about it. `sort`: `unfinished`, `slow`, `left` or `calls`;
-    `weight`, in ns, is what it may have cost; `own` is the part of that which no call that it made explains."""
+    """An odd call, a row of the flow, and what is odd about it. `sort` is `unfinished`, `slow`, `left` or `calls`;
+    `weight`, in ns, is what it may have cost; `own` is the part of `weight` that no callee explains.
+    """
 
     sort: str
     row: int
@@ -48,9 +48,9 @@ class Finding:
 
 
 def find(flow: Flow, least: int = 1000) -> list[Finding]:
-    """The findings, those that may matter most first: what did not end, then by `own`, then by `weight`.
+    """The findings, in this order: calls that did not end, then by `own`, then by `weight`, the largest first.
 
-    `least`: how many ns longer than the median a slow call takes, at least.
+    `least` is the number of ns by which a slow call exceeds the median, at least.
     """
     if not flow.table.num_rows:
         return []
@@ -76,7 +76,9 @@ class _Search:
         return self._by_path[self._edges[path] : self._edges[path + 1]]
 
     def _expected(self) -> tuple[Ints, Ints]:
-        """Per path the median of its durations and the longest that is not slow; without enough siblings, no limit."""
+        """The median of each path's durations, and the longest duration that is not slow; paths with too few siblings
+        have no limit.
+        """
         count = len(self._paths.parent)
         median, limit = np.zeros(count, np.int64), np.full(count, np.iinfo(np.int64).max)
         for path in np.flatnonzero(self._paths.calls >= _FEWEST).tolist():
@@ -96,11 +98,11 @@ class _Search:
         return slow
 
     def slow(self) -> Iterator[Finding]:
-        """Durations, with the excess of what a slow call made taken off its own."""
+        """The findings about durations; the excess of a slow callee is subtracted from that of its caller."""
         slow = self._slow()
         rows = np.flatnonzero(slow)
         excess = np.where(slow, self._duration - self._median[self._paths.of], 0)
-        # Also what lies between two slow calls, and has too few siblings to be slow itself, passes the blame on.
+        # A call between two slow ones that has too few siblings to be slow itself passes the blame on.
         blamed = excess.astype(np.float64)
         for row in self._above(rows):
             total = self._inner(row, blamed)
@@ -123,7 +125,7 @@ class _Search:
         return sorted(found, reverse=True)
 
     def _children(self, row: int) -> Ints:
-        """The calls that one made: they follow it, as long as they are deeper."""
+        """The callees of a call. All calls within it follow it, as long as they are deeper."""
         depth = self._depth
         stop = row + 1
         step = 64
@@ -151,7 +153,7 @@ class _Search:
         return f"{times}, in the function itself" if not len(children) else f"{times}, in itself or in more calls"
 
     def unfinished(self) -> Iterator[Finding]:
-        """Innermost calls that did not end, of paths whose others did."""
+        """The innermost calls that did not end, on paths of which other calls did."""
         under_way = np.flatnonzero(self._state == _OPEN)
         outer = set(self._parent[under_way].tolist())
         for row in under_way.tolist():
@@ -162,7 +164,7 @@ class _Search:
                 yield self._finding("unfinished", row, weight, weight, f"it did not return, {ended} others did")
 
     def odd(self) -> Iterator[Finding]:
-        """The findings about callees, and about calls that did not return."""
+        """The findings about calls with unusual callees, and about calls that did not return."""
         made = _Made(self._flow, self._paths)
         for path in np.flatnonzero(self._paths.calls >= _FEWEST).tolist():
             rows = self._rows(path)
@@ -178,7 +180,7 @@ class _Search:
                     yield self._finding("left", row, self._excess(row, path), 0, why)
 
     def _usual(self, marks: Ints) -> tuple[int, Sequence[int]]:
-        """The mark that most calls have, and those that few have; none without a usual one."""
+        """The mark that most calls have, and those that few have; no such marks if no mark is that of most calls."""
         counts = Counter(marks.tolist())
         usual, number = counts.most_common(1)[0]
         if number < _MOST * len(marks):
@@ -204,10 +206,10 @@ class _Search:
 
 
 class _Made:
-    """The callees of each call as one number: equal if functions, their order and, but for repetitions, their numbers
-    are equal.
+    """The callees of each call as one number: two numbers are equal if the functions, their order and, but for
+    repetitions, their numbers are equal.
 
-    A function called several times in a row counts as once, for loops run as long as there is work.
+    A function called several times in a row counts as once, since loops run as long as there is work.
     """
 
     def __init__(self, flow: Flow, paths: Paths) -> None:
@@ -225,7 +227,7 @@ class _Made:
 
     @staticmethod
     def difference(made: list[str], usual: list[str]) -> str:
-        """The difference in words."""
+        """The difference between two lists of callees, in words."""
         here, there = Counter(made), Counter(usual)
         more = [name for name in here if name not in there]
         less = [name for name in there if name not in here]

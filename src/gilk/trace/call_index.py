@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The calls of a trace in the order in which a time line draws them, as columns that may lie in a file.
 
-A row is a depth of a track; its calls do not overlap, and come in order of time. A call goes by its number in the
-trace's flow. Numbers count a track's calls each before those it made, so they grow along a row, and the call around
-another is the last one before it in the row above.
+A row is a depth of a track; its calls do not overlap, and come in order of time. A call is identified by its number in
+the trace's flow. In a track, a call has a lower number than the calls it made, so numbers grow along a row, and the
+caller of a call is the last call with a lower number in the row above.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from gilk.trace.pyramid import TimePyramid, pyramid
 from gilk.values import dataclass
 
 Column = np.ndarray[Any, Any]
-#: Its columns in a file, in their order.
+#: The columns of an index in a file, with their types, in their order.
 TYPES = {
     "call": "<i4", "start": "<i8", "duration": "<i8", "self": "<i8", "symbol": "<i4", "state": "u1", "place": "<i4",
 }  # fmt: skip
-PART = 1 << 20  # calls that are looked at at once
+PART = 1 << 20  # the number of calls that are handled at once
 
 
 @dataclass(frozen=True)
 class Track:
-    """The calls of a thread, or of a stack of one that is divided; ``rows``: how many it has."""
+    """The calls of a thread, or of one stack of a thread that is divided by stack; ``rows`` is the number of
+    its rows.
+    """
 
     pid: int
     tid: int
@@ -42,9 +44,11 @@ class Track:
 
 @dataclass(frozen=True, eq=False)
 class CallIndex:
-    """``first``: the place at which each row begins, and where the last one ends. ``columns`` has, by place: ``call``,
-    ``start`` (ns since the session began), ``duration``, ``self``, ``symbol`` (of ``symbols``), ``state`` (of
-    `flow.STATES`); by call, ``place``; and ``level-0``, ``level-1`` ..., the pyramid's."""
+    """The index. ``first``: the place at which each row begins, and at the end that at which the last one ends.
+    ``columns`` has, by place: ``call``, ``start`` (ns since the session began), ``duration``, ``self``, ``symbol`` (a
+    number in ``symbols``), ``state`` (a number in `flow.STATES`); by call, ``place``; and ``level-0``, ``level-1`` ...,
+    the levels of the pyramid.
+    """
 
     tracks: tuple[Track, ...]
     symbols: tuple[Symbol, ...]
@@ -69,11 +73,11 @@ class CallIndex:
 
     @cached_property
     def first_rows(self) -> Ints:
-        """The first row of each track, and the number of rows."""
+        """The first row of each track, and at the end the number of rows."""
         return np.cumsum([0, *(track.rows for track in self.tracks)])
 
     def figures(self, parts: Iterable[slice]) -> tuple[Ints, Ints]:
-        """By symbol, the number of calls at some places, and the ns that they spent in themselves."""
+        """The number of calls at the places ``parts``, and the ns that they spent in themselves, both by symbol."""
         count, own = (np.zeros(len(self.symbols), np.int64) for _ in range(2))
         cut = (
             slice(first, min(first + PART, part.stop)) for part in parts for first in range(part.start, part.stop, PART)
@@ -88,14 +92,14 @@ class CallIndex:
         return int(np.searchsorted(self.first, place, side="right")) - 1
 
     def around(self, place: int) -> int:
-        """The place of the call around this one; -1 for none."""
+        """The place of the caller of the call at ``place``; -1 if it has none."""
         row = self.row(place)
         if row in self.first_rows:
             return -1
         return self._before(row - 1, int(self.columns["call"][place])) - 1
 
     def inside(self, place: int) -> slice:
-        """The places of the calls that it made."""
+        """The places of the callees of the call at ``place``."""
         row, columns = self.row(place), self.columns["call"]
         if row + 1 >= len(self.first) - 1 or row + 1 in self.first_rows:
             return slice(0, 0)
@@ -104,18 +108,18 @@ class CallIndex:
         return slice(self._before(row + 1, number), self._before(row + 1, behind))
 
     def _behind(self, row: int) -> int:
-        """The first number behind the track that the row is of."""
+        """The first number behind those of the row's track."""
         track = int(np.searchsorted(self.first_rows, row, side="right"))
         return sum(each.calls for each in self.tracks[:track])
 
     def _before(self, row: int, number: int) -> int:
-        """The place in a row behind those of a lower number."""
+        """The place in a row behind all calls with a lower number."""
         begin, end = int(self.first[row]), int(self.first[row + 1])
         return begin + int(np.searchsorted(self.columns["call"][begin:end], number))
 
 
 def of_flow(flow: Flow) -> CallIndex:
-    """The whole flow is looked at at once."""
+    """The index of a whole flow, made in memory."""
     made = pyramid(flow)
     symbol, symbols = symbols_of(flow)
     state = np.zeros(len(symbol), np.uint8)
@@ -133,7 +137,7 @@ def of_flow(flow: Flow) -> CallIndex:
 
 
 def levels_room(calls: int) -> dict[str, tuple[str, int]]:
-    """The columns of the levels, and their types and lengths."""
+    """The columns of the pyramid's levels for so many calls: name -> (type, length)."""
     found: dict[str, tuple[str, int]] = {}
     while calls >= 4:
         calls //= 4
@@ -148,7 +152,9 @@ def track_of(flow: Flow, rows: range) -> Track:
 
 
 def self_times(columns: Mapping[str, Column], first: Ints, top_rows: Ints) -> Ints:
-    """Each call's duration without that of the calls it made, by place. ``top_rows``: those that have none above."""
+    """The duration of each call without that of its callees, by place. ``top_rows`` are the rows that have none above
+    them.
+    """
     duration = columns["duration"]
     within = np.zeros(len(duration), np.float64)  # exact up to 2**53 ns, 104 days
     for row in range(len(first) - 1):
@@ -163,13 +169,14 @@ def self_times(columns: Mapping[str, Column], first: Ints, top_rows: Ints) -> In
 
 
 def around(columns: Mapping[str, Column], above: slice, places: slice) -> Iterator[tuple[int, Ints]]:
-    """Part by part, the place at which it begins, and for each call of a row that around it, counted from the first of
-    the row above."""
+    """The caller of each call of the row at ``places``, counted from the first call of the row ``above``; part by part,
+    each with the place at which the part begins.
+    """
     last = 0
     for begin in range(places.start, places.stop, PART):
         part = slice(begin, min(begin + PART, places.stop))
         before = columns["place"][columns["call"][part] - 1]
-        leads = (before >= above.start) & (before < above.stop)  # the first call that one makes has the next number
+        leads = (before >= above.start) & (before < above.stop)  # the first callee of a call has the next number
         found = np.where(leads, before - above.start, -1).astype(np.int64)
         found[0] = max(int(found[0]), last)
         found = np.maximum.accumulate(found)

@@ -13,16 +13,17 @@ from gilk.trace.flow import STATES, CallState
 from gilk.trace.nesting import Ints
 from gilk.values import dataclass
 
-MOST = 1 << 20  # nodes; calls further in are counted in those above
-_DENSE = 1 << 22  # keys that are counted in a table of all there may be
+MOST = 1 << 20  # the most nodes; the time of calls that lie deeper is only in that of their callers
+_DENSE = 1 << 22  # keys below this are counted in a table with a place for each
 _OPEN = STATES.index(CallState.OPEN)
 
 
 @dataclass(frozen=True, eq=False)
 class ContextTree:
-    """By node: ``parent`` (-1: none; always less than its own number), ``symbol``, ``track`` (-1 where threads are
-    one), ``calls``, ``total`` and ``own`` times in ns, and ``open``: how many of its calls were under way at the end.
-    ``cut``: calls that lie further in than there is room for nodes."""
+    """A tree of calling contexts. By node: ``parent`` (-1: none; always less than the node's own number), ``symbol``,
+    ``track`` (-1 if threads are joined), ``calls``, ``total`` and ``own`` times in ns, and ``open``, the number of its
+    calls under way at the end. ``cut`` is the number of calls that lie too deep to have a node.
+    """
 
     parent: Ints
     symbol: Ints
@@ -39,12 +40,12 @@ class ContextTree:
         return order, np.searchsorted(self.parent[order], np.arange(-1, len(self.parent) + 1))
 
     def children(self, node: int) -> Ints:
-        """The children of a node, or for -1 the nodes that have none above; with most time first."""
+        """The children of a node, or for -1 the roots; those with the most time first."""
         order, edges = self._by_parent
         return order[edges[node + 1] : edges[node + 2]]
 
     def path(self, node: int) -> list[int]:
-        """From the outermost to this one."""
+        """The nodes from the root to this one."""
         found = []
         while node >= 0:
             found.append(node)
@@ -61,7 +62,9 @@ def of_all_threads(index: CallIndex) -> ContextTree:
 
 
 class _Growing:
-    """Row by row, all tracks at a depth at once; only the nodes of the calls of the row above are remembered."""
+    """Builds a tree row by row, all tracks at a depth at once; only the nodes of the calls of the row above are
+    remembered.
+    """
 
     def __init__(self, index: CallIndex, apart: bool) -> None:
         self._index, self._apart = index, apart
@@ -82,7 +85,9 @@ class _Growing:
         return ContextTree(**joined, cut=self._cut)
 
     def _keys(self, row: int, track: int, depth: int, above: Ints | None) -> Ints:
-        """For each call of a row its node above and its symbol in one number; -1 for one that is cut off."""
+        """The node of each call's caller and the call's symbol in one number, for the calls of a row; -1 if the caller
+        has no node.
+        """
         symbol = self._index.columns["symbol"][self._places(row)].astype(np.int64)
         if not depth:
             return symbol + track * self._width if self._apart else symbol
@@ -94,12 +99,12 @@ class _Growing:
         return slice(int(self._index.first[row]), int(self._index.first[row + 1]))
 
     def _around(self, row: int) -> Ints:
-        """For each call of a row the call around it, counted from the first of the row above."""
+        """The caller of each call of a row, counted from the first call of the row above."""
         parts = around(self._index.columns, self._places(row - 1), self._places(row))
         return np.concatenate([found for _, found in parts])
 
     def _grown(self, rows: dict[int, int], keys: dict[int, Ints], depth: int) -> dict[int, Ints]:
-        """The node of each call of these rows, by track."""
+        """Add nodes for the calls of ``rows``; returns the node of each call, by track."""
         distinct = _distinct(keys.values())
         full = self._count + len(distinct) > MOST
         self._cut += sum(int(np.count_nonzero((each < 0) | full)) for each in keys.values())
@@ -136,7 +141,7 @@ class _Growing:
 
 
 def _distinct(keys: Iterable[Ints]) -> Ints:
-    """The different ones, in their order, without -1."""
+    """The different keys in ascending order, without -1."""
     found = np.empty(0, np.int64)
     for each in keys:
         for first in range(0, len(each), PART):
@@ -151,7 +156,7 @@ def _distinct(keys: Iterable[Ints]) -> Ints:
 
 
 def _placed(distinct: Ints, keys: Ints) -> Ints:
-    """The place of each among the distinct ones; anything for -1."""
+    """The place of each key in ``distinct``; any number for -1."""
     if len(distinct) and distinct[-1] < _DENSE:
         table = np.zeros(int(distinct[-1]) + 1, np.int64)
         table[distinct] = np.arange(len(distinct))

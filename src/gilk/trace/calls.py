@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Entries and returns become calls.
+"""Makes calls of entries and returns.
 
-A return record's sp equals that of the entry it belongs to, so the two are
-matched by process (and its program), function and sp; not by thread, for a coroutine may enter on
-one thread and return on another. Where one entry follows another with the same
-key, the first was left by longjmp or an exception: abandoned. Not so where a
-function jumps to its own start (kind `time-head`): the first begins the call, and
-what follows are rounds of it.
+A return record's sp equals that of the entry it belongs to, so the two are matched by process (and its program),
+function and sp; not by thread, since a coroutine may enter on one thread and return on another. If one entry follows
+another with the same key, the first call was left by longjmp or an exception: it is abandoned. A function that jumps to
+its own start (kind `time-head`) is different: the first entry begins the call, and the following ones are rounds of it.
 
-sp is the low half of the stack pointer. Two stacks exactly a multiple of 4 GiB
-apart, in the same function at the same depth at once, are mistaken for each other:
-a pair of them is taken for one call. Where records were dropped (kind `gap`), an
-entry before and a return after might not belong together: those calls are cut.
+sp is the low half of the stack pointer. Two stacks exactly a multiple of 4 GiB apart, in the same function at the same
+depth at once, are mistaken for each other: a pair of them is taken for one call. If records were dropped (kind `gap`),
+an entry before and a return after might not belong together: those calls are cut.
 """
 
 from __future__ import annotations
@@ -39,10 +36,10 @@ Index = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class CallTable:
-    """Calls in order of their start, in `table`: function, start and duration in ns, pid, tid and thread of the
-    entry, and depth: how many calls that this thread had entered before were still under way.
+    """Calls in order of their start, in `table`: function, start and duration in ns, pid, tid and thread of the entry,
+    and depth: the number of calls that this thread had entered before and that were still under way.
 
-    The others are counted: entries `abandoned`, entries still `open` at the end, and returns whose entry came before
+    Other calls are only counted: entries `abandoned`, entries still `open` at the end, returns whose entry came before
     the session or was dropped (`orphans`), and pairs `cut` by dropped records of their thread.
     """
 
@@ -55,8 +52,9 @@ class CallTable:
 
 @dataclass(frozen=True, eq=False)
 class Matches:
-    """Entries and returns by number; `rows` has their places in the samples, in order of time. `first` and `last` are
-    the two of each pair. `rounds` are heads that belong to a call that is under way."""
+    """Entries and returns, by number; `rows` has their places in the samples, in order of time. `first` and `last` are
+    the entry and the return of each pair. `rounds` are heads that belong to a call under way.
+    """
 
     rows: Index
     entry: NDArray[np.bool_]
@@ -119,7 +117,7 @@ def _without_rounds(
 
 
 def cut_by_gaps(samples: pa.Table, first: Index, last: Index) -> NDArray[np.bool_]:
-    """Per pair of rows, whether the thread of the one, or that of the other, has a gap in between."""
+    """Whether the thread of the one or of the other row of each pair has a gap in between."""
     gaps = np.flatnonzero(_is(samples["kind"].combine_chunks(), RecordKind.GAP))
     found = np.zeros(len(first), np.bool_)
     if not len(gaps):
@@ -144,7 +142,7 @@ def _codes(column: pa.Array) -> NDArray[np.int64]:
 
 
 def _keys(samples: pa.Table, rows: Index) -> NDArray[np.uint64]:
-    """process, its program, and function in the high half, sp in the low one."""
+    """The key of each row: the process, its program and the function in the high half, sp in the low half."""
     function = _codes(samples["function"].combine_chunks())[rows] + 1  # 0 for none
     pid = np.asarray(samples["pid"])[rows].astype(np.int64)
     who = _ranks(pid << 32 | executed.programs(samples)[rows]) * (int(function.max()) + 1) + function
@@ -153,7 +151,7 @@ def _keys(samples: pa.Table, rows: Index) -> NDArray[np.uint64]:
 
 
 def _ranks(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Each number's place among the different ones. One process is usual, and needs no sort."""
+    """Each number's rank among the different ones. Mostly there is one process, which needs no sort."""
     if (numbers == numbers[0]).all():
         return np.zeros(len(numbers), np.int64)
     ranks: NDArray[np.int64] = np.unique(numbers, return_inverse=True)[1].astype(np.int64)
@@ -165,7 +163,9 @@ def _same_as_next(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
 
 
 def _table(samples: pa.Table, rows: Index, first: Index, last: Index) -> pa.Table:
-    """`first` and `last` are positions in `rows` of the entry and the return of each call, in order of entry."""
+    """The table of calls. `first` and `last` are the places in `rows` of the entry and the return of each, in order of
+    entry.
+    """
     entries, returns = samples.take(pa.array(rows[first])), np.asarray(samples["time"])[rows[last]]
     start = np.asarray(entries["time"])
     columns: dict[str, Any] = {name: entries[name] for name in ("function", "pid", "tid", "thread")}
@@ -175,11 +175,11 @@ def _table(samples: pa.Table, rows: Index, first: Index, last: Index) -> pa.Tabl
 
 
 def _depths(pid: NDArray[np.int32], tid: NDArray[np.int32], first: Index, last: Index) -> NDArray[np.int64]:
-    """Per thread, walk the starts (+1) and ends (-1) in order; what is open just before a start is its depth."""
+    """The depth of each call: the number of calls of its thread that are open just before it starts."""
     _, thread = np.unique(pid.astype(np.int64) << 32 | tid.view(np.uint32), return_inverse=True)
     step = np.repeat(np.array([1, -1]), len(first))
     order = np.lexsort((np.concatenate([first, last]), np.concatenate([thread, thread])))
-    running = np.cumsum(step[order]) - step[order]  # each thread's steps sum to nothing, so none needs a fresh start
+    running = np.cumsum(step[order]) - step[order]  # each thread's steps sum to 0, so one sum does for all
     depths = np.empty(len(step), np.int64)
     depths[order] = running
     return depths[: len(first)]

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From the time stamp counter to nanoseconds of CLOCK_MONOTONIC.
+"""Converts the time stamp counter to nanoseconds of CLOCK_MONOTONIC.
 
-Records carry raw TSC values. Two readings of both clocks, some time apart, fix
-the line between them; no privilege is needed, but an instruction that Python
-does not have: some of machine code, in memory of our own. (The kernel's own
-factors, in a perf_event page, are not to be had where perf_event_paranoid is
-3, Debian's default.)
+Records carry raw TSC values. Two readings of both clocks, some time apart, fix the line between them; this needs no
+privilege, but an instruction that Python does not have, so a few bytes of machine code run in memory of this process.
+(The kernel's own factors, in a perf_event page, cannot be read if perf_event_paranoid is 3, Debian's default.)
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ Sample = tuple[int, int]  # (tsc, CLOCK_MONOTONIC in ns)
 
 _TRIES = 32
 _SECOND = 1_000_000_000  # ns
-_DENIED = 1e-4  # parts by which a rate may differ from one that was measured in a moment, and yet be the better one
+_DENIED = 1e-4  # if the given rate differs from the measured one by less than this part, the given one is the better
 #: void read(struct { struct timespec before, after; uint64_t tsc; } *out, typeof(clock_gettime) *gettime)
 _CODE = """
     f3 0f 1e fa        endbr64
@@ -59,7 +57,7 @@ _CODE = """
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A line: `tsc0` was at `ns0` of CLOCK_MONOTONIC, and the counter makes `ticks_per_ns`."""
+    """A line: the counter was `tsc0` at `ns0` of CLOCK_MONOTONIC, and advances by `ticks_per_ns`."""
 
     tsc0: int
     ns0: int
@@ -67,7 +65,7 @@ class Clock:
 
     @classmethod
     def fit(cls, samples: Sequence[Sample]) -> Clock:
-        """The line closest to `samples`; StoreError('clock-unknown') unless two of them differ in both clocks."""
+        """The line closest to `samples`. Raises StoreError `clock-unknown` unless two of them differ in both clocks."""
         if len({tsc for tsc, _ in samples}) < 2 or len({ns for _, ns in samples}) < 2:
             raise StoreError("clock-unknown", f"{len(samples)} readings of the clock do not lie on a line")
         tsc0, ns0 = min(samples)
@@ -81,12 +79,13 @@ class Clock:
 
     @classmethod
     def agreed(cls, samples: Sequence[Sample], ticks_per_ns: float) -> Clock:
-        """The line that most of `samples` agree on; at `ticks_per_ns`, the rate that was told, unless they deny it.
+        """The line that most of `samples` agree on. Its rate is `ticks_per_ns`, the rate that was told, unless the
+        samples contradict that.
 
-        A sample that was interrupted halfway is off, perhaps by milliseconds, so it is medians that count, of the rates
-        between any two, and of where the line lies then (P. K. Sen, Estimates of the regression coefficient, 1968).
+        A sample that was interrupted halfway is off, perhaps by milliseconds, so medians are used: of the rates between
+        any two, and of where the line lies then (P. K. Sen, Estimates of the regression coefficient, 1968).
         """
-        from statistics import median  # here: it is slow to import, and not all who have a clock need it
+        from statistics import median  # imported here: it is slow to import, and not every use of a clock needs it
 
         middle = len(samples) // 2
         rates = [(b[0] - a[0]) / (b[1] - a[1]) for a in samples[:middle] for b in samples[middle:] if b[1] > a[1]]
@@ -96,8 +95,10 @@ class Clock:
         return cls(tsc0, ns0 + round(median(ns - ns0 - (tsc - tsc0) / rate for tsc, ns in samples)), rate)
 
     def to_ns(self, tsc: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """CLOCK_MONOTONIC nanoseconds. Exact to 1 ns over 104 days; a nonsensical `tsc` gives a nonsensical time."""
-        import numpy as np  # here: who has no arrays of times need not wait for it
+        """The times in ns of CLOCK_MONOTONIC. Exact to 1 ns over 104 days; a nonsensical `tsc` gives a nonsensical
+        time.
+        """
+        import numpy as np  # imported here: programs without arrays of times need not wait for it
 
         ticks = (tsc - np.uint64(self.tsc0 & 0xFFFFFFFFFFFFFFFF)).view(np.int64)
         limit = float(1 << 62)
@@ -106,7 +107,9 @@ class Clock:
 
 
 def sample() -> Sample:
-    """Both clocks at one moment: the narrowest of several readings of one between two of the other."""
+    """A reading of both clocks at one moment: the narrowest of several readings of the counter between two of the other
+    clock.
+    """
     read, out = _reader(), (ctypes.c_ulong * 5)()
     best: tuple[int, Sample] | None = None
     for _ in range(_TRIES):
@@ -122,30 +125,30 @@ _ahead: list[Sample] = []
 
 
 def begin() -> None:
-    """A clock is going to be wanted soon, which so is there without waiting."""
+    """Take the first of the two samples for a clock that calibrate() will make soon, so that it need not wait."""
     _ahead[:] = [sample()]
 
 
 def calibrate(seconds: float = 0.02) -> Clock:
-    """A clock from two samples `seconds` apart, or more; over 20 ms it is within some 5 parts in a million."""
+    """A clock from two samples that are at least `seconds` apart; over 20 ms it is within some 5 parts in a million."""
     first = _ahead.pop() if _ahead else sample()
     time.sleep(max(seconds - (time.monotonic_ns() - first[1]) / 1e9, 0))
     return Clock.fit([first, sample()])
 
 
 def realtime_offset() -> int:
-    """Nanoseconds to add to CLOCK_MONOTONIC to get CLOCK_REALTIME, as things stand now."""
+    """The number of ns to add to CLOCK_MONOTONIC to get CLOCK_REALTIME, at present."""
     before, real, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
     return real - (before + after) // 2
 
 
 @functools.cache
 def _reader() -> Callable[[Any], None]:
-    """Runs the code in memory of our own, which no file is behind. Raises StoreError clock-unknown."""
+    """A function that runs the code, in memory of this process that is no file's. Raises StoreError clock-unknown."""
     code = bytes.fromhex("".join(line.strip().partition("  ")[0] for line in _CODE.splitlines()))
     memory = mmap.mmap(-1, len(code))
     memory.write(code)
-    start = ctypes.c_char.from_buffer(memory)  # as long as that is there, so is the memory
+    start = ctypes.c_char.from_buffer(memory)  # keeps the memory mapped as long as it exists
     address = ctypes.addressof(start)
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(len(memory)), mmap.PROT_READ | mmap.PROT_EXEC):

@@ -2,8 +2,8 @@
 """The differences between two traces of the same work: in calls, in their order, in how they end and in time.
 
 Threads are compared in pairs, of one name, in the order in which they appear. In a pair, the callees of two matching
-calls are aligned: first equal trees, then, between those, calls of one function. Calls of one function that are left in
-both have changed their place.
+calls are aligned: first equal trees, then, between those, calls of one function. Calls of one function that are left on
+both sides have changed their place.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ _WHOLE = STATES.index(CallState.WHOLE)
 
 @dataclass(frozen=True)
 class Unfinished:
-    """The innermost call of a thread that was under way when one trace stopped, `side` ("A" or "B"), and not in the
-    other; for how many ns, and what came of it in the other: a state, or '' if it is not there."""
+    """An innermost call of a thread that was under way when one trace, `side` ("A" or "B"), stopped, and not in the
+    other. `duration` is in ns; `other` is its state in the other trace, '' if it is not there.
+    """
 
     side: str
     thread: str
@@ -40,7 +41,7 @@ class Unfinished:
 
 @dataclass(frozen=True)
 class Extra:
-    """Calls of a path that only one trace has, `calls` of them, with `within`: those that they made."""
+    """Calls of a path that only one trace has: `calls` is their number, `within` that of the calls inside of them."""
 
     thread: str
     path: Path
@@ -50,7 +51,9 @@ class Extra:
 
 @dataclass(frozen=True)
 class Moved:
-    """Calls made by `path` that come in another order: in both, the functions around the first that has moved."""
+    """Callees of `path` that come in another order; `a` and `b` are the functions around the first one that has moved,
+    in each trace.
+    """
 
     thread: str
     path: Path
@@ -61,7 +64,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class Ending:
-    """Calls of a path that end otherwise: the states in A and in B."""
+    """Calls of a path that end differently: `a` and `b` are the states in A and in B."""
 
     thread: str
     path: Path
@@ -72,7 +75,9 @@ class Ending:
 
 @dataclass(frozen=True)
 class Timing:
-    """Calls of a path, of whichever thread, whose times are known, and their sum in ns; in A, in B."""
+    """The number of the calls of a path whose times are known, in all threads, and the sum of their times in ns; each
+    in A and in B.
+    """
 
     path: Path
     calls: tuple[int, int]
@@ -80,7 +85,7 @@ class Timing:
 
     @property
     def change(self) -> float:
-        """The time in ns by which the calls in B took longer than as many in A would have."""
+        """The time in ns by which the calls in B took longer than as many calls in A did."""
         return self.total[1] - self.total[0] * self.calls[1] / self.calls[0]
 
     @property
@@ -105,7 +110,7 @@ class Comparison:
 
     @property
     def same(self) -> bool:
-        """Whether calls, order and endings are. Times never are."""
+        """Whether calls, order and endings are the same. Times never are."""
         lists = (self.unfinished, self.only_a, self.only_b, self.moved, self.endings, self.threads_a, self.threads_b)
         return not any(lists)
 
@@ -130,7 +135,10 @@ def compare(a: Flow, b: Flow) -> Comparison:
 def _pairs(
     a: list[CallTree], b: list[CallTree]
 ) -> tuple[list[tuple[CallTree, CallTree]], list[CallTree], list[CallTree]]:
-    """Main threads first, then those of one name, then what is left, as far as the outermost functions are the same."""
+    """The pairs of threads to compare, and the threads of A and of B that are left. Main threads are paired first, then
+    threads of one name, then others, always if their outermost functions are the same; at last the main threads in any
+    case.
+    """
     found: list[tuple[CallTree, CallTree]] = []
 
     def key(thread: CallTree, rule: int) -> object:
@@ -177,7 +185,7 @@ class _Threads:
         into.unfinished += [*self._unfinished(0), *self._unfinished(1)]
 
     def _children(self, a: int, b: int) -> Iterator[tuple[int, int]]:
-        """Aligns what two matching calls made; gives the pairs whose trees differ."""
+        """Align the callees of two matching calls; yields the pairs whose trees differ."""
         left, right = (t.roots if n == NONE else t.children[n] for t, n in ((self._a, a), (self._b, b)))
         pairs, alone_a, alone_b = self._aligned(left, right)
         turned = self._turned(alone_a, alone_b)
@@ -193,7 +201,9 @@ class _Threads:
         self._note_extra(1, self._b, [n for n in alone_b if n not in moved_b])
 
     def _aligned(self, left: list[int], right: list[int]) -> tuple[list[tuple[int, int]], list[int], list[int]]:
-        """Trees that are alike first; between them, calls of one function."""
+        """The pairs of calls that match, and those left on each side: equal trees first; between them, calls of one
+        function.
+        """
         alike = align([self._a.mark[n] for n in left], [self._b.mark[n] for n in right])
         pairs, alone_a, alone_b = [(left[i], right[j]) for i, j in alike], [], []
         edges = [(-1, -1), *alike, (len(left), len(right))]
@@ -207,7 +217,7 @@ class _Threads:
         return pairs, alone_a, alone_b
 
     def _turned(self, alone_a: list[int], alone_b: list[int]) -> list[tuple[int, int]]:
-        """Calls of one function that are left on both sides."""
+        """Pairs of calls of one function that are left on both sides."""
         waiting = defaultdict(list)
         for n in alone_b:
             waiting[self._b.symbol[n]].append(n)
@@ -238,7 +248,7 @@ class _Threads:
             self._within[side][path] += calls.size(n) - 1
 
     def _unfinished(self, side: int) -> Iterator[Unfinished]:
-        """Innermost open calls whose counterparts are not."""
+        """The innermost open calls whose counterparts are not open."""
         calls, other = ((self._a, self._b), (self._b, self._a))[side]
         duration = self._flows[side].column("duration")
         under_way = [n for n in np.flatnonzero(np.array(calls.state) == _OPEN).tolist() if calls.symbol[n] != NONE]
@@ -253,7 +263,7 @@ class _Threads:
                 yield Unfinished("AB"[side], calls.thread, self._named(calls.path(n)), took, state)
 
     def _in_alike(self, side: int, call: int) -> bool:
-        """Whether it lies in a tree that is the same in both, whose calls were not looked at one by one."""
+        """Whether the call lies in a tree that is the same in both traces, whose calls were not matched one by one."""
         calls, other = ((self._a, self._b), (self._b, self._a))[side]
         while call != NONE and call not in self._other_of[side]:
             call = calls.parent[call]
@@ -264,7 +274,7 @@ class _Threads:
 
 
 def _timings(a: Paths, b: Paths) -> list[Timing]:
-    """The timings of paths that both have; the greatest change comes first."""
+    """The timings of paths that both traces have; the greatest change comes first."""
     found = []
     waiting: list[tuple[Path, list[int], list[int]]] = [((), a.roots, b.roots)]
     while waiting:

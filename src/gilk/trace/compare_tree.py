@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The calls of a thread as a tree to be compared: what each called, and a number that says whether two trees are alike.
+"""The calls of a thread as a tree for a comparison: the callees of each call, and a number that tells whether two trees
+are alike.
 
-Calls of functions that either trace ceased to follow are left out, and what they called counts as called by their
-caller: which of them are in a trace is chance.
+Calls of functions that either trace ceased to follow are left out, and their callees count as those of their caller: it
+is chance which of them are in a trace.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ NONE = -1
 class CallTree:
     """The calls of one thread, as arrays.
 
-    By row less `first`: the function (a number that is the same in both traces; NONE where it is left out), its state,
-    its parent (NONE for the outermost), its callees, and a mark that only equal trees share.
+    By row less `first`: the function (a number that is the same in both traces; NONE if it is left out), its state, its
+    parent (NONE for the outermost), its callees, and a mark that only equal trees share.
     """
 
     thread: str
@@ -37,7 +38,7 @@ class CallTree:
     mark: list[int]
 
     def size(self, call: int) -> int:
-        """How many calls there are in a tree."""
+        """The number of calls in the tree below and including ``call``."""
         count, waiting = 0, [call]
         while waiting:
             count += 1
@@ -54,7 +55,7 @@ class CallTree:
 
 
 def threads(flow: Flow, numbers: Mapping[Symbol, int]) -> list[CallTree]:
-    """The threads of a whole trace; `numbers` has those of the symbols that are compared."""
+    """The threads of a whole trace; `numbers` has the numbers of the symbols that are compared."""
     symbol, symbols = symbols_of(flow)
     known = [numbers.get(each, NONE) for each in symbols]
     columns = [flow.column(name) for name in ("state", "parent", "pid", "tid")]
@@ -72,7 +73,9 @@ def threads(flow: Flow, numbers: Mapping[Symbol, int]) -> list[CallTree]:
 
 
 def _calls(thread: str, main: bool, first: int, symbol: list[int], state: list[int], parent: list[int]) -> CallTree:
-    """Parents come before their children, so one pass down finds who called, and one up what the trees are."""
+    """The tree of a thread. Parents come before their children, so one pass down finds the callers, and one up the
+    marks.
+    """
     children: list[list[int]] = [[] for _ in symbol]
     roots: list[int] = []
     for call, above in enumerate(parent):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How often blocks ran, and so how often lines of the source did."""
+"""Counts how often lines of the source ran, from the counts of blocks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 from gilk.values import dataclass
 
-#: The lines, as (file, line), that code between two link-time addresses of a program is of.
+#: Returns the source lines, as (file, line), of the code between two link-time addresses of a program.
 LinesOf = Callable[[Path, int, int], Iterable[tuple[str, int]]]
 
 
 @dataclass(frozen=True, slots=True)
 class BlockCount:
-    """[start, end), link-time. ``count``: how often it began."""
+    """The block at the link-time addresses [start, end). ``count`` is the number of times that it began."""
 
     start: int
     end: int
@@ -23,8 +23,9 @@ class BlockCount:
 
 @dataclass(frozen=True)
 class FunctionCoverage:
-    """The blocks of a function that were counted, by address; ``path`` is that of its image, which the process has at
-    ``low`` to ``high``, ``bias`` above what the file says."""
+    """The blocks of a function that were counted, by address. ``path`` is that of its image, which the process has
+    mapped from ``low`` to ``high``, ``bias`` above the addresses of the file.
+    """
 
     path: Path
     low: int
@@ -37,7 +38,9 @@ class FunctionCoverage:
 
 @dataclass(frozen=True, slots=True)
 class SourceCoverage:
-    """A file of the source. ``lines``: how often each ran. ``functions``: first line, name, and number of calls."""
+    """The coverage of a source file. ``lines``: the number of times that each line ran. ``functions``: first line,
+    name, and number of calls of each.
+    """
 
     file: str
     lines: dict[int, int]
@@ -45,7 +48,7 @@ class SourceCoverage:
 
 
 def by_line(functions: Sequence[FunctionCoverage], lines_of: LinesOf) -> list[SourceCoverage]:
-    """The files, by name. A line runs as often as that of its blocks which runs most."""
+    """The coverage of the source files, by name. A line ran as often as the one of its blocks that ran most often."""
     found: dict[str, SourceCoverage] = {}
 
     def source(file: str) -> SourceCoverage:

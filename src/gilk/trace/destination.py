@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Whether a file can be made, found out before anything is begun of which it is to tell."""
+"""Finds out whether a file can be made, before anything is begun whose results it is to hold."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from pathlib import Path
 
 from gilk.errors import StoreError
 
-#: It is as long as ".partial", and another name: a script that waits for FILE.partial waits until there is data.
+#: The ending has the length of ".partial", but is not the same: a script may wait for FILE.partial to appear with data.
 _LIKE_PARTIAL = ".checked"
 
 
 def check(path: Path | None, appends: bool = False) -> None:
-    """Raises StoreError `cannot-write` where a file of samples could not be made or, if it ``appends``, nothing could
-    be written. A file that is there keeps what it has: it is replaced when there is something to replace it by."""
+    """Raises StoreError `cannot-write` if a file of samples cannot be made or, if it ``appends``, cannot be written to.
+    An existing file keeps its content: it is replaced only once there is something to replace it with. ``path`` None:
+    no file.
+    """
     if path is None:
         return
     try:
@@ -27,7 +29,7 @@ def check(path: Path | None, appends: bool = False) -> None:
 
 
 def _may_make(path: Path) -> None:
-    """A file system may refuse what permissions allow, so one is made and taken away. Raises OSError."""
+    """Make a file and remove it, since a file system may refuse what permissions allow. Raises OSError."""
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     except FileExistsError:

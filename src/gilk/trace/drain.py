@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Take records and counts out of the shared memory, wait-free, while the target runs.
+"""Takes records and counts out of the shared memory, wait-free, while the target runs.
 
-The target can scribble on that memory, so every value read from it is checked against bounds. A ring with an impossible
-position is put aside and reported, and the others go on; an impossible number of hits or drops, or one that went down,
-is not reported, and `doubts` says so. This module cannot defend itself against an object that shrinks: its creator
-seals it (F_SEAL_SHRINK).
+The target can write anything to that memory, so every value read from it is checked against bounds. A ring with an
+impossible position is put aside and reported, and the others go on; a number of hits or drops that is impossible, or
+that went down, is not reported, and `doubts` says so. This module cannot defend itself against an object that shrinks:
+its creator seals it (F_SEAL_SHRINK).
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from gilk.trace.live import which_are_set
 from gilk.trace.possible import Possible
 from gilk.values import dataclass
 
-_IID = 2  # the 32-bit word of a record that holds its iid
+_IID = 2  # the number of the 32-bit word of a record that holds its iid
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Identity:
-    """A thread, told from earlier ones of the same number by `birth`, the TSC at its first record or count."""
+    """A thread. `birth`, the TSC at its first record or count, distinguishes it from earlier threads of the same
+    number.
+    """
 
     pid: int
     tid: int
@@ -42,11 +44,11 @@ class Chunk:
     number: int  # the record class
     records: Array
     gaps: tuple[int, ...] = ()  # indices of the records before which some were dropped
-    missing: tuple[int, ...] = ()  # how many were, at each of these; () where that is not known
+    missing: tuple[int, ...] = ()  # the number of records dropped at each of these; () if it is not known
 
 
 class RecordSource(Protocol):
-    """A source of records and counts: the buffers of a process, or of a kernel."""
+    """A source of records and counts: the buffers of a process, or those of a kernel."""
 
     def poll(self, final: bool = False) -> list[Chunk]: ...
     def retire(self, live: Set[tuple[int, int]]) -> list[Chunk]: ...
@@ -67,7 +69,9 @@ class RecordSource(Protocol):
 
 
 class Drain:
-    """The reading end of a memory object. One per object: it keeps the positions up to which rings were read."""
+    """Reads a memory object. There must be one Drain for each object: it keeps the positions up to which rings were
+    read.
+    """
 
     def __init__(self, geometry: Geometry, buffer: Any) -> None:
         self.geometry = geometry
@@ -76,10 +80,10 @@ class Drain:
         self._taken = np.zeros((geometry.blocks, CLASSES), np.uint64)
         self._bad = np.zeros((geometry.blocks, CLASSES), np.bool_)
         self._known_drops = np.zeros((geometry.blocks, CLASSES), np.uint64)
-        #: Positions, in bytes, before which records were dropped, and how many.
+        #: Positions in bytes before which records were dropped, and the number of those records; by block and ring.
         self._gaps: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        self._placed = np.zeros((geometry.blocks, CLASSES), np.uint64)  # drops before records that were taken
-        self._tails: Counter[tuple[int, int]] = Counter()  # of threads whose blocks are others' by now
+        self._placed = np.zeros((geometry.blocks, CLASSES), np.uint64)  # the drops before records that were taken
+        self._tails: Counter[tuple[int, int]] = Counter()  # the drops of threads whose blocks belong to others by now
         self._used = 0
         self._suspects: dict[int, Identity] = {}
         self._base = np.zeros(geometry.counters, np.uint64)
@@ -87,7 +91,7 @@ class Drain:
         self._base_nested = self._base_skipped = 0
         self.errors: list[StoreError] = []
         self._possible = Possible()
-        self._told = {  # the last of each number that was believed
+        self._told = {  # the last value of each number that was possible
             "drops": np.zeros((geometry.blocks, CLASSES), np.uint64),
             "nested": np.zeros(geometry.blocks, np.uint64), "skipped": np.zeros(geometry.blocks, np.uint64),
         }  # fmt: skip
@@ -97,16 +101,16 @@ class Drain:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """The figures that are not known, because the memory has impossible values for them."""
+        """The figures that are not known, because the memory has impossible values for them; in words."""
         return tuple(self._doubts)
 
     @property
     def unknown(self) -> NDArray[np.bool_] | None:
-        """The counters that are among them, as a mask; None when all are known."""
+        """A mask of the counters that are not known; None if all are."""
         return self._unknown
 
     def _believed(self, what: str, index: slice) -> NDArray[np.uint64]:
-        """The counts of the threads of these blocks; the last possible value in place of an impossible one."""
+        """The counts of the threads of some blocks; in place of an impossible value, the last possible one."""
         heads = self._shared.heads[index]
         part = {"drops": "ring", "skipped": "advising"}.get(what)
         now: NDArray[np.uint64] = (heads[what] if part is None else heads[part][what]).copy()
@@ -119,7 +123,7 @@ class Drain:
         return now
 
     def _counted(self, row: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The counters of a block, a copy; 0 for those that are not believed, which are noted."""
+        """A copy of the counters of a block, with 0 for those whose values are impossible, which are noted."""
         found: NDArray[np.uint64] = row.copy()
         wrong = found > np.uint64(self._possible.in_a_thread)
         if wrong.any():
@@ -129,11 +133,11 @@ class Drain:
 
     @property
     def corrupt(self) -> int:
-        """How many times a ring had to be put aside because its positions could not be right."""
+        """The number of times that a ring was put aside because its positions were impossible."""
         return len(self.errors)
 
     def poll(self, final: bool = False) -> list[Chunk]:
-        """The records committed since the last call, per ring.
+        """The records committed since the last call, a chunk for each ring.
 
         `final` is for when no thread writes any more: a record that was reserved and never committed (its thread was
         killed in between) then counts as dropped, and those behind it are taken.
@@ -149,11 +153,11 @@ class Drain:
         return chunks
 
     def capacity(self, number: int) -> int:
-        """Bytes of a ring of a record class."""
+        """The size in bytes of a ring of a record class."""
         return self.geometry.rings[number].size
 
     def counts(self) -> NDArray[np.uint64]:
-        """Every counter, summed over all threads there are and were."""
+        """Every counter, summed over all present and past threads."""
         total: NDArray[np.uint64] = self._base.copy()
         for row in self._shared.counters[: self._high_water()]:
             total += self._counted(row)
@@ -168,12 +172,12 @@ class Drain:
         return which_are_set(self._shared.heads["state"][: self._high_water()])
 
     def drops(self) -> int:
-        """Records that found no room, or were never completed."""
+        """The number of records that found no room, or were never completed."""
         now = self._believed("drops", slice(self._high_water()))
         return self._base_drops + int(now[:, self._classes].sum(dtype=np.uint64))
 
     def nested(self) -> int:
-        """Hits left out because they came from within an instrument."""
+        """The number of hits left out because they came from within an instrument."""
         return self._base_nested + int(self._believed("nested", slice(self._high_water())).sum(dtype=np.uint64))
 
     def skipped(self) -> int:
@@ -181,11 +185,11 @@ class Drain:
         return self._base_skipped + int(self._believed("skipped", slice(self._high_water())).sum(dtype=np.uint64))
 
     def inside(self) -> list[int]:
-        """The blocks whose threads are in an instrument that wants it known."""
+        """The numbers of the blocks whose threads are in an instrument that marks this (`inside`)."""
         return which_are_set(self._shared.heads["inside"][: self._high_water()])
 
     def lost(self) -> int:
-        """Hits of threads that found every block taken."""
+        """The number of hits of threads that found every block taken."""
         now = int(self._shared.control["lost"])
         if self._lost <= now <= self._possible.in_all:
             self._lost = now
@@ -197,7 +201,7 @@ class Drain:
         """Free the blocks of threads that have gone, and return their last records.
 
         `live` has the (pid, tid) of every thread, listed after the previous call of this method returned. A block is
-        freed when two calls running do not find its thread: a thread may have started, and claimed a block, since the
+        freed if two successive calls do not find its thread: a thread may have started, and claimed a block, since the
         list was made, but not since the list before it was.
         """
         gone = {i: who for i in self._in_use() if (who := self._identity(i)).tid and (who.pid, who.tid) not in live}
@@ -208,15 +212,17 @@ class Drain:
         return chunks
 
     def _reopen(self) -> None:
-        """Let threads look for a block again. Seen from here, not from what was freed just now: a thread that was still
-        looking then may have found nothing, and said so afterwards."""
+        """Let threads look for a block again if any is free. This does not depend on what was freed just now: a thread
+        that was still looking then may have found nothing, and may have said so afterwards.
+        """
         control = self._shared.control
         if control["exhausted"] and not self._shared.heads["state"].all():
             control["exhausted"] = 0
 
     def _high_water(self) -> int:
-        """The number of blocks ever claimed: one more than the highest. Higher blocks are not read, for that would
-        allocate them."""
+        """The number of blocks ever claimed: one more than the highest. Higher blocks are not read, since that would
+        allocate them.
+        """
         claimed = min(int(self._shared.control["next"]), self.geometry.blocks)
         self._used = max(self._used, claimed)
         return self._used
@@ -241,7 +247,8 @@ class Drain:
         return Chunk(self._identity(index), number, records, places, missing)
 
     def _take(self, index: int, number: int, position: int, final: bool) -> Array:
-        """Copy the committed records of a ring, zero their iids, then give the room back: in that order.
+        """Copy the committed records of a ring, zero their iids, then give the room back: in that order. Raises
+        StoreError `stream-corrupt`.
 
         The room is given back last, by one store, and x86 does not reorder stores, so the thread never reserves a
         record whose iid is not zero yet.
@@ -269,8 +276,9 @@ class Drain:
         return records
 
     def _note_gap(self, index: int, number: int, limit: int) -> None:
-        """Note the drops since the last look: they found the ring full, so they are missing at `limit`, where the room
-        ended."""
+        """Note the drops since the last look: they found the ring full, so the records are missing at `limit`, where
+        the room ended.
+        """
         drops = self._believed("drops", slice(index, index + 1))[0, number]
         if drops != self._known_drops[index, number]:
             missing = int(drops - self._known_drops[index, number])
@@ -278,8 +286,9 @@ class Drain:
             self._gaps.setdefault((index, number), []).append((limit, missing))
 
     def _gaps_in(self, index: int, number: int, start: int, count: int) -> list[tuple[int, int]]:
-        """The gaps before the `count` records that begin at position `start`, and how many records are missing
-        in each."""
+        """The gaps before each of the `count` records that begin at position `start`, as (index of the record, number
+        of records missing there).
+        """
         known = self._gaps.get((index, number))
         if not known:
             return []
@@ -288,7 +297,7 @@ class Drain:
         return [(at, missing) for at, missing in places if 0 <= at < count]
 
     def tails(self) -> dict[tuple[int, int], int]:
-        """By pid and tid, how many records were dropped behind the last one taken of each thread."""
+        """The number of records that were dropped behind the last one taken of each thread, by (pid, tid)."""
         found = self._tails.copy()
         for index in self._in_use():
             found.update(self._tail(index))
@@ -301,7 +310,9 @@ class Drain:
 
     @staticmethod
     def _take_run(run: Array, final: bool) -> tuple[Array, int]:
-        """The committed records at the head of `run`, and how many were passed over to get them (all when `final`)."""
+        """The committed records at the head of `run`, and the number of records passed over to get them (all if
+        `final`).
+        """
         iids = run.view(np.uint32)[:, _IID]
         committed = iids != 0
         if final:
@@ -326,7 +337,7 @@ class Drain:
         return [chunk for chunk in taken if chunk is not None]
 
     def _fold(self, index: int) -> None:
-        """Keep what a block has counted, and zero it for the next thread."""
+        """Add the counts of a block to the totals, and zero them for the next thread."""
         head, here = self._shared.heads[index : index + 1], slice(index, index + 1)
         self._base += self._counted(self._shared.counters[index])
         self._tails.update(self._tail(index))
@@ -345,7 +356,7 @@ class Drain:
         head["advising"]["skipped"] = 0
 
     def _repair(self, index: int, number: int) -> None:
-        """A ring that was put aside, empty and in order again; its thread is gone."""
+        """Make a ring that was put aside empty and usable again; its thread is gone."""
         self._shared.ring(index, number)[:] = 0
         self._shared.heads["ring"]["wpos"][index, number] = 0
         self._shared.heads["ring"]["limit"][index, number] = self.geometry.rings[number].size

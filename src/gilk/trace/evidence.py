@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The end of a call that was not recorded, deduced from the stack pointers of earlier and later events.
+"""Deduces the end of a call that was not recorded from the stack pointers of earlier and later events.
 
 A call that was entered with the stack pointer at S is gone when its thread enters something at S or above, or returns
-from something above S; and it had not begun when anything happened at S or above. This holds on one stack. A *stack*
-is what lies without holes of 64 KiB between the stack pointers of a thread's events; in the kernel, whose stacks are
-aligned, 16 KiB of addresses. No call is under way in the kernel while its thread is not.
+from something above S; and it had not begun when anything happened at S or above. This holds on one stack. A *stack* is
+a range of addresses without holes of 64 KiB between the stack pointers of a thread's events; in the kernel, whose
+stacks are aligned, 16 KiB of addresses. No call in the kernel is under way while its thread runs in user space.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from gilk.trace.nesting import Bools, Ints, first_at_least
 from gilk.values import dataclass
 
 _HOLE = 1 << 16
-_KERNEL_STACK = 14  # bits
+_KERNEL_STACK = 14  # the bits of an address within a stack
 
 
 @dataclass(frozen=True, eq=False)
 class Events:
     """Entries and returns in order of time. `thread` numbers threads from 0. `rounds` are the numbers of entries that
-    belong to a call under way."""
+    belong to a call under way.
+    """
 
     thread: Ints
     sp: Ints
@@ -33,7 +34,7 @@ class Events:
 
     @cached_property
     def stack(self) -> Ints:
-        """The stack each event was on: a number, no two threads having one in common."""
+        """The number of the stack that each event was on; no two threads have one in common."""
         side = self.thread * 2 + self.kernel
         order = np.argsort(side << 32 | self.sp, kind="stable")
         sides, sps, kernel = side[order], self.sp[order], self.kernel[order]
@@ -45,20 +46,21 @@ class Events:
 
     @cached_property
     def by_stack(self) -> Ints:
-        """The events stack by stack."""
+        """The numbers of the events, stack by stack."""
         return np.argsort(self.stack, kind="stable")
 
     @cached_property
     def in_stack(self) -> Ints:
-        """The place of each in `by_stack`."""
+        """The place of each event in `by_stack`."""
         place = np.empty(len(self.by_stack), np.int64)
         place[self.by_stack] = np.arange(len(place))
         return place
 
 
 def gone_after(events: Events, calls: Ints) -> Ints:
-    """For each of `calls`, numbers of entries, the first event that shows that the call is over; len(thread)
-    for none."""
+    """The first event that shows that a call is over, for each of `calls`, which are numbers of entries; len(thread) if
+    there is none.
+    """
     count = len(events.thread)
     if not len(calls):
         return np.empty(0, np.int64)
@@ -74,7 +76,7 @@ def gone_after(events: Events, calls: Ints) -> Ints:
 
 
 def not_yet_before(events: Events, returns: Ints) -> Ints:
-    """For each of `returns`, the last event before it that could not have come within its call; -1 for none."""
+    """The last event before each of `returns` that cannot have come within its call; -1 if there is none."""
     if not len(returns):
         return np.empty(0, np.int64)
     backwards = events.by_stack[::-1]
@@ -86,7 +88,9 @@ def not_yet_before(events: Events, returns: Ints) -> Ints:
 
 
 def _next_in_user_space(events: Events, calls: Ints) -> Ints:
-    """For each of `calls` in the kernel, the next event of its thread that is not; len(thread) for none."""
+    """The next event of the thread of each of `calls` in the kernel that is not in the kernel; len(thread) if there is
+    none.
+    """
     count = len(events.thread)
     found = np.full(len(calls), count, np.int64)
     kernel = events.kernel[calls]

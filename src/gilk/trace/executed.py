@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The programs that processes executed while their calls were recorded. A sample of kind `program` says that its
-process has another from then on, or that it has ended: nothing of the program before is under way any more."""
+"""The programs that processes executed while their calls were recorded. A sample of kind `program` says that from then
+on its process runs another program, or that it has ended: no call of the program before is under way any more.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +14,15 @@ from gilk.trace.samples import schema
 
 
 def mark(time: int, pid: int, thread: str, path: str) -> pa.Table:
-    """The sample. ``time`` is ns since the session's start; ``path``: the program, '' where the process has ended."""
+    """A table with such a sample. ``time`` is in ns since the session's start; ``path`` is the program, '' if the
+    process has ended.
+    """
     row = {"time": time, "pid": pid, "tid": pid, "thread": thread, "point": path or None, "function": None}
     return pa.Table.from_pylist([{**row, "kind": str(RecordKind.PROGRAM), "sp": 0}], schema=schema({0}))
 
 
 def marks(samples: pa.Table) -> Ints:
-    """The rows that are such samples."""
+    """The rows of the samples of kind `program`."""
     kinds = samples["kind"].combine_chunks()
     names = kinds.dictionary.to_pylist()
     if RecordKind.PROGRAM not in names:
@@ -28,7 +31,7 @@ def marks(samples: pa.Table) -> Ints:
 
 
 def programs(samples: pa.Table) -> Ints:
-    """For each row of a table in order of time the number of its program among those of its process, from 0."""
+    """The number of each row's program among those of its process, from 0; the table is in order of time."""
     number = np.zeros(samples.num_rows, np.int64)
     found = marks(samples)
     if not len(found):
@@ -44,7 +47,7 @@ def programs(samples: pa.Table) -> Ints:
 
 
 def ends(samples: pa.Table, programs: Ints) -> dict[tuple[int, int], int]:
-    """When programs were over, by process and number; ``programs``: the number for each row."""
+    """The times at which programs were over, by process and number. ``programs``: the program's number for each row."""
     found = marks(samples)
     pids, when = (np.asarray(samples[name])[found].tolist() for name in ("pid", "time"))
     return dict(zip(zip(pids, (programs[found] - 1).tolist(), strict=True), when, strict=True))

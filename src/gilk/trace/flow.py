@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A trace as a tree of calls per thread: every entry is a row, and the calls of a thread nest.
 
-`gilk.trace.calls` keeps only calls of which both ends are known. Here the others stay, with a `State` that says how far
-their ends can be trusted. Where the calls of a thread do not nest, because it switches between stacks (coroutines; the
+`gilk.trace.calls` keeps only calls of which both ends are known. Here the others stay, with a `CallState` that says how
+far their ends can be trusted. If the calls of a thread do not nest, because it switches between stacks (coroutines; the
 idle task, which is one on every processor), it is divided by stack, and the column `stack` numbers them.
 """
 
@@ -22,20 +22,20 @@ from gilk.trace.samples import NAME
 from gilk.trace.traced import Omitted, Unended, Unfollowed
 from gilk.values import dataclass
 
-USER, KERNEL = "user", "kernel"  # lanes; the latter also the image that all of the kernel's code makes up
+USER, KERNEL = "user", "kernel"  # the lanes; "kernel" is also the name of the image of all kernel code
 
 
 class CallState(StrEnum):
-    """How much of a call there is in the trace."""
+    """How much of a call the trace has."""
 
     #: its return was recorded
     WHOLE = "whole"
-    #: by longjmp, an exception, the end of its thread, or a switch to another stack: it ends with the first event that
-    #: shows that it is gone, or with its parent; or its function was no longer followed from then on
+    #: left by longjmp, an exception, the end of its thread, or a switch to another stack: it ends with the first event
+    #: that shows that it is gone, or with its parent; or its function was no longer followed from then on
     LEFT = "left"
-    #: running when the trace stops, where it ends
+    #: running when the trace stops, and cut off there
     OPEN = "open"
-    #: entered before the start, where it begins; or behind the last event that could not have come within it
+    #: its entry was not recorded: it begins with the trace, or behind the last event that cannot have come within it
     BEFORE = "before"
     #: records of its thread were dropped within it: its entry and its return may be of two calls
     CUT = "cut"
@@ -55,9 +55,10 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """`table` has the calls of thread after thread, in the order of their first events, each before those it made:
-    start and duration in ns, pid, tid, thread, stack, lane (user or kernel), function, image, depth, parent (a row, -1
-    for none) and state. `gaps` are (pid, tid, ns) where records were dropped. Times are ns since the session began.
+    """The calls of a trace. `table` has the calls of thread after thread, in the order of their first events, each
+    before its callees: start and duration in ns, pid, tid, thread, stack, lane (user or kernel), function, image,
+    depth, parent (a row, -1 for none) and state. `gaps` are (pid, tid, ns) at which records were dropped. Times are in
+    ns since the session began.
     """
 
     table: pa.Table
@@ -70,7 +71,7 @@ class Flow:
     unended: tuple[Unended, ...] = ()
 
     def column(self, name: str) -> NDArray[Any]:
-        """Numbers; of names, their codes (see `names`)."""
+        """The values of a column of numbers; the codes of a column of names (see `names`)."""
         column = self.table[name].combine_chunks()
         return np.asarray(column.indices if pa.types.is_dictionary(column.type) else column)
 
@@ -89,7 +90,7 @@ class Flow:
 
     @property
     def self_times(self) -> Ints:
-        """Each call's duration without that of the calls it made, in ns."""
+        """The duration of each call without that of its callees, in ns."""
         duration, parent = self.column("duration"), self.column("parent")
         inner = parent >= 0
         within = np.bincount(parent[inner], weights=duration[inner], minlength=len(duration))
@@ -97,19 +98,19 @@ class Flow:
 
     @property
     def states(self) -> dict[str, int]:
-        """How many calls are in each state."""
+        """The number of calls in each state."""
         found = np.bincount(self.column("state"), minlength=len(self.names("state"))).tolist()
         return dict(zip(self.names("state"), found, strict=False))
 
     @property
     def threads(self) -> set[tuple[int, int]]:
-        """pid and tid of those that called anything."""
+        """The (pid, tid) of all threads that called anything."""
         pairs = np.unique(self.column("pid").astype(np.int64) << 32 | self.column("tid"))
         return {(int(pair) >> 32, int(pair) & 0xFFFFFFFF) for pair in pairs}
 
     @property
     def tracks(self) -> list[range]:
-        """The rows of each thread, or of each stack of one that is divided."""
+        """The rows of each thread, or of each stack of a thread that is divided."""
         keys = [self.column(name) for name in ("pid", "tid", "stack")]
         count = len(keys[0])
         changes = np.any([key[1:] != key[:-1] for key in keys], axis=0) if count else np.zeros(0, np.bool_)
@@ -117,7 +118,7 @@ class Flow:
         return [range(a, b) for a, b in itertools.pairwise(edges) if a < b]
 
     def only(self, threads: tuple[str, ...]) -> Flow:
-        """The calls of `threads`, each a name or a number."""
+        """The calls of `threads`, each given by its name or number."""
         numbers = [int(name) for name in threads if name.isascii() and name.isdigit() and len(name) < 11]
         kept = np.isin(self.column("tid"), numbers) | self.is_named("thread", *threads)
         return self._with(self.table.filter(pa.array(kept)), np.cumsum(kept) - 1)
@@ -128,7 +129,7 @@ class Flow:
         return self._with(self.table.filter(pa.array(kept)), np.cumsum(kept) - 1)
 
     def only_rows(self, rows: range) -> Flow:
-        """The rows of one track alone."""
+        """The flow with the rows of one track alone."""
         return self._with(self.table.slice(rows.start, len(rows)), np.arange(self.table.num_rows) - rows.start)
 
     def _with(self, table: pa.Table, place: Ints) -> Flow:

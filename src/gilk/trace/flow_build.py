@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From records to a Flow: match entries and returns, find the missing ends, and make the calls of a thread nest.
+"""Makes a Flow of records: matches entries and returns, finds the missing ends, and makes the calls of a thread nest.
 
-A *place* is twice an event's number, and odd between two events: so what ends with an event that belongs to another
-call ends just before it.
+A *place* is twice an event's number, and odd between two events: so a call that ends with an event that belongs to
+another call ends just before it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gilk.values import dataclass
 
 _WHOLE, _LEFT, _OPEN, _BEFORE, _CUT, _CLOSED = range(6)
 _EVER = int(np.iinfo(np.int64).max)
-#: After these a thread is no more: what is under way then is not running at the stop.
+#: A thread ends in these functions: its calls under way then are not running when the trace stops.
 _LAST = ("_exit", "_Exit", "__GI__exit", "do_task_dead")
 
 
@@ -37,15 +37,18 @@ def build(samples: pa.Table, about: About, tally: Tally) -> Flow:
 
 
 def build_with_rows(samples: pa.Table, about: About, tally: Tally) -> tuple[Flow, Ints]:
-    """The flow in all its depth; and for each call the row of its entry in `samples`, or else of its return."""
+    """The flow in all its depth; and for each call the row in `samples` of its entry, or if that is missing of its
+    return.
+    """
     made = build_placed(samples, about, tally)
     return made.flow, made.rows
 
 
 @dataclass(frozen=True, eq=False)
 class PlacedFlow:
-    """A flow; and for each call the row of its entry in the samples, or else of its return, and the place at which it
-    begins. `events` are the rows of the samples that are entries and returns: those by which places count."""
+    """A flow; and for each call the row in the samples of its entry, or if that is missing of its return, and the place
+    at which it begins. `events` are the rows of the samples that are entries and returns: places count by them.
+    """
 
     flow: Flow
     rows: Ints
@@ -55,8 +58,10 @@ class PlacedFlow:
 
 @dataclass(frozen=True, eq=False)
 class Around:
-    """Some samples, by which no call that is left out ends or begins, stand for more. For each of them: the number
-    among all events (of one that is no event, of the next), and the time of the next event, in ns."""
+    """Information for samples that are only a part of all (calls that were left out neither end nor begin other calls):
+    for each sample its number among all events (for a sample that is no event, that of the next one), and the time of
+    the next event in ns.
+    """
 
     number: Ints
     next_time: Ints
@@ -86,7 +91,7 @@ def _flow(
 
 
 def _unended(about: About, tally: Tally) -> tuple[Unended, ...]:
-    """Functions of which not all returns are recorded; a plain run has its refused points for that."""
+    """The functions of which not all returns are recorded; in a plain run, those with refused return points."""
     if tally.trace is not None:
         return tally.trace.unended
     rows = ((row, tally.refused.get(row.point)) for row in about.probes if row.kind == RecordKind.RETURN)
@@ -94,7 +99,7 @@ def _unended(about: About, tally: Tally) -> tuple[Unended, ...]:
 
 
 def _bounds(samples: pa.Table, tally: Tally) -> tuple[int, int]:
-    """The begin and the end of the trace in ns, as it says, but enclosing all of its records."""
+    """The beginning and the end of the trace in ns, as its description says, extended to contain all of its records."""
     time = np.asarray(samples["time"])
     first, last = (int(time[0]), int(time[-1])) if len(time) else (0, 0)
     if tally.trace is None:
@@ -104,7 +109,9 @@ def _bounds(samples: pa.Table, tally: Tally) -> tuple[int, int]:
 
 
 class _Builder:
-    """The steps, which share the columns of the events. A call is named by an event: its entry, or else its return."""
+    """Makes the calls in steps, which share the columns of the events. A call is named by an event: its entry, or if
+    that is missing its return.
+    """
 
     def __init__(
         self, samples: pa.Table, about: About, found: Matches, start: int, stop: int, unended: tuple[Unended, ...],
@@ -133,7 +140,7 @@ class _Builder:
         )
 
     def table(self) -> tuple[pa.Table, Ints, Ints]:
-        """The calls, the row of the samples by which each is named, and the place at which it begins."""
+        """The calls, for each the row of the samples by which it is named, and the place at which it begins."""
         at, begin, end, state = self._calls()
         guessed = (state == _LEFT) | (state == _OPEN) | (state == _CLOSED)
         stack = self._stacks(at, begin, end, guessed)
@@ -151,8 +158,9 @@ class _Builder:
         return table, self._found.rows[at[order]].astype(np.int64), begin[order]
 
     def _stopped_at_last(self, at: Ints, start: Ints, stop: Ints, state: Ints, nested: Tree) -> Ints:
-        """The ends of calls, none later than that of a call around it whose function was left out; those are changed in
-        `state` to left."""
+        """The ends of the calls, none later than the time from which the function of a call around it was not followed
+        any more; calls that end so are changed in `state` to left.
+        """
         until = np.maximum(self._until[at], start)
         lost = (until < stop) & (state != _WHOLE) & (state != _BEFORE) & (state != _CUT)
         state[lost] = _LEFT
@@ -161,14 +169,16 @@ class _Builder:
         behind, limit = 0, 0
         for place in np.flatnonzero(lost[order]).tolist():
             if place < behind and until[order[place]] >= limit:
-                continue  # a call around it has been dealt with
+                continue  # a call around it has been handled
             behind, limit = place + 1 + int(np.argmax(shallow[place + 1 :] <= shallow[place])), until[order[place]]
             mine = order[place:behind]
             ends[mine] = np.minimum(ends[mine], limit)
         return ends
 
     def _given_up(self, omitted: tuple[Omitted, ...]) -> Ints:
-        """For each event the time, in ns, from which its function is not followed: no return of it is recorded then."""
+        """The time, in ns, from which each event's function is not followed: no return of it is recorded from
+        then on.
+        """
         until = np.full(len(self._time), _EVER, np.int64)
         for each in omitted:
             until[self._of([each])] = each.from_ns
@@ -183,7 +193,7 @@ class _Builder:
         return np.isin(self._function.astype(np.int64) << 32 | self._image, keys)
 
     def _calls(self) -> tuple[Ints, Ints, Ints, Ints]:
-        """Per call its event, the places where it begins and ends, and its state."""
+        """The event of each call, the places at which the call begins and ends, and its state."""
         found, events, count = self._found, self._events, len(self._time)
         split, cut = self._apart()
         first, last = found.first[~split], found.last[~split]
@@ -205,11 +215,11 @@ class _Builder:
         return at, begin, end, state
 
     def _left_out_after(self, alone: Ints) -> Ints:
-        """The first event after each of ``alone`` by when its function was no longer followed."""
+        """The first event after each of ``alone`` at which its function is no longer followed."""
         return np.maximum(np.searchsorted(self._time, self._until[alone], "right"), alone + 1)
 
     def _apart(self) -> tuple[Bools, Bools]:
-        """The pairs that are two calls, and those that may be, because records were dropped in between; as masks."""
+        """Masks of the pairs that are two calls, and of those that may be, because records were dropped in between."""
         found = self._found
         split = cut_by_gaps(self._samples, found.rows[found.first], found.rows[found.last])
         cut = split.copy()
@@ -219,11 +229,11 @@ class _Builder:
         return split, cut & ~split
 
     def _earliest(self, orphans: Ints) -> tuple[Ints, Bools]:
-        """The earliest begin of calls of which there is only the return; and a mask of those that began since the
+        """The earliest begin of calls of which only the return was recorded; and a mask of those that began after the
         start.
 
-        The latter are no calls. Their entry would have been recorded: something jumped into the middle of the function,
-        as into a part of another that has no name of its own, and back again.
+        The latter are no calls, since their entry would have been recorded: something jumped into the middle of the
+        function, as into a part of another that has no name of its own, and back again.
         """
         last = evidence.not_yet_before(self._events, orphans)
         begin = np.where(last >= 0, 2 * last + 1, -1)
@@ -247,9 +257,10 @@ class _Builder:
         return number if not self._program.any() else number + self._earlier_stacks(thread, number)
 
     def _earlier_stacks(self, thread: Ints, number: Ints) -> Ints:
-        """For each call how many stacks its thread had in the programs that its process had before: each has its own.
-
-        ``thread`` and ``number``: the threads of calls, a program's each, and the numbers of their stacks there."""
+        """The number of stacks that each call's thread had in earlier programs of its process; each program has its
+        own. ``thread`` and ``number``: the threads of calls, which differ between programs, and the numbers of their
+        stacks there.
+        """
         count = np.zeros(int(thread.max(initial=-1)) + 1, np.int64)
         np.maximum.at(count, thread, number + 1)
         first = np.unique(self._events.thread, return_index=True)[1]  # threads are numbered by their first events
@@ -261,8 +272,9 @@ class _Builder:
         return before[thread]
 
     def _start_times(self, at: Ints, begin: Ints, end: Ints) -> Ints:
-        """The begin of calls without an entry, in ns. A process made after the start, and a program executed since,
-        have nothing that was entered before their first events."""
+        """The begin of calls without an entry, in ns. In a process made after the start, and in a program executed
+        since, nothing was entered before the first event.
+        """
         first = self._time[np.unique(self._events.thread, return_index=True)[1]][self._events.thread[at]]
         known = np.isin(self._pid[at], self._about.pids) & (self._program[at] == 0)
         before = np.maximum(begin // 2, 0)
@@ -270,13 +282,14 @@ class _Builder:
         numbers = np.append(self._number, self._number[-1:] + 1)
         ended = numbers[np.minimum((between + 1) // 2, len(self._number))]
         later = (begin % 2 == 1) & np.isin(self._number[before] + 1, ended)
-        # Where something ends between the same two events: the later one.
+        # If another call ends between the same two events, the time of the later one.
         time = np.where(later, self._next_time[before], self._time[before])
         return np.where(begin < 0, np.where(known, self._start, first), time)
 
     def _stop_times(self, at: Ints, end: Ints, state: Ints) -> Ints:
         """The end of calls without a return, in ns; the calls of threads that have ended are changed in `state` from
-        open to left."""
+        open to left.
+        """
         times = np.concatenate([self._time, [self._stop, self._stop]])[(end + 1) // 2]
         thread = self._events.thread
         running = np.flatnonzero(state == _OPEN)
@@ -291,14 +304,14 @@ class _Builder:
         return times
 
     def _end_with_program(self, at: Ints, times: Ints, state: Ints) -> None:
-        """The calls that are under way when their process begins another program, or ends, end there."""
+        """Have calls that are under way when their process executes another program, or ends, end then."""
         for call in np.flatnonzero(state == _OPEN).tolist() if self._program_ends else ():
             end = self._program_ends.get((int(self._pid[at[call]]), int(self._program[at[call]])))
             if end is not None:
                 state[call], times[call] = _LEFT, end
 
     def _named_by(self, at: Ints) -> dict[str, Any]:
-        """The columns that are an event's own."""
+        """The columns whose values are those of the call's event."""
         taken = self._samples.select(["thread", "function"]).take(pa.array(self._found.rows[at]))
         return {
             **{name: taken[name].combine_chunks() for name in taken.column_names},
@@ -320,8 +333,9 @@ def _thread(samples: pa.Table, row: int) -> int:
 
 
 def _images(points: pa.Array, rows: Ints, about: About) -> tuple[Ints, list[str]]:
-    """For each row the code of the image that its point is in, and the names of images; the last, '', stands for
-    unknown ones."""
+    """The code of the image of each row's point, and the names of images; the last name, '', stands for
+    unknown ones.
+    """
     by_point = {probe.point: probe.image for probe in about.probes}
     of_points = [by_point.get(point, "") for point in points.dictionary.to_pylist()]
     names = [*dict.fromkeys(name for name in of_points if name), ""]
@@ -335,7 +349,7 @@ def _coded(codes: Ints | Bools, names: Any) -> pa.DictionaryArray:
 
 
 def _by_first(values: Ints) -> Ints:
-    """Each value's rank among the different ones, in the order in which they come first."""
+    """Each value's rank among the different ones, in the order in which they first occur."""
     _, first, which = np.unique(values, return_index=True, return_inverse=True)
     rank: Ints = np.argsort(np.argsort(first))[which]
     return rank

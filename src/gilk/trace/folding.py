@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Records become figures by function, and are let go: however long that lasts, it takes no more memory.
+"""Turns records into figures by function and drops them, so that a run of any length takes no more memory.
 
-A call that is under way when its record is folded is kept, as the record of its entry, until it ends; each fold has the
-part of its time that falls into it. So figures of several folds add up to those of the whole.
+A call that is under way when its record is folded is kept, as the record of its entry, until it ends; each fold gets
+the part of its time that falls into it. So figures of several folds add up to those of the whole.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from gilk.values import dataclass
 
 Thread = tuple[int, int]  # pid, tid
 NamedPlace = tuple[str, str]  # function and image; '' where there is no name
-_ENOUGH = 200_000  # rows: from then on a fold costs as much a row as one of more
-_MOST_OPEN = 500_000  # calls that may be under way
+_ENOUGH = 200_000  # the number of rows to fold at once: larger folds cost no less per row
+_MOST_OPEN = 500_000  # the most calls under way that are kept
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionFigures:
-    """``calls`` began in the period. Times are ns of it: ``total`` counts what the function spent in calls of itself
-    once, ``own`` is without followed calls that it made."""
+    """The figures of a function in a period. ``calls`` is the number of calls that began in it. Times are ns of it:
+    ``total`` counts time in nested calls of the function itself once, ``own`` is without followed callees.
+    """
 
     function: str
     image: str
@@ -42,9 +43,11 @@ class FunctionFigures:
 
 @dataclass(frozen=True)
 class TopPeriod:
-    """The figures of functions from ``start_ns`` to ``stop_ns`` of the session's time line. ``dropped`` records did not
-    come; ``omitted`` are functions that are not followed from then on. ``seen`` is how often a running thread was seen
-    in each function, followed or not, when it was looked where they are. ``whole``: of all periods together."""
+    """The figures of functions from ``start_ns`` to ``stop_ns`` of the session's time line. ``dropped`` is the number
+    of records that were lost; ``omitted`` are functions that are not followed from then on. ``seen`` is the number of
+    times that a running thread was found in each function, followed or not, when threads were looked at. ``whole``:
+    these are the figures of all periods together.
+    """
 
     start_ns: int
     stop_ns: int
@@ -58,7 +61,7 @@ class TopPeriod:
 
 @dataclass
 class Figures:
-    """Figures by symbol, as they grow, and the threads that made records."""
+    """Figures by symbol, which grow, and the threads that made records."""
 
     by_symbol: dict[Symbol, list[int]] = field(default_factory=dict)  # calls, total, own
     threads: set[Thread] = field(default_factory=set)
@@ -81,10 +84,10 @@ class Figures:
 
 
 class Folding:
-    """``add`` takes tables of samples, ``figures`` what they came to since it was asked last.
+    """Folds tables of samples, which ``add`` takes; ``figures`` returns the figures since its last call.
 
     ``about`` describes all probes so far; ``omitted`` are functions that are not followed any more, whose calls under
-    way end then. ``forgotten``: calls under way that were given up, there being too many.
+    way end then. ``forgotten`` is the number of calls under way that were given up because there were too many.
     """
 
     def __init__(self, about: Callable[[], About], omitted: Callable[[], Iterable[Omitted]] = tuple) -> None:
@@ -94,10 +97,10 @@ class Folding:
         self._rows = 0
         self._figures = Figures()
         self.forgotten = 0
-        self.since = 0  # ns: until then all is folded
+        self.since = 0  # in ns; all records until then are folded
 
     def add(self, table: pa.Table) -> None:
-        """Samples; those of a thread in the order in which it made them."""
+        """Take samples; those of a thread must come in the order in which it made them."""
         if table.num_rows:
             self._waiting.append(table)
             self._rows += table.num_rows
@@ -109,8 +112,9 @@ class Folding:
         return found
 
     def fold(self, until: int, ended: Callable[[Set[Thread]], Set[Thread]] = lambda _threads: frozenset()) -> None:
-        """Fold what waits, until ``until`` (ns) or the newest record, whichever is later. ``ended``: which of these
-        threads have; what was under way there ends with their last records."""
+        """Fold the waiting samples, until ``until`` (ns) or the newest record, whichever is later. ``ended`` returns
+        those of some threads that have ended; their calls under way end with their last records.
+        """
         samples, carried = self._samples()
         if samples is None:
             self.since = max(self.since, until)
@@ -125,7 +129,9 @@ class Folding:
         self.since = end
 
     def _samples(self) -> tuple[pa.Table | None, Bools]:
-        """The records kept and those that wait, in order of time; and a mask of those kept. None for nothing."""
+        """The kept records and the waiting ones, in order of time, and a mask of the kept ones. None if there are no
+        records.
+        """
         kept = self._open.num_rows if self._open is not None else 0
         tables = ([self._open] if self._open is not None else []) + self._waiting
         self._waiting, self._rows = [], 0
@@ -136,7 +142,7 @@ class Folding:
         return table.take(pa.array(order)).combine_chunks(), order < kept
 
     def _count(self, flow: Flow, fresh: Bools) -> None:
-        """``fresh``: which calls were not under way before."""
+        """Add the flow to the figures. ``fresh``: a mask of the calls that were not under way before."""
         totals = by_function(flow, fresh & ~flow.is_state(CallState.BEFORE))
         columns = (totals.calls.tolist(), totals.total.tolist(), totals.own.tolist())
         for symbol, *numbers in zip(totals.symbols, *columns, strict=True):
@@ -144,8 +150,9 @@ class Folding:
         self._figures.threads |= flow.threads
 
     def _keep(self, samples: pa.Table, under_way: Ints) -> None:
-        """The entries of calls ``under_way``; and the last gap of each of their threads, for their ends to be known as
-        those of the trace are."""
+        """Keep the entries of calls ``under_way``, and the last gap of each of their threads, so that their ends will
+        be judged as those in a trace are.
+        """
         excess = max(0, len(under_way) - _MOST_OPEN)
         self.forgotten += excess
         kept = np.sort(under_way)[excess:]
@@ -158,7 +165,9 @@ class Folding:
 
 
 def _clipped(flow: Flow, begin: int, end: int, last: dict[Thread, int]) -> pa.Table:
-    """The calls, with the part of their time that is from ``begin`` to ``end``, or to ``last`` of their thread."""
+    """The calls, with the part of their time that is from ``begin`` to ``end``, or to the time ``last`` of their
+    thread.
+    """
     start = flow.column("start")
     stop = np.minimum(start + flow.column("duration"), end)
     for (pid, tid), time in last.items():

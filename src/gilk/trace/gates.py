@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Places in the program that the client waits for (native/runtime/gate.c).
 
-A gate that holds its thread gives the client time to change the program before
-it goes on. The wait is a futex in the shared memory: from the hit until the
-client runs takes as long as waking a process does.
+A gate that holds its thread gives the client time to change the program before the thread goes on. The wait is a futex
+in the shared memory: the client runs as soon after the hit as a process can be woken.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from gilk.trace.layout import ARMED, CLOSED, GATE, GATES, GATES_AT, REACHED, Arr
 from gilk.values import dataclass
 
 _FUTEX, _WAIT, _WAKE = 202, 0, 1
-_ROUND = 0.01  # seconds that a round holds a thread
+_ROUND = 0.01  # the seconds for which a round holds a thread
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -28,7 +27,7 @@ class _Time(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Reached:
-    """A hit of a gate: the thread, and the time stamp counter then."""
+    """A hit of a gate: the thread, and the time stamp counter at that moment."""
 
     tsc: int
     pid: int
@@ -36,22 +35,23 @@ class Reached:
 
 
 class Gates:
-    """The gates of one memory object; they are told apart by numbers below ``GATES``."""
+    """The gates of one memory object; each has a number below ``GATES``."""
 
     def __init__(self, buffer: Any) -> None:
         self._rows: Array = np.ndarray((GATES,), GATE, buffer, GATES_AT)
 
     def arm(self, number: int, hits: int = 1, hold: float = 0.0) -> None:
-        """Wait for so many hits from now on; the last of them is held for up to ``hold`` seconds."""
+        """Have the gate count ``hits`` hits from now on; the last of them is held for up to ``hold`` seconds."""
         row = self._rows[number]
-        if row["state"] == ARMED:  # else none is counted; and a thread that is held would go on too soon
+        if row["state"] == ARMED:  # in other states no hit is counted, and a held thread would go on too soon
             row["state"] = CLOSED
         row["left"], row["rounds"] = hits, int(hold / _ROUND)
         row["state"] = ARMED
 
     def wait(self, number: int, seconds: float) -> Reached | None:
         """The hit of a gate, as soon as there is one; None after ``seconds``. A held thread stays held until
-        ``open``."""
+        ``open``.
+        """
         reached = self.reached(number)
         if reached is None and seconds > 0:
             self._futex(number, _WAIT, ARMED, seconds)
@@ -65,16 +65,16 @@ class Gates:
         return Reached(int(row["tsc"]), int(row["pid"]), int(row["tid"]))
 
     def hold(self, number: int, seconds: float) -> None:
-        """From now on hold the thread at the gate for that many seconds at most."""
+        """Have the gate hold its thread for that many seconds at most, from now on."""
         self._rows[number]["rounds"] = int(seconds / _ROUND)
 
     def open(self, number: int) -> None:
-        """Let the thread that is held go on; nobody is waited for any more."""
+        """Let the held thread go on; the gate counts no hits any more."""
         self._rows[number]["state"] = CLOSED
         self.wake(number)
 
     def wake(self, number: int) -> None:
-        """Have the thread that is held look at the state."""
+        """Have the held thread look at the state."""
         self._futex(number, _WAKE, 1 << 30, 0)
 
     def open_all(self) -> None:
@@ -82,7 +82,7 @@ class Gates:
             self.open(number)
 
     def _futex(self, number: int, operation: int, value: int, seconds: float) -> None:
-        """futex(2), shared. That it returns early, whatever for, is no matter: the state is looked at."""
+        """Call futex(2), shared. An early return for any reason does no harm: the caller looks at the state."""
         address = self._rows[number : number + 1].ctypes.data
         limit = _Time(int(seconds), int(seconds % 1 * 1e9))
         time = ctypes.byref(limit) if operation == _WAIT else None

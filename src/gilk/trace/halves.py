@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Entries and returns that nothing was found for are sometimes the two ends of one call.
+"""Finds entries and returns that were not matched, but are the two ends of one call.
 
 *Joined*: some functions jump into the middle of another, which then returns for both: mempcpy of glibc continues in
-memcpy behind that one's entry. The entry is the one's, the return the other's, and the stack pointer is the same.
+memcpy behind memcpy's entry. The entry is that of the first function, the return that of the second, and the stack
+pointer is the same.
+
 *Popping*: some functions take words off the stack that were put there for them: _dl_runtime_resolve of glibc leaves
-with its stack pointer above where it was on entry. The return, of the same function, is what shows that the call is
-over.
+with its stack pointer above the value on entry. The return of the same function is then the event that shows that the
+call is over.
 """
 
 from __future__ import annotations
@@ -17,12 +19,14 @@ from gilk.trace.evidence import Events
 from gilk.trace.nesting import Bools, Ints
 from gilk.values import dataclass
 
-_MOST_POPPED = 32  # bytes
+_MOST_POPPED = 32  # in bytes
 
 
 @dataclass(frozen=True, eq=False)
 class Ends:
-    """Numbers of events: entries and returns that were matched, and those that were not. `function` is by event."""
+    """Numbers of events: those of entries and returns that were matched (`first`, `last`), and those that were not
+    (`entered`, `returned`). `function` is by event.
+    """
 
     events: Events
     function: Ints
@@ -34,9 +38,9 @@ class Ends:
     def mistaken(self) -> Bools:
         """A mask of the pairs that are not of one call, because their function pops.
 
-        The returns of such a function have the stack pointer of some earlier entry, if of any: so none of its pairs is
-        right. That tells it from a function that calls itself, the inner call of which was left by a jump into the
-        outer one.
+        A return of such a function has the stack pointer of some earlier entry, or of none, so none of its pairs is
+        right. That distinguishes it from a function that calls itself, the inner call of which was left by a jump into
+        the outer one.
         """
         wrong = np.zeros(len(self.first), np.bool_)
         odd = np.unique(self.function[self.returned])
@@ -56,7 +60,7 @@ class Ends:
         `gone` has, for each of `entered`, the event that shows that its call is over.
         """
         popping = self._popping(self.entered, gone)
-        popping[np.isin(self.function[self.returned], self.function[self.first])] = -1  # it has pairs that are right
+        popping[np.isin(self.function[self.returned], self.function[self.first])] = -1  # it has right pairs
         joined = self._joined(gone)
         joined[np.isin(joined, popping[popping >= 0])] = -1
         chosen = np.where(popping >= 0, popping, joined)
@@ -66,7 +70,9 @@ class Ends:
         return chosen[pairs[once]], pairs[once]
 
     def _popping(self, entered: Ints, gone: Ints) -> Ints:
-        """For each of `returned` the one of `entered` that it shows to be over, if that is of its function; or -1."""
+        """The element of `entered` whose call each of `returned` shows to be over, if that is of its
+        function; or -1.
+        """
         events, returned = self.events, self.returned
         by_entry = np.argsort(entered, kind="stable")
         ended_by = np.full(len(events.thread) + 1, -1, np.int64)
@@ -78,7 +84,9 @@ class Ends:
         return np.where(fits, which, -1)
 
     def _joined(self, gone: Ints) -> Ints:
-        """For each of `returned` the last of `entered` with its stack pointer, if it was still under way; or -1."""
+        """The last of `entered` with the stack pointer of each of `returned`, if its call was still under
+        way; or -1.
+        """
         events, count = self.events, len(self.entered)
         both = np.concatenate([self.entered, self.returned])
         side = events.thread[both] * 2 + events.kernel[both]

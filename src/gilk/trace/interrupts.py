@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The owner of an interrupt that came while another program ran.
+"""Decides which records of interrupts, that came while another program ran, belong to a trace.
 
-A waiting thread may wait for it. The kernel records all of them (native/abi/ilk_abi.h, FILTER); those are kept that
-came to a processor on which a wanted thread was last seen, and they are the processor's.
+A waiting thread may wait for such an interrupt. The kernel records all of them (native/abi/ilk_abi.h, FILTER); an
+interrupt is kept if it came to a processor on which a wanted thread was last seen, and then belongs to the processor.
 """
 
 from __future__ import annotations
@@ -14,21 +14,25 @@ from gilk.values import dataclass
 
 @dataclass
 class Interrupts:
-    """``wanted`` are processes; None: all, and then an interrupt is that of the thread it interrupts."""
+    """``wanted`` are processes; None: all are wanted, and then an interrupt belongs to the thread that it
+    interrupts.
+    """
 
     wanted: frozenset[int] | None = None
-    _homes: dict[int, int] = field(default_factory=dict)  # of threads: the processor
+    _homes: dict[int, int] = field(default_factory=dict)  # by thread, the processor on which it was last seen
 
     def wants(self, pid: int | None, tid: int) -> bool:
-        """Records of that thread are its own; ``pid`` is None when its process is not known any more."""
+        """Whether records of that thread are wanted as its own; ``pid`` is None if its process is not known
+        any more.
+        """
         return self.wanted is None or (tid if pid is None else pid) in self.wanted
 
     def at(self, cpu: int, pid: int | None, tid: int) -> tuple[int, int] | None:
         """The process and thread that a record belongs to, made on ``cpu`` while thread ``tid`` of process ``pid`` was
-        running; None when it is not wanted.
+        running; None if it is not wanted.
 
-        A thread whose process is not known any more may have been wanted: it is not left out, and elsewhere than where
-        interrupts are kept it is one by itself.
+        A thread whose process is not known any more may have been wanted: its records are not left out. On a processor
+        without kept interrupts they belong to the thread as a process of its own.
         """
         if self.wants(pid, tid):
             if self.wanted is not None:
@@ -39,15 +43,15 @@ class Interrupts:
         return (tid, tid) if pid is None else None
 
     def forget(self, tid: int) -> None:
-        """A thread has ended."""
+        """Forget a thread, which has ended."""
         self._homes.pop(tid, None)
 
 
 def lane(cpu: int) -> int:
-    """The number of what is shown as a thread, and is the interrupts of a processor: below all threads."""
+    """The number under which interrupts of a processor are shown as a thread: below all threads."""
     return -1 - cpu
 
 
 def lane_name(tid: int) -> str:
-    """Empty for a thread."""
+    """The name of a processor's interrupts; '' for a thread."""
     return f"interrupts of CPU {-1 - tid}" if tid < 0 else ""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Take records and counts out of the kernel's rings, through whatever reads /dev/ilk.
+"""Takes records and counts out of the kernel's rings, by way of the driver's client.
 
-A record names its task: ``who`` holds the pid in its low 22 bits and bits of
-the stack pointer above (native/abi/ilk_abi.h). So one CPU's records are told
-apart here, into chunks of one thread each, as trace/drain.py gives them.
+A record names its task: ``who`` holds the pid in its low 22 bits and bits of the stack pointer above
+(native/abi/ilk_abi.h). So the records of one CPU are divided here into chunks of one thread each, like those of
+trace/drain.py.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from gilk.trace.drain import Chunk, Identity
 from gilk.trace.interrupts import Interrupts
 from gilk.trace.layout import RECORDS
 
-_ROUNDS = 16  # at most so often in one poll: a kernel that fills its rings faster than they are read must not hold us
+_ROUNDS = 16  # the most rounds of one poll: a kernel that fills its rings faster than they are read must not hold us
 _PID = (1 << 22) - 1
 
 
 class KernelDrain:
-    """``process(tid)`` is the process that a thread belongs to, None when it has gone; ``ring`` is the bytes of a ring,
-    per CPU and class.
+    """Reads the rings. ``process(tid)`` is the process that a thread belongs to, None if it has gone; ``ring`` is the
+    size of a ring in bytes, one for each CPU and class.
 
-    ``held``: records stay in the rings, which keep the newest, until the end or until this is False for once.
+    ``held``: records stay in the rings, which keep the newest, until the end or until this becomes False.
     """
 
     def __init__(
@@ -40,28 +40,28 @@ class KernelDrain:
         self._interrupts = Interrupts() if interrupts is None else interrupts
         self._lost: dict[tuple[int, int], int] = {}
         self._seen: dict[int, Identity] = {}
-        self._pids: dict[int, int | None] = {}  # of threads that were running
+        self._pids: dict[int, int | None] = {}  # the processes of threads that were running
         self._counts: NDArray[np.uint64] = np.zeros(0, np.uint64)
         self._missed = 0
-        self.counters: Sequence[int] = ()  # of each probe the number of its counter, -1 for none
+        self.counters: Sequence[int] = ()  # the number of each probe's counter, -1 if it has none
         self.errors: list[TargetError] = []
         self.closed = False
         self.held = held
 
     def keep(self) -> None:
-        """The last look at the driver's numbers: what is known now is what is told from now on."""
+        """Read the driver's numbers for the last time; from now on they are reported as they are now."""
         self.counts()
         self.nested()
         self.closed = True
 
     @property
     def corrupt(self) -> int:
-        """How many times what was read could not be right."""
+        """The number of times that the data read was impossible."""
         return len(self.errors)
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """The driver's numbers are the kernel's own, and no program's to write."""
+        """Empty: the driver's numbers are the kernel's own, and no program can write them."""
         return ()
 
     @property
@@ -93,10 +93,12 @@ class KernelDrain:
             self.errors.append(error)
 
     def _by_thread(self, cpu: int, number: int, records: NDArray[np.void], lost: int) -> Iterator[Chunk]:
-        """``lost``: so many were before these, whose is not known: perhaps of any thread that is seen here."""
+        """The chunks of the records. ``lost`` is the number of records lost before these; their threads are not known,
+        so every thread seen here gets a gap.
+        """
         tids = records["sp"] & _PID
         owners: dict[Identity, list[int]] = {}
-        # first who was here, then whose the others are
+        # first the wanted threads that were here, then the owners of the other records
         for tid in sorted(np.unique(tids).tolist(), key=lambda tid: not self._interrupts.wants(self._pid(tid), tid)):
             owner = self._interrupts.at(cpu, self._pid(tid), tid)
             if owner is not None:
@@ -105,7 +107,7 @@ class KernelDrain:
         for identity, theirs in owners.items():
             places = (0,) if lost > 0 else ()
             yield Chunk(identity, number, records[np.isin(tids, theirs)], places, (missing,) if places else ())
-            missing = 0  # of the others: they are counted once
+            missing = 0  # lost records are counted once, in the first chunk
 
     def _pid(self, tid: int) -> int | None:
         if tid not in self._pids:
@@ -116,7 +118,7 @@ class KernelDrain:
         return self._seen.setdefault(tid, Identity(pid, tid, 0))
 
     def counts(self) -> NDArray[np.uint64]:
-        """The counter of every probe, summed over all CPUs; 0 for one that has none."""
+        """The counter of every probe, summed over all CPUs; 0 for a probe without a counter."""
         if not self.closed and self.counters:
             wanted = np.array(self.counters, np.int64)
             values = np.zeros(int(wanted.max()) + 2, np.uint64)  # the last is for -1
@@ -133,11 +135,11 @@ class KernelDrain:
         return self._ring
 
     def tails(self) -> dict[tuple[int, int], int]:
-        """Empty: losses on a processor are told with its next record, or belong to no known thread."""
+        """Empty: losses on a processor are reported with its next record, or belong to no known thread."""
         return {}
 
     def retire(self, live: Set[tuple[int, int]]) -> list[Chunk]:
-        """Forget threads that have gone: their numbers may be given to others."""
+        """Forget threads that have gone, as their numbers may be given to others."""
         for tid, identity in list(self._seen.items()):
             if (identity.pid, tid) not in live:
                 del self._seen[tid]
@@ -146,11 +148,11 @@ class KernelDrain:
         return []
 
     def drops(self) -> int:
-        """Records that found no room, or were overwritten before they were taken out."""
+        """The number of records that found no room, or were overwritten before they were taken out."""
         return sum(self._lost.values())
 
     def nested(self) -> int:
-        """Runs of C instruments left out because one was running already, since the driver was loaded."""
+        """The number of runs of C instruments left out because one was running already, since the driver was loaded."""
         if not self.closed:
             self._missed = self._driver.status().missed
         return self._missed

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The times of calls as they come: histograms that grow, however long that lasts, and take no more memory.
+"""Histograms of the times of calls, which grow as calls come, so that a run of any length takes no more memory.
 
 An entry whose return has not come yet is kept until it comes, with the last gap of each thread.
 """
@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from gilk.trace.calls import match, pair
 from gilk.trace.probes import RecordKind
 
-OCTAVES = 64  # bucket n has the times of n bits: 0 for 0, n for [2**(n-1), 2**n) ns
-_MOST_OPEN = 100_000  # entries that are kept; the oldest are given up
-_FINE = 16  # parts of a bucket, by which percentiles are told
+OCTAVES = 64  # the number of buckets; bucket n has times of n bits: 0 has 0 ns, n has [2**(n-1), 2**n) ns
+_MOST_OPEN = 100_000  # the most entries that are kept; the oldest are given up
+_FINE = 16  # the number of parts of a bucket, which give percentiles their precision
 
 
 class Latencies:
-    """``add`` takes samples of a session, in the order in which they come."""
+    """The histograms of a session's calls, by function. ``add`` takes its samples, in the order in which they come."""
 
     def __init__(self) -> None:
         self.calls: dict[str, NDArray[np.int64]] = {}  # by function: OCTAVES * _FINE counts
@@ -51,12 +51,12 @@ class Latencies:
         self._open = table.take(pa.array(kept)) if len(kept) else None
 
     def octaves(self, name: str) -> list[int]:
-        """Calls of that function, by the number of bits of their time."""
+        """The numbers of calls of a function, by the number of bits of their time."""
         found: list[int] = self.calls[name].reshape(OCTAVES, _FINE).sum(axis=1).tolist()
         return found
 
     def about(self, name: str, percent: int) -> int:
-        """The time in ns that so many in a hundred calls do not exceed, to within a sixteenth of it."""
+        """The time in ns that ``percent`` of a hundred calls do not exceed, to within a sixteenth of it."""
         counts = self.calls[name]
         wanted = -(-percent * int(counts.sum()) // 100)
         return _upper(int(np.searchsorted(np.cumsum(counts), max(wanted, 1))))
@@ -83,7 +83,7 @@ def _places(durations: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _upper(place: int) -> int:
-    """The highest time of a place."""
+    """The highest time in ns that belongs to a place of a histogram."""
     bits, fine = divmod(place, _FINE)
     low = 1 << bits >> 1
     return low + (fine + 1) * (low // _FINE) - 1 if low >= _FINE else low + fine

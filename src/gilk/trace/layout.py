@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The layout of the memory that client and target share.
 
-The layout is native/abi/gilk_abi.h, whose header comment is the protocol; here
-are its structures as numpy dtypes, and a test compares the two. `Geometry` says
-how large the parts are, `Shared` gives them names in a buffer.
+native/abi/gilk_abi.h has the layout, and its header comment is the protocol; here are its structures as numpy dtypes,
+and a test compares the two. `Geometry` has the sizes of the parts, `Shared` gives them names in a buffer.
 """
 
 from __future__ import annotations
@@ -93,7 +92,9 @@ def _pages(size: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RingClass:
-    """The place of a block's ring of one record class in the block, and its size; both in bytes, 0 when not in use."""
+    """The place in a block of its ring of one record class, and the ring's size; both in bytes, 0 if the ring is not in
+    use.
+    """
 
     offset: int = 0
     size: int = 0
@@ -101,7 +102,7 @@ class RingClass:
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """The sizes that fix a memory object: every number but `blocks` and `counters` is in bytes."""
+    """The sizes that fix a memory object; every number but `blocks` and `counters` is in bytes."""
 
     blocks: int
     first: int
@@ -111,7 +112,7 @@ class Geometry:
 
     @classmethod
     def plan(cls, counters: int, classes: Set[int], threads: int = 1024, ring_bytes: int = 1 << 20) -> Geometry:
-        """Room for `threads` blocks, each with `counters` counters and a ring per class of `classes`.
+        """The geometry for `threads` blocks, each with `counters` counters and a ring for each class of `classes`.
 
         `ring_bytes` is rounded up to a power of two, and to a page. Nothing is allocated: the object is sparse, and a
         block costs memory only where its thread has written.
@@ -139,7 +140,9 @@ class Geometry:
         return self.first + index * self.stride
 
     def initialise(self, view: memoryview) -> None:
-        """Make zeroed memory ready: the control page, and every ring's `limit`. The magic number goes in last."""
+        """Make zeroed memory ready for use: the control page, and every ring's `limit`. The magic number is written
+        last.
+        """
         shared = Shared(self, view)
         for number, ring in enumerate(self.rings):
             shared.control["ring"][number] = (ring.offset, ring.size)
@@ -152,8 +155,7 @@ class Geometry:
 
     @classmethod
     def read(cls, view: memoryview) -> Geometry:
-        """The geometry that an initialised object has noted; raises StoreError('stream-corrupt') when it is
-        impossible."""
+        """The geometry that an initialised object has. Raises StoreError `stream-corrupt` if it is impossible."""
         if len(view) < PAGE:
             raise StoreError("stream-corrupt", f"shared memory of {len(view)} bytes has no control page")
         control = np.frombuffer(view, CONTROL, 1)[0]
@@ -165,7 +167,7 @@ class Geometry:
         return geometry
 
     def is_sane(self, size: int) -> bool:
-        """Whether its parts lie apart, in blocks that lie in so many bytes."""
+        """Whether its parts do not overlap, and its blocks lie within ``size`` bytes."""
         if not (0 < self.blocks <= MAX_BLOCKS and self.first >= PAGE and self.first % 8 == 0 and self.stride % 8 == 0):
             return False
         at = PAGE + self.counters * 8
@@ -185,8 +187,8 @@ class Geometry:
 class Shared:
     """Names for the parts of a writable buffer laid out by `geometry`.
 
-    Making one touches no page. `heads` is strided, so indexing it touches the head pages indexed and nothing else.
-    A mapped buffer cannot be closed while one of these lives.
+    To make one touches no page. `heads` is strided, so indexing it touches the head pages indexed and nothing else. A
+    mapped buffer cannot be closed while one of these exists.
     """
 
     def __init__(self, geometry: Geometry, buffer: Any) -> None:
@@ -202,7 +204,7 @@ class Shared:
         return np.ndarray((geometry.blocks, *shape), dtype, self._buffer, geometry.first + offset, strides)
 
     def ring(self, block: int, number: int) -> Array:
-        """The ring of record class `number` as rows of 64-bit words, one row a record."""
+        """The ring of record class `number` of a block, as rows of 64-bit words, one row a record."""
         ring = self.geometry.rings[number]
         words = RECORD_SIZES[number] // 8
         at = self.geometry.block_offset(block) + ring.offset

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Looking at memory that others write meanwhile."""
+"""Reads memory that others write at the same time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 
 def which_are_set(words: NDArray[Any]) -> list[int]:
-    """Indexes of those that are not 0. numpy looks twice, and gives up (RuntimeError) if they are others then, so it is
-    given what they are now."""
+    """The indices of the words that are not 0. numpy counts them first, and raises RuntimeError if they have changed
+    then, so it is given a copy.
+    """
     found: list[int] = np.flatnonzero(words.copy()).tolist()
     return found

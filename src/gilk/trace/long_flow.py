@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The calls of a file of samples, for a `CallIndex`, in bounded memory: a part of the file at a time.
+"""Makes a `CallIndex` of the calls of a file of samples in bounded memory: it reads the file a part at a time.
 
-`part_reading` leaves plain calls out of each part, `flow_build` makes the flow of what is left, and the plain calls are
-put between. Files for which that would not be exact are told (`Whole`), and have to be looked at as a whole.
+`part_reading` leaves plain calls out of each part, `flow_build` makes the flow of the rest, and the plain calls are put
+between. Files for which that would not be exact raise `Whole`, and have to be handled as a whole.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ COLUMNS = ("time", "pid", "tid", "thread", "point", "function", "kind", "sp")
 def index(
     parts: Iterator[pa.Table], about: About, tally: Tally, columns: Room, progress: Callable[[int], None]
 ) -> tuple[CallIndex, Flow, pa.Table]:
-    """The index; and the flow without plain calls, and its samples. ``parts`` have COLUMNS. ``columns``
-    makes room, and is asked once. ``progress`` is told how many samples have been looked at. Raises Whole, OSError."""
+    """The index; and the flow without plain calls, and its samples. ``parts`` must have COLUMNS. ``columns`` makes
+    room, and is called once. ``progress`` is given the number of samples read so far. Raises Whole, OSError.
+    """
     if tally.trace is not None and tally.trace.depth:
         raise Whole("some depths are left out")
     with PartReading(about, tally) as reading:
@@ -48,7 +49,7 @@ def index(
 
 
 class _Joining:
-    """Plain calls among those of the flow of what is left."""
+    """Puts plain calls among those of the flow of the rest."""
 
     def __init__(self, reading: PartReading, about: About, tally: Tally) -> None:
         self._reading, self._parts = reading, reading.parts
@@ -63,7 +64,9 @@ class _Joining:
         self._threads = len(reading.threads)
 
     def _next_times(self) -> Ints:
-        """The time of the event behind each kept sample; that behind the last of a part is the first of the next."""
+        """The time of the event behind each kept sample; the event behind the last one of a part is the first of the
+        next.
+        """
         found: list[Ints] = []
         following = -1
         for part in reversed(self._parts):
@@ -96,7 +99,7 @@ class _Joining:
         return found, flow
 
     def _check(self) -> None:
-        """Raises Whole where the lemma of reduction.py does not hold."""
+        """Raises Whole if the lemma of reduction.py does not hold."""
         flow, rows = self._flow, self._built.rows
         sp = np.concatenate([np.asarray(each.table["sp"]) for each in self._parts]).astype(np.int64)[rows]
         parent, kernel = flow.column("parent"), flow.is_named("lane", KERNEL)
@@ -116,7 +119,9 @@ class _Joining:
         return np.concatenate([each.thread for each in self._parts]).astype(np.int64)
 
     def _track_of_thread(self, tracks: list[Track]) -> None:
-        """Sets `_track`: by thread the number of its track, -1 where it has no plain calls and several tracks."""
+        """Set `_track`: for each thread the number of its track, -1 if it has no plain calls and several tracks. Raises
+        Whole.
+        """
         left_out = np.zeros(self._threads, np.int64)
         for part in self._parts:
             counts = part.reduced.plain.counts
@@ -134,8 +139,9 @@ class _Joining:
             raise Whole("a thread has calls of which nothing is left")
 
     def _positions(self) -> tuple[Ints, Ints]:
-        """For each call of the flow the part in which it begins, and how many plain calls of its thread come before it
-        there."""
+        """The part in which each call of the flow begins, and the number of plain calls of its thread before it in that
+        part.
+        """
         kept_thread = self._thread_of_kept()
         before = np.concatenate([each.reduced.before for each in self._parts])
         sizes = [each.table.num_rows for each in self._parts]
@@ -192,7 +198,7 @@ class _Joining:
         return found
 
     def _row_counts(self, depths: list[Column], tracks: list[Track]) -> list[Ints]:
-        """For each track the number of calls in each of its rows."""
+        """The number of calls in each row of a track, track by track."""
         flow = self._flow
         counts = [np.bincount(flow.column("depth")[rows.start : rows.stop]) for rows in flow.tracks]
         for part, depth in zip(self._parts, depths, strict=True):
@@ -212,7 +218,7 @@ class _Joining:
         flow = self._flow
         ours = self._own_columns()
         to_symbol = self._symbol_numbers()
-        at = first[:-1].copy()  # the next place of each row
+        at = first[:-1].copy()  # the next free place of each row
         number = np.cumsum([0, *(track.calls for track in tracks)])[:-1]
         by_track = [(rows, positions[0][rows.start : rows.stop]) for rows in flow.tracks]
         threads = {int(track): thread for thread, track in enumerate(self._track.tolist()) if track >= 0}
@@ -237,7 +243,7 @@ class _Joining:
         return {**columns, "symbol": symbols_of(flow)[0], "state": state}
 
     def _symbol_numbers(self) -> Ints:
-        """The number of each symbol that was read among those of the flow; there is a call of each there is."""
+        """The number of each symbol that was read among those of the flow; the flow has a call of every symbol."""
         known = {symbol: number for number, symbol in enumerate(symbols_of(self._flow)[1])}
         return np.array([known.get(symbol, -1) for symbol in self._reading.symbols], np.int64)
 
@@ -246,7 +252,7 @@ def _merged(
     plain: dict[str, Column], depth: Column, span: slice, ours: dict[str, Column], mine: Ints, before: Ints,
     symbols: Ints,
 ) -> dict[str, Column]:
-    """Plain calls and others of a thread in a part, in the order of their numbers."""
+    """The plain calls and the others of a thread in a part, in the order of their numbers."""
     count = span.stop - span.start
     places = before + np.arange(len(mine))
     rest = np.ones(count + len(mine), np.bool_)
@@ -264,7 +270,7 @@ def _merged(
 
 
 def _put(room: dict[str, Column], values: dict[str, Column], at: Ints, number: int) -> None:
-    """Calls with numbers from ``number`` on into their rows, and forward what is ``at`` each row."""
+    """Put calls, numbered from ``number`` on, into their rows, and advance the next places ``at`` of the rows."""
     depth = values["depth"]
     order = np.argsort(depth.astype(np.uint16) if len(at) < 1 << 16 else depth, kind="stable")
     edges = np.searchsorted(depth[order], np.arange(len(at) + 1))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Intervals become trees, a track at a time; whole columns at once, for there are millions.
+"""Makes trees of intervals, a track at a time; on whole columns at once, since there are millions of them.
 
-An interval's start and end are places in the order of events, not times: two events may bear the same time. Intervals
-*nest* when of any two of a track one contains the other, or they are apart.
+An interval's start and end are places in the order of events, not times, since two events may have the same time.
+Intervals *nest* if of any two of a track one contains the other, or they do not overlap.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Intervals as columns: the track, start and end of each; a start is before its end."""
+    """Intervals as columns: the track, start and end of each; every start is before its end."""
 
     track: Ints
     start: Ints
@@ -27,8 +27,9 @@ class Intervals:
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """`order` has the intervals track by track, each before those inside it; `depth` and `parent` (-1: none) are in
-    that order, and parents are places in it."""
+    """The tree of intervals. `order` has the intervals track by track, each before those inside it; `depth` and
+    `parent` (-1: none) are in that order, and parents are places in it.
+    """
 
     order: Ints
     depth: Ints
@@ -41,8 +42,9 @@ def crossed_tracks(intervals: Intervals) -> Ints:
 
 
 def nest(intervals: Intervals, guessed: Bools) -> tuple[Ints, Tree]:
-    """Ends with which the intervals nest, and their tree: one that another, begun before it, ends within, ends with
-    that. First those whose ends are `guessed`; that is mostly all there is to do, and they are few.
+    """Ends with which the intervals nest, and their tree. If an interval that began earlier ends within another, the
+    other is cut to end with it. First only intervals whose ends are `guessed` are cut; mostly that suffices, and they
+    are few.
     """
     edges, end = _Edges(intervals), intervals.end
     for only in (guessed, None):
@@ -60,15 +62,15 @@ def _tree(edges: _Edges) -> Tree:
     count = len(order)
     rank = np.arange(count)
     keys = np.sort(depth * count + rank)
-    # The parent is the last one before that is one less deep: in this order nothing else can lie between.
+    # The parent is the last interval before that is one level higher: in this order no other can lie between.
     above = np.searchsorted(keys, (depth - 1) * count + rank) - 1
     return Tree(order, depth, np.where(depth > 0, keys[above] % max(count, 1), -1))
 
 
 def first_at_least(values: Ints, after: Ints, least: Ints) -> Ints:
-    """For each query the first place behind `after` with a value of at least `least`; len(values) without one.
+    """The first place behind each of `after` with a value of at least `least`; len(values) if there is none.
 
-    A tournament over blocks of 2, 4, 8 ... values: up until a block has one, down to it.
+    This is a tournament over blocks of 2, 4, 8 ... values: it goes up until a block has such a value, then down to it.
     """
     if not len(values) or not len(after):
         return np.full(len(after), len(values), np.int64)
@@ -95,7 +97,9 @@ def first_at_least(values: Ints, after: Ints, least: Ints) -> Ints:
 
 
 def _maxima(values: Ints) -> list[Ints]:
-    """`values`, then the maxima of each two, of each four ..., up to one number. Padded to a power of two."""
+    """`values`, then the maxima of each two, of each four and so on, up to one number. All are padded to a power of
+    two.
+    """
     size = 1 << max(len(values) - 1, 0).bit_length()
     levels = [np.concatenate([values, np.full(size - len(values), np.iinfo(np.int64).min)])]
     while len(levels[-1]) > 1:
@@ -106,7 +110,7 @@ def _maxima(values: Ints) -> list[Ints]:
 class _Edges:
     """Starts and ends of intervals, in the order in which they come on each track.
 
-    Where several are at one place, ends come before starts, inner ends before outer ones, outer starts before inner.
+    If several are at one place, ends come before starts, inner ends before outer ones, outer starts before inner ones.
     """
 
     def __init__(self, intervals: Intervals) -> None:
@@ -130,12 +134,14 @@ class _Edges:
         self.depth_after = running[self._at_end]
 
     def crossed_tracks(self) -> Ints:
-        # Up to the first end that is not the innermost's, all was in order; there the depths differ.
+        # At the first end that is not that of the innermost interval, the depths differ.
         found: Ints = np.unique(self._intervals.track[self.depth_before != self.depth_after])
         return found
 
     def trimmed(self, which: Bools) -> Ints:
-        """Each interval's end, or if it is one of `which`, the first end of one that began before it."""
+        """Each interval's end, or if it is one of `which`, the first end of an interval that began before it, if that
+        is earlier.
+        """
         end = self._intervals.end.copy()
         mine = np.flatnonzero(which)
         began = self._at_start[self._edges]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The samples of a file, read a part at a time: those that are no plain calls are kept, plain calls are put aside."""
+"""Reads the samples of a file a part at a time: plain calls are put aside in a spool, other samples are kept."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from gilk.trace.probes import RecordKind
 from gilk.trace.reduction import MOST_STACKS, EarlierParts, Plain, RecordColumns, Reduced, reduce
 from gilk.values import dataclass
 
-PLAIN = ("start", "duration", "symbol", "levels")  # of a `Plain`, by call: they are put aside
+PLAIN = ("start", "duration", "symbol", "levels")  # fields of a `Plain` that are put aside
 _SIDES = {RecordKind.ENTRY: 1, RecordKind.HEAD: 1, RecordKind.RETURN: -1}
 
 
 class Whole(Exception):
-    """That file has to be looked at as a whole."""
+    """The file cannot be handled in parts, and has to be handled as a whole."""
 
 
 class Spool:
@@ -52,13 +52,13 @@ class Spool:
 
 @dataclass(frozen=True, eq=False)
 class KeptPart:
-    """A part: the samples that were kept, and where its plain calls are."""
+    """A part of a file: the samples that were kept, and the places of its plain calls in the spool."""
 
     table: pa.Table
     reduced: Reduced
     next_time: Ints
-    first_time: int | None  # of the first event
-    thread: Column  # of the kept samples
+    first_time: int | None  # the time of the first event
+    thread: Column  # the threads of the kept samples
     spooled: dict[str, tuple[int, int, str]]
 
 
@@ -69,7 +69,7 @@ class PartReading:
         self.symbols: list[Symbol] = []
         self.threads: dict[int, int] = {}
         self.spool = Spool()
-        self.kernel_from: dict[int, int] = {}  # by thread the first sample of a plain call of the kernel
+        self.kernel_from: dict[int, int] = {}  # by thread, the time of the first plain call in the kernel
         self._images = {probe.point: probe.image for probe in about.probes}
         self._codes: dict[tuple[str, str], int] = {}
         self._odd = {probe.function for probe in about.probes if probe.kind == RecordKind.HEAD}
@@ -85,7 +85,7 @@ class PartReading:
         self.spool.close()
 
     def processes(self) -> Ints:
-        """The process of each thread, by its number."""
+        """The process of each thread, by the thread's number."""
         return np.array([key >> 32 for key in self.threads], np.int64)
 
     def take(self, table: pa.Table) -> None:
@@ -117,7 +117,7 @@ class PartReading:
         return RecordColumns(time, thread, side, _numbers(table, "sp"), symbol, is_kernel, odd, np.unique(walls))
 
     def _symbols(self, table: pa.Table) -> Column:
-        """The symbol of each sample; that without a function has one of its own."""
+        """The symbol of each sample; a sample without a function has a symbol of its own."""
         functions, points = (table[name].combine_chunks() for name in ("function", "point"))
         names = [*functions.dictionary.to_pylist(), ""]
         images = [*(self._images.get(name, "") for name in points.dictionary.to_pylist()), ""]
@@ -140,7 +140,7 @@ class PartReading:
         return self._codes[name, image]
 
     def _threads(self, table: pa.Table, side: Column) -> Column:
-        """The number of each sample's thread. Threads are numbered as their first events come."""
+        """The number of each sample's thread. Threads are numbered in the order of their first events."""
         keys = _numbers(table, "pid").astype(np.int64) << 32 | _numbers(table, "tid").view(np.uint32)
         found = self._looked_up(keys)
         new = np.flatnonzero(found < 0)
@@ -151,11 +151,11 @@ class PartReading:
                 self.threads.setdefault(key, len(self.threads))
             if len(self.threads) >= 1 << 16:
                 raise Whole("there are too many threads")
-            found = np.maximum(self._looked_up(keys), 0)  # a thread without events is of no interest
+            found = np.maximum(self._looked_up(keys), 0)  # the number of a thread without events is never used
         return found.astype(np.uint16)
 
     def _looked_up(self, keys: Ints) -> Ints:
-        """The numbers of threads; -1 for those that are not known."""
+        """The numbers of threads; -1 for unknown ones."""
         known = np.array(sorted(self.threads), np.int64)
         numbers = np.array([self.threads[key] for key in known.tolist()], np.int64)
         if not len(known):

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Memory of several clients in one process, reached from the blocks that threads have (native/abi/gilk_abi.h, parts).
+"""The memory of several clients in one process, which is reached from the threads' blocks (native/abi/gilk_abi.h,
+parts).
 
-Threads look for a block of theirs in each when their own has no owner; so whoever comes or goes clears the owners.
+Threads look for their block in each client's memory when their own block has no owner; so the owners are cleared
+whenever a client comes or goes.
 """
 
 from __future__ import annotations
@@ -14,12 +16,12 @@ import numpy as np
 from gilk.errors import TargetError
 from gilk.trace.layout import PARTS, PARTS_AT, Array, Geometry, Shared
 
-#: The number of whoever follows all calls: the same each time, since plans of whole images are kept with it.
+#: The number of the client that follows all calls. It is always the same, as stored plans of whole images contain it.
 OF_TRACE = PARTS - 1
 
 
 class ClientParts:
-    """In the memory object that blocks are claimed in."""
+    """The list of clients in the memory object in which blocks are claimed."""
 
     def __init__(self, geometry: Geometry, buffer: Any) -> None:
         self._shared = Shared(geometry, buffer)
@@ -28,8 +30,9 @@ class ClientParts:
         self._fence = threading.Lock()
 
     def add(self, address: int, number: int = 0) -> int:
-        """A number for the client that has a control page at ``address``: ``number``, if one is given, which nobody
-        has. Raises TargetError `too-many-sessions`."""
+        """A number for the client that has a control page at ``address``: ``number``, if that is given, which must be
+        free. Raises TargetError `too-many-sessions`.
+        """
         number = number or next((n for n in range(1, OF_TRACE) if n not in self._used), 0)
         if not number:
             raise TargetError(
@@ -41,19 +44,21 @@ class ClientParts:
         return number
 
     def remove(self, number: int) -> None:
-        """Nothing of that client is in force any more."""
+        """Remove a client; none of its instruments may be in force any more."""
         self._at[number] = 0
         self.renew()
         self._used.discard(number)
 
     def renew(self) -> None:
-        """Have every thread look at the parts before it next writes."""
+        """Have every thread look at the list of clients before it next writes."""
         self._shared.control["generation"] += 1
-        with self._fence:  # a locked instruction: what is read now, is read when the others can see the above
+        with self._fence:  # a locked instruction: the reads below come after the store above is visible to others
             claimed = min(int(self._shared.control["next"]), self._shared.geometry.blocks)
         self._shared.heads["owner"][:claimed] = 0
 
     @property
     def are_looked_at(self) -> bool:
-        """A thread may have found there, just now, a client that has been removed."""
+        """Whether a thread may be looking at the list just now, and may have found a client there that has been
+        removed.
+        """
         return bool(self._shared.control["claiming"])

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The paths of calls: functions from a thread's outermost call down. Calls of one path are the same call again."""
+"""The paths of calls: the functions from a thread's outermost call down. Calls of one path count as the same call
+again.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ Symbol = tuple[str, str, str]  # function, image, lane
 class Paths:
     """The paths of calls. `of` has the number of each call's path.
 
-    A path has a `parent` (-1 for none; always less than its own number), its last function, which is a place in
-    `symbols`, and its `calls`, `total` and `own` times in ns.
+    A path has a `parent` (-1 for none; always less than its own number), its last function, a number in `symbols`, and
+    the number `calls` and the `total` and `own` times in ns of its calls.
     """
 
     of: Ints
@@ -32,7 +34,7 @@ class Paths:
 
     @cached_property
     def children(self) -> list[list[int]]:
-        """For each path the paths that are one call longer, in the order in which they came first."""
+        """The paths that are one call longer than each path, in the order in which they came first."""
         found: list[list[int]] = [[] for _ in self.parent]
         for path, parent in enumerate(self.parent.tolist()):
             if parent >= 0:
@@ -56,8 +58,9 @@ class Paths:
 
     @cached_property
     def outermost(self) -> Bools:
-        """A mask of the paths whose last function occurs only there: calls of the others lie within calls of the same
-        function."""
+        """A mask of the paths whose last function does not occur earlier in them. Calls of other paths lie within calls
+        of the same function.
+        """
         inside: list[bool] = []
         above: list[frozenset[int]] = []
         for parent, symbol in zip(self.parent.tolist(), self.symbol.tolist(), strict=True):
@@ -68,7 +71,7 @@ class Paths:
 
 
 def of_flow(flow: Flow) -> Paths:
-    """The paths of all calls, of whichever thread, in the order of a tree: a path comes before those longer."""
+    """The paths of all calls, in all threads. A path comes before longer ones."""
     symbol, symbols = symbols_of(flow)
     depth, parent = flow.column("depth"), flow.column("parent")
     path = np.full(len(depth), -1, np.int64)
@@ -96,7 +99,7 @@ def of_flow(flow: Flow) -> Paths:
 
 
 def symbols_of(flow: Flow) -> tuple[Ints, tuple[Symbol, ...]]:
-    """Each call's symbol: a place in the second."""
+    """Each call's symbol, as a number, and the symbols."""
     function, image = flow.column("function").astype(np.int64), flow.column("image").astype(np.int64)
     lane = flow.column("lane").astype(np.int64)
     if not len(function):
@@ -110,17 +113,17 @@ def symbols_of(flow: Flow) -> tuple[Ints, tuple[Symbol, ...]]:
 
 
 def label(symbol: Symbol) -> str:
-    """The symbol as flame graphs have it: one of the kernel is marked."""
+    """The name of a symbol as in flame graphs, which mark functions of the kernel."""
     return f"{symbol[0]}_[k]" if symbol[2] == KERNEL else symbol[0]
 
 
 def whole(flow: Flow) -> Bools:
-    """Calls whose durations are known."""
+    """A mask of the calls whose durations are known."""
     return flow.is_state(CallState.WHOLE)
 
 
 def _without_nulls(flow: Flow, codes: Ints) -> Ints:
-    """The codes of functions, those without a name having one of their own."""
+    """The codes of functions; functions without a name have a code of their own."""
     missing = np.asarray(flow.table["function"].combine_chunks().is_null())
     return np.where(missing, len(flow.names("function")), codes)
 
@@ -130,5 +133,5 @@ def _joined(parts: list[Ints]) -> Ints:
 
 
 def _sums(path: Ints, values: Ints, count: int) -> Ints:
-    """Exact up to 2**53 ns, 104 days."""
+    """The sums of the values by path. Exact up to 2**53 ns, 104 days."""
     return np.bincount(path, weights=values, minlength=count).astype(np.int64)

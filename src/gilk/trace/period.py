@@ -10,8 +10,9 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True)
 class Period:
-    """``at``: seconds since all probes were in, at its end. The others are of the period alone: hits by point, without
-    the points that had none; records; records that were dropped."""
+    """A period of a run. ``at`` is the time of its end, in seconds since all probes were in. The other figures are
+    those of the period alone: hits by point, without points that had none; records; records that were dropped.
+    """
 
     at: float
     counts: Mapping[str, int]

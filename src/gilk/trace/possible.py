@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How often something can have happened at most: what a counter in shared memory says beyond that was not counted."""
+"""The greatest number of times that something can have happened: a counter in shared memory with a larger value is
+wrong.
+"""
 
 from __future__ import annotations
 
 import os
 import time
 
-_A_SECOND = 1 << 34  # more instructions than a processor executes in one, whichever
-_SLACK = 1.0  # seconds
+_A_SECOND = 1 << 34  # more instructions than any processor executes in a second
+_SLACK = 1.0  # in seconds
 
 
 class Possible:
-    """Since this was made."""
+    """The bounds for events since this object was made."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -22,5 +24,5 @@ class Possible:
 
     @property
     def in_all(self) -> int:
-        """On all processors together."""
+        """The bound for all processors together."""
         return self.in_a_thread * (os.cpu_count() or 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The probes of a session, as rows: they give the numbers in records their names."""
+"""The probes of a session, as rows, which give names to the numbers in records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from gilk.errors import StoreError
 from gilk.values import dataclass
 
-_SAID = 4  # places in a sentence
+_SAID = 4  # the most places that a sentence names
 _INLINED, _UNDER = "inlined at", "as"
 _ELSEWHERE = re.compile(rf"(?<=:entry) \((?:{_INLINED}|{_UNDER}) .*\)")
 
@@ -19,9 +19,9 @@ _ELSEWHERE = re.compile(rf"(?<=:entry) \((?:{_INLINED}|{_UNDER}) .*\)")
 class RecordKind(StrEnum):
     """The kind of records that a probe writes.
 
-    Only `OTHER`, a C instrument, may write records of several kinds. `HEAD` is an entry to which the function jumps
-    back itself, recorded once a round. `GAP` belongs to no probe: a sample that says that its thread's records before
-    it were dropped.
+    Only `OTHER`, a C instrument, may write records of several kinds. `HEAD` is an entry to which the function itself
+    jumps back, recorded once a round. `GAP` belongs to no probe: it is a sample that says that records of its thread
+    before it were dropped.
     """
 
     COUNT = "count"
@@ -36,13 +36,14 @@ class RecordKind(StrEnum):
     TEXT = "text"
     OTHER = "other"
     GAP = "gap"
-    PROGRAM = "program"  # of no probe either: see trace/executed.py
+    PROGRAM = "program"  # belongs to no probe either: see trace/executed.py
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeRow:
-    """A probe. `point` is its label, as a user would write it; `iid` is in its records, 0 for one that has none;
-    `counter` is the index of its counter, -1 for one that has none."""
+    """A probe. `point` is its label, as a user would write it; `iid` is the number in its records, 0 if it writes none;
+    `counter` is the index of its counter, -1 if it has none.
+    """
 
     iid: int
     point: str
@@ -54,14 +55,14 @@ class ProbeRow:
 
 @dataclass(frozen=True, slots=True)
 class RefusedPoint:
-    """A point, as a user would write it, where nothing could be put, and the reason (docs/refusals.md)."""
+    """A refused point, as a user would write it, and the reason (docs/refusals.md)."""
 
     point: str
     reason: str
 
 
 def distinct_refusals(refused: Iterable[tuple[str, object]]) -> list[RefusedPoint]:
-    """The refused points, from pairs of point and reason, in the order given, each reason of a point once."""
+    """The refused points, from pairs of point and reason, in their order; each pair once."""
     return list(dict.fromkeys(RefusedPoint(point, str(reason)) for point, reason in refused))
 
 
@@ -76,8 +77,9 @@ def under_name(name: str) -> str:
 
 
 def by_function(counts: Mapping[str, int]) -> dict[str, int]:
-    """The counts by point, with those of its instances added to that of the function's own entry, whose name says
-    so then: ``prog:f:entry, inlined in 2 places``."""
+    """The counts by point, with those of inlined instances added to the count of the function's own entry, whose name
+    then says so: ``prog:f:entry, inlined in 2 places``.
+    """
     if not any(" (" in point for point in counts):
         return dict(counts)
     names = {point: _ELSEWHERE.sub("", point) for point in counts}
@@ -94,8 +96,9 @@ def by_function(counts: Mapping[str, int]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Inlined:
-    """A function whose code is also a part of others, in `places` places; `at` has where, as points are written.
-    `complete` is false where there may be more."""
+    """A function whose code is also a part of others, in `places` places; `at` has the places, as points are written.
+    `complete` is False if there may be more.
+    """
 
     function: str
     image: str
@@ -108,14 +111,14 @@ class Inlined:
 
     @property
     def where(self) -> str:
-        """`in 5 places (main:+0x12, work:+0x40 and 3 more)`."""
+        """The places in words: `in 5 places (main:+0x12, work:+0x40 and 3 more)`."""
         count = f"{self.places}" if self.complete else f"at least {self.places}"
         more = f" and {self.places - _SAID} more" if self.places > _SAID < len(self.at) else ""
         return f"in {count} place{'s' if self.places > 1 else ''} ({', '.join(self.at[:_SAID])}{more})"
 
 
 def counts_by_point(probes: Iterable[ProbeRow], counters: Sequence[int]) -> dict[str, int]:
-    """The counters by name, summed where several probes have one name."""
+    """The counters by point, summed if several probes have one point."""
     counts: dict[str, int] = {}
     for probe in probes:
         if 0 <= probe.counter < len(counters):
@@ -128,7 +131,7 @@ def to_json(probes: Iterable[ProbeRow]) -> list[dict[str, Any]]:
 
 
 def from_json(rows: Any) -> tuple[ProbeRow, ...]:
-    """StoreError('bad-trace') for what to_json() did not make."""
+    """The rows that to_json() gave. Raises StoreError `bad-trace` for anything else."""
     types = {"iid": int, "point": str, "function": str, "image": str, "kind": str, "counter": int}
     try:
         probes = tuple(ProbeRow(**row) for row in rows)

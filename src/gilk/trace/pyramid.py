@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A trace at every scale: for each pixel of a time line the longest call that begins in it, and how many do.
+"""A trace at every scale: for each pixel of a time line the longest call that begins in it, and the number of calls
+that do.
 
 Calls are put in the order of the rows in which they are drawn, a row for each depth of each track; those of a row do
 not overlap. Above them is a pyramid: each level names the longest call of every four places of the level below. So the
@@ -14,15 +15,15 @@ from gilk.trace.flow import Flow
 from gilk.trace.nesting import Ints
 from gilk.values import dataclass
 
-_STEP = 4  # places of a level that are one of the next
+_STEP = 4  # the number of places of a level that make one of the next
 
 
 @dataclass(frozen=True, eq=False)
 class Tile:
-    """A call for each pixel of each row in which one begins, or which one from before reaches into.
+    """A call for each pixel of each row in which one begins, or into which an earlier one reaches.
 
-    ``row``; ``call``, a number in the flow; ``start`` and ``duration`` in ns; ``count``: how many calls begin in that
-    pixel, 0 for one from before.
+    ``row``; ``call``, a number in the flow; ``start`` and ``duration`` in ns; ``count``: the number of calls that begin
+    in that pixel, 0 for an earlier call.
     """
 
     row: Ints
@@ -34,8 +35,10 @@ class Tile:
 
 @dataclass(frozen=True, eq=False)
 class TimePyramid:
-    """``call``: the numbers of the calls in a flow, in the order of rows; ``first``: where each row begins in it, and
-    where the last one ends. ``start`` and ``duration`` are in the same order, ``levels`` are the pyramid's."""
+    """The pyramid. ``call``: the numbers of the calls in a flow, in the order of rows; ``first``: the place at which
+    each row begins, and at the end that at which the last one ends. ``start`` and ``duration`` are in the same order;
+    ``levels`` are the pyramid's levels.
+    """
 
     call: Ints
     first: Ints
@@ -48,7 +51,7 @@ class TimePyramid:
         return len(self.first) - 1
 
     def tile(self, begin: int, pixels: int, width: int, rows: range) -> Tile:
-        """From ``begin`` so many pixels, each ``width`` ns wide, of some rows."""
+        """The calls to draw in ``pixels`` pixels from ``begin`` on, each ``width`` ns wide, for some rows."""
         edges = begin + np.arange(pixels + 1, dtype=np.int64) * width
         places = [self._edges(row, edges) for row in rows if row < self.rows]
         if not places:
@@ -64,17 +67,19 @@ class TimePyramid:
         return Tile(np.concatenate([its_row, row]), self.call[at], self.start[at], self.duration[at], count)
 
     def _edges(self, row: int, edges: Ints) -> Ints:
-        """The places in a row at which each of the times is reached."""
+        """The places in a row at which each of the times ``edges`` is reached."""
         first, last = int(self.first[row]), int(self.first[row + 1])
         return np.searchsorted(self.start[first:last], edges) + first
 
     def within(self, begin: int, end: int) -> list[slice]:
-        """The places in each row of the calls that begin within that time."""
+        """The places of the calls of each row that begin from ``begin`` to ``end``."""
         edges = np.array([begin, end], np.int64)
         return [slice(*self._edges(row, edges).tolist()) for row in range(self.rows)]
 
     def _from_before(self, places: Ints, rows: range, begin: int) -> tuple[Ints, Ints]:
-        """The calls that begin before that time and last beyond it, and their rows."""
+        """The calls that begin before ``begin`` and last beyond it, and their rows. ``places``: for each row that at
+        which ``begin`` is reached.
+        """
         row = np.asarray(rows)[: len(places)]
         there = places > self.first[row]
         at = places[there] - 1
@@ -82,10 +87,12 @@ class TimePyramid:
         return at[lasting], row[there][lasting]
 
     def _longest(self, low: Ints, high: Ints) -> Ints:
-        """The place of the longest call in each of the ranges, none of which is empty; of several the first one."""
+        """The place of the longest call in each of the ranges, none of which may be empty; of several, the
+        first one.
+        """
         best = low.copy()
         most = self.duration[low]
-        mine = np.arange(len(low))  # the ranges of which something is left
+        mine = np.arange(len(low))  # the ranges that are not done
         for level in (None, *self.levels):
             for _ in range(_STEP - 1):
                 step = np.flatnonzero((low % _STEP != 0) & (low < high))
@@ -103,19 +110,19 @@ class TimePyramid:
         return best
 
     def _better(self, best: Ints, most: Ints, where: Ints, other: Ints) -> None:
-        """Take the longer ones; of calls that last as long, the first."""
+        """Take the calls ``other`` as best if they are longer, or if they are as long and come first."""
         theirs, known = self.duration[other], most[where]
         take = np.flatnonzero((theirs > known) | ((theirs == known) & (other < best[where])))
         best[where[take]], most[where[take]] = other[take], theirs[take]
 
     def at(self, places: Ints) -> TimePyramid:
-        """That of the calls at some places alone, which grow; rows stay what they are."""
+        """The pyramid of the calls at ``places`` alone, which must be sorted; rows keep their numbers."""
         first = np.searchsorted(places, self.first)
         return _built(self.call[places], first, self.start[places], self.duration[places])
 
 
 def pyramid(flow: Flow) -> TimePyramid:
-    """That of a whole flow; rows are those of `row_starts`."""
+    """The pyramid of a whole flow; its tracks have their rows one below the other."""
     depth, start = flow.column("depth").astype(np.int64), flow.column("start").astype(np.int64)
     row = np.empty(len(depth), np.int64)
     first_row = 0
@@ -139,7 +146,7 @@ def _built(call: Ints, first: Ints, start: Ints, duration: Ints) -> TimePyramid:
 
 
 def levels_of(duration: Ints) -> tuple[Ints, ...]:
-    """The levels above calls in the order of rows: of each four the place of the longest."""
+    """The levels above calls in the order of rows: for each four, the place of the longest."""
     levels: list[Ints] = []
     longest, places = duration, None
     while len(longest) >= _STEP:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Questions in SQL about tables, answered by DuckDB.
+"""Answers questions in SQL about tables, with DuckDB.
 
-Those of a file of samples are `samples`, `calls`, `counts` (point, count) and `probes`. A query reaches nothing else:
-no files, no network, no extensions, and no more memory than half of the machine's.
+The tables of a file of samples are `samples`, `calls`, `counts` (point, count) and `probes`. A query can reach nothing
+else: no files, no network, no extensions, and no more memory than half of the machine's.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ def tables(trace: Trace) -> dict[str, pa.Table]:
 
 
 def ask(tables: Mapping[str, pa.Table], sql: str, most: int | None = None) -> pa.Table:
-    """The answer of the last statement of `sql`. ``tables``: what it may name; ``most``: how many rows of it.
+    """The answer of the last statement of `sql`. ``tables``: the tables that it may name; ``most``: the most rows of
+    the answer.
 
-    UsageError('bad-query') with DuckDB's own words otherwise.
+    Raises UsageError `bad-query`, with DuckDB's own words.
     """
     with duckdb.connect(":memory:", config=_confined()) as connection:
         try:

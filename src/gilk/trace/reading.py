@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Read what `gilk.trace.store` wrote, finished or not; and refuse what it did not write."""
+"""Reads a file that `gilk.trace.store` wrote, finished or not, and refuses any other."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ from gilk.trace.table_file import EVENTS_KEY, Stored
 from gilk.values import dataclass
 
 _WHAT, _MAKER = "a file of samples", "gilk run -o FILE"
-_MARKS = {"extra": 1, "arg0": 2, "rax": 3}  # a column that tells that records of a class are there
+_MARKS = {"extra": 1, "arg0": 2, "rax": 3}  # by the name of a column, the class of records that has it
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """A file of samples. `samples` is in order of time. `part_of` has all of it, if this is only `threads` of it."""
+    """A file of samples. `samples` is in order of time. If this is only `threads` of a file, `part_of` has
+    all of it.
+    """
 
     path: Path
     about: About
@@ -50,21 +52,21 @@ class Trace:
     @cached_property
     def flow(self) -> Flow:
         if self.part_of is not None:
-            return self.part_of.flow.only(self.threads)  # a call may end on a thread that was not asked for
+            return self.part_of.flow.only(self.threads)  # a call may end on a thread that is not among them
         return flow_build.build(self.samples, self.about, self.tally)
 
     def only(self, threads: Sequence[str]) -> Trace:
-        """The samples of `threads`, each a name or a tid, and the calls that they entered."""
+        """The samples of `threads`, each given by its name or tid, and the calls that they entered."""
         chosen = self.samples.filter(_of_threads(self.samples, threads))
         made = replace(self, samples=chosen, part_of=self, threads=tuple(threads))
         table = self.calls.table
-        # Not paired anew: a call may end on a thread that was not asked for.
+        # Calls are not paired anew: a call may end on a thread that is not among them.
         made.__dict__["calls"] = replace(self.calls, table=table.filter(_of_threads(table, threads)))
         return made
 
 
 def read(path: str | Path) -> Trace:
-    """The file at `path`, or what a session that did not end left beside it, with `tally.partial` set.
+    """The file at `path`, or the part that a session which did not end left beside it, with `tally.partial` set.
 
     Raises StoreError: 'no-such-file', 'no-permission', and 'bad-trace' for anything else.
     """
@@ -73,8 +75,9 @@ def read(path: str | Path) -> Trace:
 
 @dataclass(frozen=True, eq=False)
 class TraceParts:
-    """A finished file of ``rows`` samples, some columns of which are read a part at a time; as they lie there, which
-    need not be in order of time."""
+    """A finished file of ``rows`` samples, some columns of which are read a part at a time, in the order of the file,
+    which need not be that of time.
+    """
 
     about: About
     tally: Tally
@@ -84,8 +87,9 @@ class TraceParts:
 
 @contextmanager
 def reading_parts(path: Path, rows: int, columns: Sequence[str]) -> Iterator[TraceParts | None]:
-    """So many samples at a time; None where what wrote the file did not come to its end. Raises as `read`, also for
-    what goes wrong in the body of the ``with``."""
+    """The file, to be read ``rows`` samples at a time; None if its writer did not finish it. Raises as `read`, also for
+    errors in the body of the ``with``.
+    """
     with table_file.parts(path, rows, columns, _accept, _WHAT, _MAKER) as found:
         if found is None:
             yield None
@@ -101,7 +105,7 @@ def _trace(stored: Stored) -> Trace:
 
 
 def _tally(stored: Stored) -> Tally:
-    """The tally that the file has; an empty one when its writer was stopped before it noted one."""
+    """The tally in the file; an empty one if its writer was stopped before it noted one."""
     if not stored.partial:
         return Tally.from_json(unpack(stored.last.get(TALLY_KEY, b"")))
     noted = stored.last.get(TALLY_KEY)
@@ -132,7 +136,7 @@ def _in_order(table: pa.Table) -> pa.Table:
 
 
 def _checked(table: pa.Table) -> pa.Table:
-    """Raises StoreError."""
+    """The table, if every sample has a time and a thread. Raises StoreError."""
     if any(table[name].null_count for name in ("time", "pid", "tid", "sp")):
         raise StoreError("bad-trace", "samples without a time or a thread")
     return table

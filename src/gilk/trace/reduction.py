@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The calls of a part of a trace that need no thought, and the records that stand for all the others.
+"""Separates the calls of a part of a trace that need no further thought from the records that stand for all the others.
 
-A call is *plain* if its entry and its return match and everything between them is plain calls with lower stack
-pointers on the same stack. The records of plain calls are left out of what `flow_build` looks at, but for those that
-can be evidence for other calls (evidence.py): an event shows that a call is gone if it is the first that is high
-enough, and that a call had not begun if it is the last. Among plain calls that come one after the other, those are
-the ones that lie higher than all before, or than all behind; never one that lies within another plain call. So the flow
-of what is left is that of all, without the plain calls; and these lie in it where their neighbours do.
+A call is *plain* if its entry and its return match and everything between them is plain calls with lower stack pointers
+on the same stack. The records of plain calls are left out of the input of `flow_build`, except those that can be
+evidence for other calls (evidence.py): an event shows that a call is gone if it is the first that is high enough, and
+that a call had not begun if it is the last. Among plain calls that come one after the other, those are the ones that
+lie higher than all before, or than all behind; never one that lies within another plain call. So the flow of the rest
+is the flow of all without the plain calls; and these lie in it where their neighbours do.
 
-`flow_build` asks for more than that, and keeps it: which functions have right pairs (a pair of each), which parts of
-the address space are one stack (the highest and the lowest event of each 32 KiB), and what comes first and last.
+`flow_build` needs more records than that, and they are kept: those that show which functions have right pairs (a pair
+of each), which parts of the address space are one stack (the highest and the lowest event of each 32 KiB), and what
+comes first and last.
 """
 
 from __future__ import annotations
@@ -22,20 +23,21 @@ from numpy.typing import NDArray
 from gilk.trace.nesting import Bools, Ints
 from gilk.values import dataclass
 
-Places = NDArray[Any]  # whole numbers of 32 or 64 bits
-_HOLE = 1 << 16  # bytes: as between two stacks, in evidence.py
-_KERNEL_STACK = 14  # bits
-_PAGE = 15  # bits: half a hole, so that a page is on one stack
+Places = NDArray[Any]  # integers of 32 or 64 bits
+_HOLE = 1 << 16  # in bytes; the same as between two stacks in evidence.py
+_KERNEL_STACK = 14  # the bits of an address within a stack
+_PAGE = 15  # the bits of an address within a page: half a hole, so that a page is on one stack
 _PAGES = 1 << 32 - _PAGE
 _RADIX = 1 << 16  # numbers below it are sorted in linear time
-MOST_STACKS = 512  # of which the pages are remembered, a megabyte each
+MOST_STACKS = 512  # the most stacks whose pages are remembered; each takes a megabyte
 
 
 @dataclass(frozen=True, eq=False)
 class RecordColumns:
     """Samples as columns: time in ns, the number of the thread, side (1 an entry, -1 a return, 0 anything else), sp,
     symbol. ``kernel`` and ``odd`` are by symbol: whether it is the kernel's, and whether its calls are never plain.
-    ``walls``: rows before which every thread's nearest events are kept."""
+    ``walls``: rows before and behind which every thread's nearest events are kept.
+    """
 
     time: Ints
     thread: NDArray[np.uint16]
@@ -50,10 +52,11 @@ class RecordColumns:
 @dataclass(frozen=True, eq=False)
 class Plain:
     """Plain calls that were left out, thread by thread, in the order of their entries: start and duration in ns,
-    symbol, level. ``counts``: how many, by thread.
+    symbol, level. ``counts``: the number of them, by thread.
 
-    Calls that follow a kept plain call are ``inside`` it, or come ``after`` it, up to the next one. ``record``: the
-    place of each such call's entry among the kept rows, in the order of threads; ``level``: the level of each.
+    Calls that follow a kept plain call are ``inside`` it, or come ``after`` it, up to the next one; both are numbers of
+    calls. ``record``: the place of each kept plain call's entry among the kept rows, in the order of threads;
+    ``record_level``: its level.
     """
 
     start: Ints
@@ -69,9 +72,10 @@ class Plain:
 
 @dataclass(frozen=True, eq=False)
 class Reduced:
-    """``rows``: the rows that are kept. For each of them ``before``: how many of the calls that were left out the same
-    thread had entered before; ``number``: how many entries and returns there were before; ``next_row``: the row of the
-    next event, or the number of rows."""
+    """``rows``: the rows that are kept. For each of them ``before``: the number of left-out calls that the same thread
+    had entered before; ``number``: the number of entries and returns before; ``next_row``: the row of the next event,
+    or the number of rows.
+    """
 
     rows: Ints
     before: Ints
@@ -81,7 +85,9 @@ class Reduced:
 
 
 class EarlierParts:
-    """Earlier parts: functions that had a plain call in them, and how far each thread's pages go."""
+    """Facts about earlier parts: the functions that had a plain call in them, and the lowest and highest address used
+    on each thread's pages.
+    """
 
     def __init__(self) -> None:
         self._symbols = np.zeros(0, np.bool_)
@@ -92,7 +98,7 @@ class EarlierParts:
         return len(self._pages) > MOST_STACKS
 
     def fresh(self, symbol: NDArray[np.int32], count: int) -> Ints:
-        """The first place of each symbol that has not been there."""
+        """The first place of each symbol that earlier parts do not have."""
         if len(self._symbols) < count:
             self._symbols = np.append(self._symbols, np.zeros(count - len(self._symbols), np.bool_))
         places = np.flatnonzero(~self._symbols[symbol])
@@ -101,7 +107,7 @@ class EarlierParts:
         return first
 
     def edges(self, thread: int, sp: NDArray[np.uint32]) -> Ints:
-        """The places that are lower or higher than all before them in their page."""
+        """The places at which sp is the new lowest or highest of its page."""
         if not len(sp) or self.too_many:
             return np.empty(0, np.int64)
         if thread not in self._pages:
@@ -118,7 +124,7 @@ class EarlierParts:
         return np.concatenate(found)
 
     def shared(self, process: Ints) -> bool:
-        """Whether two threads of one process, by thread, have used the same addresses."""
+        """Whether two threads of one process have used the same addresses; ``process`` is by thread."""
         by_process: dict[int, NDArray[np.bool_]] = {}
         used: dict[int, NDArray[np.bool_]] = {}
         for key, (low, high) in self._pages.items():
@@ -132,12 +138,12 @@ class EarlierParts:
 
 
 def reduce(part: RecordColumns, seen: EarlierParts, threads: int) -> Reduced:
-    """``threads``: how many there are in all."""
+    """The reduction of a part. ``threads`` is the number of all threads so far."""
     return _Reduction(part, seen, threads).reduced()
 
 
 class _Reduction:
-    """The steps. Events are in the order of threads, and of time; `_event` has the row of each."""
+    """Makes the reduction in steps. Events are in the order of threads, and of time; `_event` has the row of each."""
 
     def __init__(self, part: RecordColumns, seen: EarlierParts, threads: int) -> None:
         self._part, self._seen, self._threads = part, seen, threads
@@ -176,7 +182,7 @@ class _Reduction:
         return self._made(kept, entries, partner, levels, record)
 
     def _pairs(self) -> tuple[Places, Places, Places]:
-        """Entries and the returns at the same level that follow them, level by level; and the levels."""
+        """The rows of entries, the rows of the returns that follow them at the same level, and their levels."""
         height = np.cumsum(self._step, dtype=np.int32)
         height[self._step > 0] -= 1  # before an entry, and after a return
         starts: Places = self._edges[:-1][np.diff(self._edges) > 0]
@@ -195,7 +201,9 @@ class _Reduction:
         return first, order[pair + 1], height[first]
 
     def _apart(self, first: Places, last: Places) -> Bools:
-        """A mask of the pairs that are not of one call, or not on the stack of the call around them, below it."""
+        """A mask of the pairs that belong to different calls, or lie outside the stack below that of the call around
+        them.
+        """
         wrong: Bools = (self._symbol[first] != self._symbol[last]) | (self._sp[first] != self._sp[last])
         wrong |= self._part.odd[self._symbol[first]]
         around = self._around()[first]
@@ -212,7 +220,7 @@ class _Reduction:
         return wrong
 
     def _around(self) -> Places:
-        """For each entry that of the call around it, if it is in this part; or -1."""
+        """The entry of the call around each entry, if it is in this part; otherwise -1."""
         order = self._row_order[self._step[self._row_order] > 0]
         before = np.maximum(order - 1, 0)
         leads = (self._step[before] > 0) & (order > 0) & (self._thread[before] == self._thread[order])
@@ -224,7 +232,7 @@ class _Reduction:
         return found
 
     def _protect(self, kept: Bools, good: Places) -> None:
-        """Keep what `flow_build` looks at besides evidence."""
+        """Mark as kept the events that `flow_build` needs besides evidence."""
         starts, ends = self._edges[:-1], self._edges[1:]
         there = ends > starts
         kept[starts[there]] = kept[ends[there] - 1] = True
@@ -240,8 +248,9 @@ class _Reduction:
                 kept[max(at - 1, mine.start)] = kept[min(at, mine.stop - 1)] = True
 
     def _evident(self, tops: Places, outside: Places) -> Bools:
-        """A mask of the plain calls that may be evidence for other calls, or are at an end of those that come one after
-        the other; ``outside``: the events so far that are not of plain calls."""
+        """A mask of the plain calls that may be evidence for other calls, or are the first or last of those that come
+        one after the other; ``outside``: the number of events so far that are not of plain calls.
+        """
         if not len(tops):
             return np.zeros(0, np.bool_)
         found = np.zeros(len(tops), np.bool_)
@@ -294,7 +303,7 @@ class _Reduction:
 
 
 def _higher(keys: Places) -> Bools:
-    """A mask of those that are more than all before them."""
+    """A mask of the keys that are greater than all before them."""
     if not len(keys):
         return np.zeros(0, np.bool_)
     most = np.maximum.accumulate(keys)

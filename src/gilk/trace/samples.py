@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Records of many threads become one Arrow table, in order of time.
+"""Makes one Arrow table, in order of time, of the records of many threads.
 
-Columns: time (ns since the session's start), pid, tid, thread, point, function,
-kind, sp (its low 32 bits) and value are always there; extra, arg0 to arg5, a
-column per register and text where the session has probes that write them. A
-record leaves null what it does not have.
+Columns: time (ns since the session's start), pid, tid, thread, point, function, kind, sp (its low 32 bits) and value
+are always there; extra, arg0 to arg5, a column per register and text are there if the session has probes that write
+them. A record has null in columns that it has no value for.
 
-Where records of a thread were dropped, there is a row of kind `gap`, with the
-time of the next one, and how many there were in place of sp: what was entered
-before it may have been left in it.
+If records of a thread were dropped, there is a row of kind `gap`, with the time of the next record, and in place of sp
+the number of dropped records: calls entered before it may have been left in it.
 """
 
 from __future__ import annotations
@@ -31,8 +29,8 @@ _KINDS = [str(kind) for kind in RecordKind]
 _BY_CLASS = (RecordKind.STAMP, RecordKind.INTEGER, RecordKind.ARGS, RecordKind.REGS)
 _VARIABLE = (RecordKind.OTHER, RecordKind.INTEGER, RecordKind.TEXT)
 _INTEGER, _ARGS, _REGS = 1, 2, 3
-_GAP = 0xFFFFFFFF  # no probe's iid
-_BEFORE = 8  # ticks, some ns, by which a gap comes before the record that ends it
+_GAP = 0xFFFFFFFF  # the iid of gap rows, which no probe has
+_BEFORE = 8  # the ticks (some ns) by which a gap comes before the record that ends it
 
 ARGUMENTS = tuple(f"arg{n}" for n in range(6))
 _FIXED = [("time", pa.int64()), ("pid", pa.int32()), ("tid", pa.int32()), ("thread", NAME), ("point", NAME)]
@@ -54,9 +52,9 @@ def schema(classes: Set[int]) -> pa.Schema:
 class Samples:
     """Turns chunks, as they are drained, into tables.
 
-    To be in order of time, records are held back until one more poll has passed: by then, whatever was logged before
-    them has been committed, except by a thread that was preempted for longer than that while it logged. Its records
-    come late, out of order; `late` counts them, and a reader sorts.
+    To have them in order of time, records are held back until one more poll has passed: by then, all earlier records
+    have been committed, except by a thread that was preempted for longer than that while it wrote one. Its records come
+    late, out of order; `late` counts them, and a reader sorts.
     """
 
     def __init__(
@@ -67,13 +65,14 @@ class Samples:
         classes: Set[int],
         thread_name: Callable[[int, int], str] = lambda _pid, _tid: "",
     ) -> None:
-        """`start` is the session's, in ns of CLOCK_MONOTONIC. `thread_name(pid, tid)` is asked once per thread.
+        """`start` is that of the session, in ns of CLOCK_MONOTONIC. `thread_name(pid, tid)` is called once for each
+        thread.
 
-        `probes` may grow until the first record is there.
+        `probes` may grow until the first record comes.
         """
         self.schema = schema(classes)
-        self.unknown = 0  # records whose iid is no probe's
-        self.gaps = 0  # rows that are not records
+        self.unknown = 0  # the number of records whose iid no probe has
+        self.gaps = 0  # the number of rows that are not records
         self.late = 0
         self._clock, self._start, self._thread_name = clock, start, thread_name
         self._rows = probes
@@ -84,12 +83,13 @@ class Samples:
 
     @cached_property
     def _probes(self) -> _ProbeIndex:
-        """The index of probes, which is made with the first record: probes that only count come and go by the ten
-        thousand."""
+        """The index of probes. It is made with the first record, since probes that only count come and go by the ten
+        thousand.
+        """
         return _ProbeIndex(self._rows)
 
     def add(self, chunks: Sequence[Chunk]) -> pa.Table:
-        """Take what a poll gave; return what is now safely in order (possibly nothing)."""
+        """Take the chunks of a poll; returns the samples whose order is now final, perhaps none."""
         ready: list[Chunk] = []
         held: list[Chunk] = []
         for chunk in [*self._held, *map(_with_gaps, chunks)]:
@@ -159,7 +159,7 @@ class Samples:
 
 
 def _with_gaps(chunk: Chunk) -> Chunk:
-    """Its gaps as records among the others."""
+    """The chunk with its gaps as records among the others."""
     if not chunk.gaps:
         return chunk
     marks = np.zeros(len(chunk.gaps), chunk.records.dtype)
@@ -171,7 +171,7 @@ def _with_gaps(chunk: Chunk) -> Chunk:
 
 
 class _ProbeIndex:
-    """The codes of names by iid. Row `nobody`, the last, stands for iids that no probe has; its codes are -1."""
+    """The codes of names by iid. The last row, `nobody`, stands for iids that no probe has; its codes are -1."""
 
     def __init__(self, probes: Sequence[ProbeRow]) -> None:
         known = sorted({probe.iid: probe for probe in probes if probe.iid}.items())
@@ -207,7 +207,7 @@ def _named(codes: NDArray[np.int32], names: pa.Array) -> pa.DictionaryArray:
 class _Merged:
     """Chunks end to end, and the permutation that puts their records in order of time.
 
-    The sort is stable: records of one thread that bear the same time stay in the order in which they were logged.
+    The sort is stable: records of one thread with the same time stay in the order in which they were written.
     """
 
     def __init__(self, chunks: list[Chunk]) -> None:
@@ -223,12 +223,14 @@ class _Merged:
         return np.concatenate([chunk.records[name] for chunk in self.chunks])[self._order]
 
     def per_chunk(self, values: list[int]) -> NDArray[np.int32]:
-        """One value per chunk, as one per record. pid and tid are 32 bits, whatever the target wrote there."""
+        """The value of each record's chunk. pid and tid have 32 bits, whatever the target wrote there."""
         every = np.array(values, np.int64).astype(np.uint32).view(np.int32)
         return np.repeat(every, self._lengths)[self._order]
 
     def payload(self, number: int, name: str) -> tuple[Array, NDArray[np.bool_]] | None:
-        """A field that only records of class `number` have, and a mask of the others; None if there is no such."""
+        """A field that only records of class `number` have, and a mask of the other records; None if there are no such
+        records.
+        """
         mine = [i for i, chunk in enumerate(self.chunks) if chunk.number == number]
         if not mine:
             return None
@@ -267,7 +269,7 @@ def _registers_or_text(merged: _Merged, length: Array, missing: NDArray[np.bool_
 
 
 def _as_arrow(column: Any, kind: pa.DataType, length: int) -> pa.Array:
-    """`column` is an array, an array with a mask of what is null, a list, or None for a column of nulls."""
+    """An Arrow array of `column`: an array, an array with a mask of nulls, a list, or None for a column of nulls."""
     if column is None:
         return pa.nulls(length, kind)
     if isinstance(column, pa.Array):

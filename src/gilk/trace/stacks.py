@@ -11,7 +11,9 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CountedStack:
-    """``frames``: the innermost first, as ``image`function+0x10``. ``count``: how often it was met at ``point``."""
+    """A stack and the number of times, ``count``, that it was found at ``point``. ``frames``: the innermost first, as
+    ``image`function+0x10``.
+    """
 
     point: str
     frames: tuple[str, ...]
@@ -19,7 +21,7 @@ class CountedStack:
 
 
 def added(stacks: Iterable[CountedStack]) -> list[CountedStack]:
-    """Equal ones of several processes together, those that were met most first."""
+    """The stacks with equal ones of several processes added up, those with the highest counts first."""
     total: Counter[tuple[str, tuple[str, ...]]] = Counter()
     for stack in stacks:
         total[stack.point, stack.frames] += stack.count
@@ -28,13 +30,13 @@ def added(stacks: Iterable[CountedStack]) -> list[CountedStack]:
 
 
 def function_of(frame: str) -> str:
-    """The function of a frame, without where in it: ``w`main+0xe`` is in ``w`main``."""
+    """The function of a frame, without the offset: ``w`main`` for ``w`main+0xe``."""
     name, separator, _ = frame.rpartition("+0x")
     return name if separator else frame
 
 
 def by_path(stacks: Iterable[CountedStack]) -> Counter[tuple[str, ...]]:
-    """How often each path of functions was met, the outermost function first."""
+    """The number of times that each path of functions was found, the outermost function first."""
     found: Counter[tuple[str, ...]] = Counter()
     for stack in stacks:
         found[tuple(function_of(frame) for frame in reversed(stack.frames))] += stack.count

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Write a table as it comes, and end with a Parquet file.
+"""Writes a table as it grows, and ends with a Parquet file.
 
 A Parquet file is readable only once its footer is written, at the end. So until then rows go to FILE.partial, an Arrow
-IPC stream, which is good up to its last whole batch whenever its writer stops: killed, or out of disk. Only when all is
-well at the end does FILE appear, complete and under its name at once, and FILE.partial goes. `read` reads both.
+IPC stream, which is good up to its last whole batch whenever its writer stops: killed, or out of disk. Only if all is
+well at the end does FILE appear, complete and under its name at once, and FILE.partial is removed. `read` reads both.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from gilk.errors import StoreError
 from gilk.outputs import fresh, replaceable, replacing
 from gilk.values import dataclass
 
-ROW_GROUP = 1 << 20  # rows
-EVENTS_KEY = b"gilk-dtrace"  # of the notes by which a file says that it is one of events
+ROW_GROUP = 1 << 20  # in rows
+EVENTS_KEY = b"gilk-dtrace"  # the key of the notes in a file of events
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PARQUET = b"PAR1"
 _STREAM = b"\xff\xff\xff\xff"  # the continuation marker that begins every Arrow IPC message
@@ -35,8 +35,8 @@ T = TypeVar("T")
 class Stored:
     """The contents of a file.
 
-    ``first``: notes of its schema; ``last``: those of the last batch that has some, or of the schema of a Parquet file.
-    ``partial``: its writer did not come to its end.
+    ``first``: the notes of its schema; ``last``: those of the last batch that has some, or of the schema of a Parquet
+    file. ``partial``: its writer did not finish it.
     """
 
     path: Path
@@ -47,21 +47,22 @@ class Stored:
 
 
 def partial_path(path: Path) -> Path:
-    """The path at which rows lie until the end, and stay if the run does not end well."""
+    """The path at which rows are written until the end; the file stays there if the run does not end well."""
     return path.with_name(path.name + ".partial")
 
 
 class TableFile:
-    """An earlier FILE stays until `close`; an earlier FILE.partial goes at once.
+    """A file that is being written. An earlier FILE stays until `close`; an earlier FILE.partial is removed at once.
 
-    ``rows`` have been written, ``unwritten`` found no room. ``trouble`` is what kept rows from being written.
+    ``rows`` is the number of rows that were written, ``unwritten`` of those that found no room. ``trouble`` is the
+    error that kept rows from being written, or None.
     """
 
     def __init__(self, path: Path, schema: pa.Schema, notes: Notes, what: str, shown_by: str, **parquet: Any) -> None:
-        """``notes``: the schema's metadata in FILE.partial. ``what`` messages call the rows, and ``shown_by`` is the
-        command that reads them, ``{}`` for the file. ``parquet``: options of pyarrow.parquet.ParquetWriter.
+        """``notes``: the schema's metadata in FILE.partial. ``what`` is the word for the rows in messages, ``shown_by``
+        the command that reads them, with ``{}`` for the file. ``parquet``: options of pyarrow.parquet.ParquetWriter.
 
-        Raises StoreError('disk-full', 'cannot-write'), and OSError where the file cannot be made.
+        Raises StoreError('disk-full', 'cannot-write'), and OSError if the file cannot be made.
         """
         if not replaceable(path):
             raise StoreError("cannot-write", f"{path} exists and is not a regular file", "choose another -o")
@@ -72,7 +73,7 @@ class TableFile:
         self._what, self._shown_by = what, shown_by
         self._parquet = parquet
         self._full = False
-        self._good = 0  # bytes: the end of the last whole batch
+        self._good = 0  # in bytes: the end of the last whole batch
         self._sink = _Sink(partial_path(path))
         self.schema = schema.with_metadata(dict(notes))
         options = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -80,10 +81,12 @@ class TableFile:
             self._stream = pa.ipc.new_stream(self._sink, self.schema, options=options)
         except OSError as error:
             raise self._failure(error) from error
-        self._append(self._no_rows(), None)  # before that not even the schema is written
+        self._append(self._no_rows(), None)  # the schema is written only with the first batch
 
     def write(self, table: pa.Table) -> None:
-        """Add rows. StoreError('disk-full') the first time there is no room; after that they are only counted."""
+        """Add rows. Raises StoreError('disk-full') the first time there is no room; after that rows are only
+        counted.
+        """
         for batch in table.replace_schema_metadata(self.schema.metadata).to_batches():
             self._append(batch, None)
 
@@ -93,9 +96,9 @@ class TableFile:
 
     def close(self, notes: Notes) -> Path:
         """Make FILE, with ``notes`` as metadata of its schema, and return its path; or, if rows could not be written or
-        there is no such place, leave and return FILE.partial.
+        the place is gone, leave FILE.partial and return its path.
 
-        `trouble` then says why. Nothing is raised: what there is stays readable.
+        `trouble` then says why. Nothing is raised: written rows stay readable.
         """
         try:
             if self.trouble is None:
@@ -132,7 +135,7 @@ class TableFile:
         self._good = self._sink.position
 
     def _failure(self, error: OSError) -> Exception:
-        """Cut off a batch that was written in part, and say what there is."""
+        """Cut off a batch that was written in part; returns the error to raise, which says what was kept."""
         self.trouble = error
         if error.errno not in _FULL:
             return error
@@ -151,7 +154,7 @@ class TableFile:
 
 
 class _Sink(io.RawIOBase):
-    """A file that knows its position, and in which a write is whole or raises."""
+    """A file that knows its position, and in which a write is complete or raises."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -177,7 +180,7 @@ class _Sink(io.RawIOBase):
         return done
 
     def remove(self) -> None:
-        """Take its name away, if it has it still: another session may have begun to write one of that name."""
+        """Remove the file's name if it still has it: another session may have begun to write a file of that name."""
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.lstat(self._path), os.fstat(self._fd)):
                 os.unlink(self._path)
@@ -189,12 +192,12 @@ class _Sink(io.RawIOBase):
 
 
 def _again(fd: int) -> str:
-    """The file that is open there, whoever has its name by now."""
+    """A path of the file that is open as ``fd``, even if another file has its name now."""
     return f"/proc/self/fd/{fd}"
 
 
 def _to_parquet(partial: str, new: str, schema: pa.Schema, options: dict[str, Any]) -> None:
-    import pyarrow.parquet as pq  # here: who writes and reads no such file need not wait for it
+    import pyarrow.parquet as pq  # imported here: programs that write and read no such file need not wait for it
 
     with (
         pa.OSFile(partial) as source,
@@ -207,7 +210,7 @@ def _to_parquet(partial: str, new: str, schema: pa.Schema, options: dict[str, An
 
 
 def _in_groups(stream: pa.RecordBatchReader) -> Iterator[pa.Table]:
-    """Tables of about ROW_GROUP rows: the batches of a stream are as small as a poll of a quiet target."""
+    """Tables of about ROW_GROUP rows. The batches of the stream are smaller, those of a quiet target much smaller."""
     batches: list[pa.RecordBatch] = []
     rows = 0
     for batch in stream:
@@ -233,8 +236,9 @@ class Parts:
 def parts(
     path: Path, rows: int, columns: Sequence[str], accept: Callable[[pa.Schema], None], what: str, maker: str
 ) -> Iterator[Parts | None]:
-    """So many rows of these columns at a time; None where its writer did not come to its end. All else is as for
-    `read`, and errors in the body of the ``with`` are told as those of the file."""
+    """The file, to be read ``rows`` rows of some columns at a time; None if its writer did not finish it. All else is
+    as for `read`, and errors in the body of the ``with`` are reported as those of the file.
+    """
     import pyarrow.parquet as pq  # here, as above
 
     with _telling(path, what, maker):
@@ -250,10 +254,12 @@ def parts(
 
 
 def read(path: Path, what: str, maker: str, accept: Callable[[pa.Schema], None], make: Callable[[Stored], T]) -> T:
-    """``make`` of the file at `path`, or of what a writer that did not come to its end left beside it.
+    """The result of ``make`` for the file at `path`, or for the part that a writer which did not finish it left beside
+    it.
 
-    The table is sound, and nothing else of it is believed: ``accept`` looks at the schema before any row is read. Both
-    raise StoreError. Messages call the file ``what``, and name ``maker``, the command that makes one.
+    The table is validated, but nothing else of the file is trusted: ``accept`` checks the schema before any row is
+    read. Both raise StoreError. Messages call the file ``what``, and name ``maker``, the command that makes one.
+
     Raises StoreError: 'no-such-file', 'no-permission', and 'bad-trace' for anything else.
     """
     with _telling(path, what, maker):
@@ -268,7 +274,7 @@ def read(path: Path, what: str, maker: str, accept: Callable[[pa.Schema], None],
 
 @contextlib.contextmanager
 def _telling(path: Path, what: str, maker: str) -> Iterator[None]:
-    """Raises StoreError for whatever is wrong with a file."""
+    """Turn all errors with a file into StoreError."""
     try:
         yield
     except FileNotFoundError as error:
@@ -282,7 +288,7 @@ def _telling(path: Path, what: str, maker: str) -> Iterator[None]:
 
 
 def first_notes(path: Path) -> Notes:
-    """The notes in the schema of a file, or of its unfinished part; none where it cannot be read."""
+    """The notes in the schema of a file, or of its unfinished part; {} if it cannot be read."""
     import pyarrow.parquet as pq  # here, as above
 
     try:
@@ -296,7 +302,7 @@ def first_notes(path: Path) -> Notes:
 
 
 def _present(path: Path) -> Path:
-    """FILE.partial where there is no FILE."""
+    """The path, or that of FILE.partial if there is no FILE."""
     return partial_path(path) if not path.exists() and partial_path(path).exists() else path
 
 
@@ -327,7 +333,7 @@ def _read_partial(path: Path, accept: Callable[[pa.Schema], None]) -> Stored:
 
 
 def _whole_batches(stream: pa.RecordBatchReader) -> Iterator[tuple[pa.RecordBatch, dict[bytes, bytes]]]:
-    """Up to the end, or to where the writer was stopped."""
+    """The batches up to the end, or to where the writer was stopped, each with its notes."""
     while True:
         try:
             batch, notes = stream.read_next_batch_with_custom_metadata()

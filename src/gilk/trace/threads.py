@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The threads of another machine, as its /proc tells of them."""
+"""The threads of another machine, according to its /proc."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from gilk.trace.interrupts import lane_name
 
 
 class FarThreads:
-    """The threads of another machine, whose files ``read`` reads, with a round trip for each; OSError for
-    missing ones."""
+    """The threads of another machine. ``read`` reads its files, with a round trip for each, and raises OSError for
+    missing ones.
+    """
 
     def __init__(self, read: Callable[[str], bytes]) -> None:
         self._read = read

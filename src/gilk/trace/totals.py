@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The functions of a flow: how often each was called, and what it took with and without the calls that it made."""
+"""The functions of a flow: the number of calls of each, and the time it took with and without its callees."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, eq=False)
 class FunctionTotals:
-    """By symbol the number of calls, and ns: ``total`` counts what a function spent in calls of itself once, ``own`` is
-    without the calls that it made. ``of`` has each call's symbol."""
+    """The number of calls, and times in ns, by symbol: ``total`` counts time in nested calls of the function itself
+    once, ``own`` is without its callees. ``of`` has each call's symbol.
+    """
 
     symbols: tuple[Symbol, ...]
     of: Ints
@@ -24,7 +25,9 @@ class FunctionTotals:
 
 
 def by_function(flow: Flow, counted: Bools | None = None) -> FunctionTotals:
-    """``counted``: which calls are to be counted; all, unless given. The times are those of all calls."""
+    """The totals of a flow. ``counted``: a mask of the calls that are counted; None for all. The times are those of all
+    calls.
+    """
     paths = of_flow(flow)
     count, outer = len(paths.symbols), paths.outermost
     symbol = paths.symbol[paths.of]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The description of a trace besides its records: the events at which it begins and ends, and the functions it leaves
-out."""
+out.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +11,16 @@ from typing import Any, TypeVar
 from gilk.errors import StoreError
 from gilk.values import dataclass
 
-#: The time of a stop that has not come: the trace is still running, or whoever took it was killed.
+#: The time of a stop that has not come: the trace is still running, or gilk was killed.
 NEVER = -1
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Omitted:
-    """A function that was no longer followed from `from_ns` on, because its calls were many and short. `calls` were
-    recorded until then. Its callees are recorded as calls of its caller."""
+    """A function that was no longer followed from `from_ns` on, because its calls were many and short. `calls` is the
+    number of calls recorded until then. From then on its callees are recorded as calls of its caller.
+    """
 
     function: str
     image: str
@@ -28,8 +30,9 @@ class Omitted:
 
 @dataclass(frozen=True, slots=True)
 class Unfollowed:
-    """A function of which no call is in the trace, because a point of it was refused, for `reason` (docs/refusals.md).
-    `callers` are the functions of its image that call it directly: where it may be missing."""
+    """A function without any call in the trace, because a point of it was refused, for `reason` (docs/refusals.md).
+    `callers` are the functions of its image that call it directly, in which its calls may be missing.
+    """
 
     function: str
     image: str
@@ -39,8 +42,9 @@ class Unfollowed:
 
 @dataclass(frozen=True, slots=True)
 class Unended:
-    """A function whose entries are recorded, and not all of its returns, for `reason`: a call that leaves by such a
-    return is closed by its caller (State.CLOSED)."""
+    """A function whose entries are recorded, but not all of its returns, for `reason`: a call that leaves by such a
+    return is closed by its caller (CallState.CLOSED).
+    """
 
     function: str
     image: str
@@ -51,7 +55,8 @@ class Unended:
 class TraceDescription:
     """The bounds and the scope of a trace. Times are in ns since the session's start, `NEVER` for an event that has not
     come. Events are as the user wrote them (`call:main`, `for:200ms`); `scope` says in words which code was followed,
-    '' for all of it. `depth` is how many levels of calls within calls belong to the trace; 0 for all."""
+    '' for all. `depth` is the number of levels of nested calls that belong to the trace; 0 for all.
+    """
 
     start_ns: int = 0
     stop_ns: int = NEVER
@@ -69,7 +74,7 @@ class TraceDescription:
 
     @classmethod
     def from_json(cls, raw: Any) -> TraceDescription | None:
-        """None for None; StoreError('bad-trace') for anything else that to_json() did not make."""
+        """The description that to_json() gave; None for None. Raises StoreError `bad-trace` for anything else."""
         if raw is None:
             return None
         try:
@@ -82,7 +87,7 @@ class TraceDescription:
 
 
 def _unfollowed(row: Any) -> Unfollowed:
-    """Raises TypeError."""
+    """The value of a row of JSON. Raises TypeError."""
     callers = row.get("callers", []) if isinstance(row, dict) else None
     if not isinstance(callers, list) or not all(isinstance(name, str) for name in callers):
         raise TypeError("callers are no names")
@@ -90,7 +95,7 @@ def _unfollowed(row: Any) -> Unfollowed:
 
 
 def _checked(value: T) -> T:
-    """`value`, each field of which has the type of its annotation, and numbers 63 bits. Raises TypeError."""
+    """`value`, if each field has the type of its annotation, and numbers have at most 63 bits. Raises TypeError."""
     for name, kind in type(value).__annotations__.items():
         expected = {"int": int, "str": str}.get(kind, tuple)
         found = getattr(value, name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Handlers are given JSON and give JSON back, and errors with their slugs."""
+"""The frame of handlers, which are given JSON and return JSON; errors are answered with their slugs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from gilk.web.children import ToldError
 
 Json = dict[str, Any]
 Handler = Callable[[Request], Awaitable[Json]]
-_LONGEST: Final = 1 << 20  # bytes of a request
+_LONGEST: Final = 1 << 20  # the most bytes of a request
 
 
 def answering(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
-    """The endpoint: what the handler returns as JSON, or its error."""
+    """The endpoint for a handler: it answers what the handler returns as JSON, or its error."""
 
     @functools.wraps(handler)
     async def endpoint(request: Request) -> Response:
@@ -37,7 +37,9 @@ def answering(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
 
 
 async def while_there(request: Request, asking: Coroutine[Any, Any, Json]) -> Json:
-    """The answer; it is given up when whoever asks goes away. Raises what it raises, and ToldError `gone-away`."""
+    """The result of ``asking``, which is cancelled if the client disconnects. Raises what ``asking`` raises, and
+    ToldError `gone-away`.
+    """
     answer, gone = asyncio.create_task(asking), asyncio.create_task(_gone(request))
     try:
         await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -61,13 +63,15 @@ def failed(error: ToldError) -> Response:
 
 
 async def not_routed(_request: Request, error: Exception) -> Response:
-    """For an address that leads nowhere, and a method that it does not have."""
+    """The answer for an address that leads nowhere, or a method that the address does not have."""
     status = error.status_code if isinstance(error, HTTPException) else 500
     return failed(ToldError("no-such-page", "there is nothing at this address", "", status))
 
 
 async def given(request: Request, **kinds: type) -> Json:
-    """The members of the object that was sent: these and no others. Raises ToldError `bad-request`."""
+    """The object that was sent; it must have the members ``kinds`` and no others, of these types. Raises ToldError
+    `bad-request`.
+    """
     body = bytearray()
     async for part in request.stream():
         body += part
@@ -86,7 +90,7 @@ async def given(request: Request, **kinds: type) -> Json:
 
 
 def whole_number(text: str) -> int:
-    """Raises ToldError `bad-request`."""
+    """The number in ``text``, which is not negative. Raises ToldError `bad-request`."""
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise ToldError("bad-request", f"{text!r} is no number")
     return int(text)

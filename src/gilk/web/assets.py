@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The static files: read once, under a name with a digest of all of them, so that a browser may keep them for ever."""
+"""The static files: read once, and served under a name with a digest of all of them, so that a browser may keep them
+for ever.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from gilk.values import dataclass
 _PLACE: Final = Path(__file__).parent / "assets"
 _TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
 _FOREVER: Final = "public, max-age=31536000, immutable"
-#: Without these there would be a blank page.
+#: The files without which a page would stay blank.
 NEEDED: Final = ("page.html", "main.js", "style.css", "icon.svg")
 
 
@@ -29,7 +31,7 @@ class Assets:
         return [name for name in NEEDED if name not in self.files]
 
     def page(self) -> Response:
-        """The frame of every page: nothing of this machine is in it."""
+        """The frame of every page, which contains nothing about this machine."""
         return Response(self.files["page.html"].replace(b"DIGEST", self.digest.encode()), media_type="text/html")
 
     async def file(self, request: Request) -> Response:

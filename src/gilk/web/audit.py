@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The audit file: a line of JSON for every action, with the command line by which it could be done again."""
+"""The audit file: a line of JSON for every action, with the command line that would do the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gilk.errors import StoreError
 
 
 class Audit:
-    """``path`` is written to at its end only, and is nobody else's to read. Raises StoreError `cannot-write`."""
+    """Appends to the audit file at ``path``, which only its owner can read. Raises StoreError `cannot-write`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -30,7 +30,7 @@ class Audit:
 
 
 def usual_place() -> Path:
-    """The XDG base directory specification has a place for what is kept between runs and is not needed."""
+    """The usual path of the audit file: below the directory that the XDG base directory specification has for state."""
     base = os.environ.get("XDG_STATE_HOME", "")
     folder = Path(base) if os.path.isabs(base) else Path(os.path.expanduser("~")) / ".local" / "state"
     return folder / "gilk" / "web.jsonl"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The server's end of its children. A child that dies hurts no other."""
+"""The server's end of its children. A child that dies does not harm the others."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gilk.values import dataclass
 from gilk.web.frames import LENGTH, MOST, Message, packed, unpacked
 
 Json = dict[str, Any]
-_ENDS_WITHIN: Final = 30.0  # seconds after the end of its input, in which a child takes everything out
-_LAST_WORDS: Final = 2.0  # seconds in which the last messages of a child are read
+_ENDS_WITHIN: Final = 30.0  # the seconds that a child has to take everything out after the end of its input
+_LAST_WORDS: Final = 2.0  # the seconds in which the last messages of a child are read
 
 
 @dataclass(frozen=True, slots=True)
 class ToldError(Exception):
-    """An error that a child has told, or one of the server's own."""
+    """An error that a child has reported, or one of the server itself. ``status`` is that of the HTTP answer."""
 
     slug: str
     message: str
@@ -31,7 +31,7 @@ GONE = ToldError("child-gone", "the process that did this has ended", "try again
 
 
 class ServerChild:
-    """``tell`` is called with states, which nobody asked for; ``gone`` when the child has ended."""
+    """A child process, and the questions that it has not answered yet."""
 
     def __init__(self, process: asyncio.subprocess.Process, writer: asyncio.StreamWriter) -> None:
         self.process, self._writer = process, writer
@@ -40,7 +40,7 @@ class ServerChild:
         self.watching: asyncio.Task[None] | None = None
 
     async def ask(self, what: str, **given: Any) -> Json:
-        """Raises ToldError."""
+        """The answer of the child to a question. Raises ToldError."""
         self._last += 1
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         self._waiting[self._last] = answer
@@ -48,7 +48,7 @@ class ServerChild:
         return await answer
 
     def say(self, message: Message) -> None:
-        """Raises ToldError."""
+        """Send a message to the child. Raises ToldError `child-gone`."""
         if self._writer.is_closing():
             raise GONE
         self._writer.write(packed(message))
@@ -70,12 +70,12 @@ class ServerChild:
         self._waiting.clear()
 
     def kill(self) -> None:
-        """For those that change nothing."""
+        """Kill the child; for children that change nothing."""
         if self.process.returncode is None:
             self.process.kill()
 
     async def leave(self) -> None:
-        """Close its input, upon which it ends in good order."""
+        """Close the child's input, upon which it ends in good order, and wait for its end."""
         self._writer.close()
         try:
             await asyncio.wait_for(self.process.wait(), _ENDS_WITHIN)
@@ -86,8 +86,10 @@ class ServerChild:
 async def begun(
     module: str, tell: Callable[[Json], None] = lambda _state: None, gone: Callable[[], None] = lambda: None
 ) -> ServerChild:
-    """A child that runs a module of ours: in a session of its own, for Ctrl-C is the server's affair, and with no
-    directory of the user's on its path."""
+    """A child that runs a module of gilk: in a session of its own, since only the server handles Ctrl-C, and with no
+    directory of the user's on its path. ``tell`` is called with each state that the child reports unasked, ``gone``
+    once when it has ended.
+    """
     theirs_in, ours_out = os.pipe()
     ours_in, theirs_out = os.pipe()
     try:
@@ -109,7 +111,9 @@ async def begun(
 
 
 async def _watch(child: ServerChild, reading: asyncio.Task[None], gone: Callable[[], None]) -> None:
-    """Its pipe may outlive it for a while, in a keeper that it has begun."""
+    """Wait for the end of the child. Its pipe may stay open for a while in a keeper that it has started, so the wait
+    for its last messages is limited.
+    """
     await child.process.wait()
     await asyncio.wait((reading,), timeout=_LAST_WORDS)
     reading.cancel()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The process of a D program that runs in a window: it prints what `gilk dtrace` prints, to the server.
+"""The process of a D program that runs in a window: it sends to the server what `gilk dtrace` would print.
 
     python -m gilk.web.d_host READING WRITING
 
-The first message has the program and the process. It ends as host.py does. Destructive actions are refused, whatever
-the program's own options say.
+The first message has the program and the process. The process ends in the same cases as host.py. Destructive actions
+are refused, even if the program's own options allow them.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from gilk.web.host import leave
 from gilk.web.worker import told
 
 Json = dict[str, Any]
-_EVERY: Final = 0.1  # seconds between two states that are told
-_LOOKS: Final = 1.0  # seconds between two looks at aggregations
-_KEPT: Final = 16 << 10  # bytes of the output that are shown, the last ones
+_EVERY: Final = 0.1  # the seconds between two states that are sent
+_LOOKS: Final = 1.0  # the seconds between two looks at aggregations
+_KEPT: Final = 16 << 10  # the number of the last bytes of the output that are shown
 
 
 class PrintingHost:
-    """``report`` is there once the program has ended."""
+    """Sends the state of the program. ``report`` is None until the program has ended."""
 
     def __init__(self, channel: ServerChannel, consumer: d_programs.Consumer) -> None:
         self._channel, self._consumer = channel, consumer
@@ -46,7 +46,7 @@ class PrintingHost:
         self.report: Json | None = None
 
     def stop(self) -> bool:
-        """Whether the server said so, or has ended; meanwhile it is told how things are."""
+        """Whether the server has asked for the end, or has ended itself; also sends the state if it is time."""
         self._look()
         try:
             self.tell(now=False)
@@ -57,7 +57,7 @@ class PrintingHost:
         return self._over
 
     def _look(self) -> None:
-        """At aggregations, now and then, while the program goes on."""
+        """Read the aggregations from time to time, while the program goes on."""
         now = time.monotonic()
         if now - self._looked >= _LOOKS:
             self._looked = now
@@ -65,7 +65,7 @@ class PrintingHost:
             self._changed = True
 
     def tell(self, now: bool) -> None:
-        """Raises ServerEnded."""
+        """Send the state if it has changed and it is time, or in any case if ``now``. Raises ServerEnded."""
         if not now and (not self._changed or time.monotonic() - self._told < _EVERY):
             return
         self._told, self._changed = time.monotonic(), False
@@ -90,7 +90,7 @@ class PrintingHost:
 
 
 def _compile(consumer: d_programs.Consumer) -> None:
-    """Raises CompileError, UsageError, TargetError."""
+    """Compile the program. Raises CompileError, UsageError, TargetError."""
     try:
         consumer.compile(False)
     except d_programs.DoesNotCompile as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The page where a D program is written: its twins, which are asked as one types, and the beginning of a session.
+"""The page on which a D program is written: its JSON twins, which are requested while the user types.
 
 Each question has a time limit (timed.py).
 """
@@ -17,7 +17,7 @@ from gilk.web.sessions import d_commands
 from gilk.web.timed import TimedWorkers
 
 Json = dict[str, Any]
-_WITHIN: Final = {"check": 5.0, "words": 5.0, "preview": 60.0}  # seconds
+_WITHIN: Final = {"check": 5.0, "words": 5.0, "preview": 60.0}  # in seconds, by question
 _TOO_SLOW: Final = ToldError(
     "d-too-slow", "that was given up, for it took too long",
     "Begin takes as long as it needs; a description that matches fewer probes is quicker", 503,
@@ -25,7 +25,7 @@ _TOO_SLOW: Final = ToldError(
 
 
 class DPages:
-    """``grants``: the processes within reach."""
+    """The handlers. ``grants``: the processes within reach."""
 
     def __init__(self, grants: Grants) -> None:
         self._grants = grants
@@ -37,7 +37,7 @@ class DPages:
     # Twins.
 
     async def page(self, request: Request) -> Json:
-        """The page itself: whose process it is, and the program of its address."""
+        """The page itself: its process, and the program in its address."""
         identity, text = request.path_params["target"], request.query_params.get("text", "")
         name = self._running(identity)
         check_text(text)
@@ -58,7 +58,9 @@ class DPages:
         return await self._answer("preview", **pid, text=text)
 
     async def _asked(self, request: Request, at: bool = False) -> tuple[dict[str, int], str, int]:
-        """By the address, or by the body of a POST, which a long program takes. Raises ToldError, TargetError."""
+        """The process, the text and the position of a request: from the address, or from the body of a POST, which a
+        long program needs. Raises ToldError, TargetError.
+        """
         identity = request.path_params["target"]
         name = self._running(identity)
         if request.method == "POST":
@@ -76,13 +78,13 @@ class DPages:
         return name
 
     async def _answer(self, what: str, **asked: Any) -> Json:
-        """Previews, which take longer, have a worker of their own."""
+        """The answer of a worker. Previews, which take longer, have a worker of their own."""
         role = "preview" if what == "preview" else "type"
         return await self._workers.answer(role, _WITHIN[what], what, **asked)
 
 
 def check_text(text: str) -> None:
-    """Raises ToldError `bad-request` for what no file can have."""
+    """Raises ToldError `bad-request` for a text that no file can contain."""
     try:
         text.encode()
     except UnicodeEncodeError:

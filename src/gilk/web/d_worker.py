@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The worker of D programs that are being written: it checks them, completes words, makes previews, changes nothing.
+"""The worker for D programs that are being written: it checks them, completes words and makes previews, and changes
+nothing.
 
     python -m gilk.web.d_worker READING WRITING
 
-A text may be made to take for ever, so the server kills it when it has not answered in time (d_routes.py).
+A text can be made so that a check takes for ever, so the server kills the worker if it does not answer in time
+(d_routes.py).
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from gilk.web.grants import check_born
 from gilk.web.worker import serve
 
 Json = dict[str, Any]
-_MEMORY: Final = 4 << 30  # bytes; a text that takes more is given up
-_MOST_REFUSED: Final = 200  # probes that are listed
+_MEMORY: Final = 4 << 30  # in bytes; a text that takes more is given up
+_MOST_REFUSED: Final = 200  # the most refused probes that are listed
 
 
 @lru_cache(maxsize=4)
@@ -36,7 +38,7 @@ def _of(pid: int, born: int) -> DWriting:
 
 
 def check(pid: int, born: int, text: str) -> Json:
-    """The problems of a program, and how many probes each description matches."""
+    """The problems of a program, and the number of probes that each description matches."""
     found = _of(pid, born).check(text)
     return {
         "problems": [_problem(each) for each in found.problems],
@@ -55,12 +57,12 @@ def _problem(one: Problem) -> Json:
 
 
 def words(pid: int, born: int, text: str, at: int) -> Json:
-    """The words that may stand at a letter."""
+    """The words that may stand at the position ``at``, a number of characters."""
     return asdict(_of(pid, born).words(text, at))
 
 
 def preview(pid: int, born: int, text: str) -> Json:
-    """The probes that a program would put in, and which of them are refused, and why."""
+    """The probes that a program would enable, those of them that are refused, and the reasons."""
     found = _of(pid, born).preview(text)
     known = {str(reason): words for reason, words in REASONS.items()}
     used = {name for each in found.refused for name, _ in each.reasons}
@@ -82,7 +84,7 @@ def ready() -> Json:
     return {}
 
 
-#: All that it does.
+#: All questions that this worker answers.
 ANSWERS: Final[Mapping[str, Callable[..., Json]]] = {
     "ready": ready, "check": check, "words": words, "preview": preview,
 }  # fmt: skip

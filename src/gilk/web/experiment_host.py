@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The process of an experiment that runs in a window: all its repetitions, as `gilk experiment run` has them.
+"""The process of an experiment that runs in a window: all its repetitions, as `gilk experiment run` does them.
 
     python -m gilk.web.experiment_host READING WRITING
 
-The first message has the file's text, its directory, and the processes within reach. It ends as host.py does; then
-repetitions that have not begun are left out.
+The first message has the file's text, its directory, and the processes within reach. The process ends in the same cases
+as host.py; repetitions that have not begun are left out then.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from gilk.web.host import ServerSaid, leave
 from gilk.web.worker import told
 
 Json = dict[str, Any]
-_EVERY: Final = 0.1  # seconds between two states that are told
-_KEPT: Final = 16 << 10  # bytes of the workload's output that are shown, the last ones
+_EVERY: Final = 0.1  # the seconds between two states that are sent
+_KEPT: Final = 16 << 10  # the number of the last bytes of the workload's output that are shown
 
 
 class WorkloadOutput:
-    """Takes this process's standard output and error, which the workload inherits, and keeps the end of it."""
+    """Captures this process's standard output and error, which the workload inherits, and keeps the end of it."""
 
     def __init__(self) -> None:
         self._reading, writing = os.pipe()
@@ -60,9 +60,11 @@ class ExperimentHost:
         self._runs: list[Json] = []
 
     def prepared(self, number: int, held: Mapping[int, int]) -> experiments.Staged:
-        """A repetition with everything of the beginning in. Raises GilkError; then nothing has changed."""
+        """A repetition in which everything that belongs to the beginning has been put in. Raises GilkError; then
+        nothing has changed.
+        """
         for pid in experiments.running_targets(self._plan):
-            _check_held(pid, held)  # before it is touched, and again when its number cannot be another's
+            _check_held(pid, held)  # before it is touched; checked again once it is held
         running = experiments.prepare_experiment(self._plan, number)
         try:
             for process in running.processes:
@@ -109,21 +111,21 @@ class ExperimentHost:
             self._channel.send({"state": {**state, "report": self._report()} if last else state})
 
     def _report(self) -> Json:
-        """All repetitions. ``restored``: None where it is not known of one."""
+        """The results of all repetitions. ``restored`` is None if it is not known for one of them."""
         words = [each["restored"] for each in self._runs]
         restored = False if False in words else None if None in words else True
         notes = [note for each in self._runs for note in each["notes"]]
         return {"experiment": self._plan.name, "restored": restored, "notes": notes, "runs": self._runs}
 
     def failed(self, error: GilkError) -> None:
-        """A later repetition could not begin; the earlier ones are told."""
+        """Report that a later repetition could not begin, with the results of the earlier ones."""
         self._runs[-1]["notes"].append(f"the next repetition was refused: {error.message} ({error.slug})")
         with suppress(ServerEnded):
             self._channel.send({"state": {"report": self._report(), **self._output.to_json()}})
 
 
 def _check_held(pid: int, held: Mapping[int, int]) -> None:
-    """Raises TargetError."""
+    """Check that the window may reach the process, and that it is still the same. Raises TargetError."""
     if pid not in held:
         raise TargetError("not-granted", f"this window may not reach process {pid}", f"gilk web --pid {pid}")
     check_born(pid, held[pid])

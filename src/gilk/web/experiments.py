@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The pages of experiments: a file's text and values, changes of the text, and the session that runs it.
 
-A file that is saved or run is the one that the browser knows, by a digest of its text; else another has changed it.
+A file is saved or run only if its text is the one that the browser knows, by a digest; otherwise it was changed
+meanwhile.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from gilk.web.sessions import Sessions
 from gilk.web.timed import TimedWorkers
 
 Json = dict[str, Any]
-_MOST: Final = 64 << 10  # bytes of an experiment
-_MOST_REQUESTS: Final = 100  # instruments of an address
-_WITHIN: Final = 10.0  # seconds for a look at an experiment
+_MOST: Final = 64 << 10  # the most bytes of an experiment
+_MOST_REQUESTS: Final = 100  # the most instruments of an address
+_WITHIN: Final = 10.0  # the seconds that reading an experiment may take
 NEW: Final = """\
 # An experiment: instruments that come and go, and what runs meanwhile.
 duration = "10s"
@@ -44,8 +45,9 @@ class ExperimentPages:
         self._grants, self._sessions, self._audit, self._workers = grants, sessions, audit, workers
 
     async def page(self, request: Request) -> Json:
-        """The file: its text, its values or what is wrong with it, and its sessions. One that is not there yet has a
-        text to begin with, of the instruments `i` in the process `for` if the address has such."""
+        """The file: its text, its values or the error in it, and its sessions. A file that does not exist yet has a
+        text to begin with, for the instruments `i` in the process `for` if the address has them.
+        """
         identity = request.path_params["file"]
         path, text = self._grants.experiment(identity), await self._read(identity)
         shown = await self._new(path, request) if text is None else text
@@ -70,13 +72,13 @@ class ExperimentPages:
         return _bounded(str(found["text"]))
 
     async def check(self, request: Request) -> Json:
-        """The values of a text that is not in the file yet."""
+        """The values of an experiment whose text is in the editor and not yet in the file."""
         asked = await given(request, text=str)
         path = self._grants.experiment(request.path_params["file"])
         return await self._look(path, _bounded(asked["text"]))
 
     async def change(self, request: Request) -> Json:
-        """A text with one change (file_worker.py); nothing is written."""
+        """The text with one change (file_worker.py); nothing is written."""
         asked = await given(request, text=str, change=dict)
         path, text = self._grants.experiment(request.path_params["file"]), _bounded(asked["text"])
         return await self._workers.answer(
@@ -93,7 +95,9 @@ class ExperimentPages:
         return {"file": str(path), "digest": digest_of(text)}
 
     async def begin(self, request: Request) -> Json:
-        """Run the file as it is."""
+        """Begin a run of the experiment in the file, and answer with the session. Raises ToldError, also
+        `file-changed`.
+        """
         asked = await given(request, file=str, digest=str)
         path = self._grants.experiment(asked["file"])
         text = await self._current(asked["file"], asked["digest"])
@@ -121,7 +125,7 @@ class ExperimentPages:
         return await asyncio.to_thread(text_of, self._grants.experiment(identity), _MOST)
 
     async def _current(self, identity: str, digest: str) -> str | None:
-        """The text of a file that is the one that the browser knows."""
+        """The text of a file, if it is the one that the browser knows. Raises ToldError `file-changed`."""
         text = await self._read(identity)
         if digest_of(text) != digest:
             raise ToldError("file-changed", "another has changed the file meanwhile", "load the page again", 409)
@@ -129,7 +133,7 @@ class ExperimentPages:
 
 
 def _bounded(text: str) -> str:
-    """Raises ToldError `bad-request`."""
+    """The text, if it is not too long. Raises ToldError `bad-request`."""
     try:
         if len(text.encode()) <= _MOST:
             return text
@@ -139,7 +143,7 @@ def _bounded(text: str) -> str:
 
 
 def _check_places(values: Json) -> None:
-    """Raises ToldError."""
+    """Check that the experiment needs no other machine and no kernel. Raises ToldError `kernel-is-shown`."""
     if values["machine"] or KERNEL in values["targets"]:
         message = "the window runs experiments in processes of this machine, and puts nothing into a kernel"
         raise ToldError("kernel-is-shown", message, "gilk experiment run does")

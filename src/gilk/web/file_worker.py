@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The worker of files: it reads experiments and traces, which may be made to take for ever, and changes nothing.
+"""The worker for files: it reads experiments and traces, which can be made so that this takes for ever, and changes
+nothing.
 
     python -m gilk.web.file_worker READING WRITING
 
-The server kills it when it has not answered in time (timed.py).
+The server kills the worker if it does not answer in time (timed.py).
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from gilk.web.frames import ServerChannel
 from gilk.web.worker import serve, told
 
 Json = dict[str, Any]
-_MEMORY: Final = 8 << 30  # bytes; a file that takes more is given up
-_LONGEST: Final = 2000  # letters of a cell
-_MOST_OPEN: Final = 2  # traces
+_MEMORY: Final = 8 << 30  # in bytes; a file that takes more is given up
+_LONGEST: Final = 2000  # the most characters of a cell
+_MOST_OPEN: Final = 2  # the most traces that are open
 
 
 def ready() -> Json:
@@ -45,7 +46,7 @@ def ready() -> Json:
 
 
 def experiment(path: str, text: str) -> Json:
-    """The values of an experiment, or its problem; and its outcome on the command line and in Python."""
+    """The values of an experiment, or its error; and the command line and the Python that run it."""
     file = Path(path)
     same = commands(file)
     try:
@@ -56,7 +57,7 @@ def experiment(path: str, text: str) -> Json:
 
 
 def commands(file: Path) -> dict[str, str]:
-    """The command line and the Python that run an experiment."""
+    """The command line, and the code in Python, that run the experiment in ``file`` as the page does."""
     python = (
         f"import os\nimport gilk\n\nos.chdir({str(file.parent)!r})\nplan = gilk.load_experiment({file.name!r})\n"
         "for number in range(1, plan.repetitions + 1):\n"
@@ -84,7 +85,7 @@ def _values(found: experiments.Experiment) -> Json:
 
 
 def started(path: str, pid: int, requests: list[str]) -> Json:
-    """The text of a new experiment: these instruments in a process, all of the time."""
+    """The text of a new experiment: these instruments in a process, during all of it."""
     text = f'# Instruments come and go while the process runs.\ntargets = ["pid:{pid}"]\nduration = "10s"\n'
     for request in requests:
         values = experiments.edit.values_of(request)
@@ -93,8 +94,10 @@ def started(path: str, pid: int, requests: list[str]) -> Json:
 
 
 def changed(path: str, text: str, change: Json) -> Json:
-    """The text of an experiment with one change, which is one of: ``{"table", "key", "value"}``, None taking the key
-    out; ``{"add", "start"}`` an instrument, as for `gilk run -i`; ``{"remove"}`` an instrument, counted from 1."""
+    """The text of an experiment with one change, which is one of: ``{"table", "key", "value"}``, where None removes the
+    key; ``{"add", "start"}``, which adds an instrument as for `gilk run -i`; ``{"remove"}``, which removes an
+    instrument by its number, from 1.
+    """
     file, edit = Path(path), experiments.edit
     match change:
         case {"table": str(table), "key": str(key), "value": str() | int() | float() | None as value}:
@@ -121,10 +124,10 @@ _opened: dict[tuple[str, tuple[int, ...]], TimelineParts] = {}
 
 
 def _asked(path: str, ask: Callable[[TimelineParts], Json], progress: Progress = _silent) -> Json:
-    """The answer of the file as it is now."""
+    """The answer for the file as it is now."""
     try:
         return ask(_trace(path, progress))
-    except (DamagedColumnError, IndexError, ValueError):  # the index is not what was kept
+    except (DamagedColumnError, IndexError, ValueError):  # the index is damaged
         _opened.clear()
         return ask(timeline_parts_again(path))
 
@@ -145,7 +148,7 @@ def _trace(path: str, progress: Progress) -> TimelineParts:
 
 
 def timeline(path: str, progress: Progress = _silent) -> Json:
-    """All that a time line has besides its calls."""
+    """Everything that a time line has besides its calls."""
     return _asked(path, lambda parts: parts.head, progress)
 
 
@@ -174,7 +177,7 @@ def flame(path: str, node: int) -> Json:
 
 
 def _trees(parts: TimelineParts) -> TreeParts:
-    """The trees of a file, as long as it is open."""
+    """The trees of a file, kept as long as the file is open."""
     known = _opened_trees.get(id(parts))
     if known is None or known[0] is not parts:
         _opened_trees.clear()
@@ -183,7 +186,7 @@ def _trees(parts: TimelineParts) -> TreeParts:
 
 
 def anomalies(path: str, least: int, limit: int) -> Json:
-    """The findings of `gilk anomalies`: values, and the text that it prints."""
+    """The findings of `gilk anomalies`: their values, and the text that it prints."""
     trace = with_readable_names(load(_regular(path)))
     found = findings(trace, least)
     words = ["gilk", "anomalies", path, "--min-time", f"{least}ns", "--limit", str(limit)]
@@ -192,7 +195,9 @@ def anomalies(path: str, least: int, limit: int) -> Json:
 
 
 def asked(path: str, sql: str, rows: int) -> Json:
-    """The answer to a question in SQL, so many rows of it at the most; without one, the tables and their columns."""
+    """The answer to a question in SQL, at most ``rows`` rows of it; without a question, the tables and their
+    columns.
+    """
     tables = query_tables(_regular(path))
     named = [{"name": name, "columns": table.column_names, "rows": table.num_rows} for name, table in tables.items()]
     words = {"command": shlex.join(["gilk", "query", path, sql or f"select * from {named[0]['name']} limit 10"])}
@@ -204,28 +209,28 @@ def asked(path: str, sql: str, rows: int) -> Json:
 
 
 def _short(value: Any) -> Any:
-    """A cell; text that is long is cut."""
+    """The value of a cell; long text is cut."""
     if isinstance(value, list | dict):
         value = json.dumps(value)
     return value[:_LONGEST] + "…" if isinstance(value, str) and len(value) > _LONGEST else value
 
 
 def _regular(path: str) -> Path:
-    """Raises StoreError."""
+    """The path, if there is a regular file. Raises StoreError."""
     if not os.path.isfile(path):
         raise StoreError("no-such-file", f"there is no file {path}")
     return Path(path)
 
 
 def compared(a: str, b: str, factor: float, limit: int) -> Json:
-    """The differences of two traces: values, and the text that `gilk diff` prints."""
+    """The differences of two traces: their values, and the text that `gilk diff` prints."""
     found = differences(_regular(a), _regular(b), (), readable=True)
     words = ["gilk", "diff", a, b, *(("--slower", f"{factor:g}") if factor else ())]
     told = {"text": comparison_text(found, limit, factor), "command": shlex.join(words)}
     return {**comparison_json(found, limit, factor), **told}
 
 
-#: All that it does.
+#: All questions that this worker answers.
 ANSWERS: Final[Mapping[str, Callable[..., Json]]] = {
     "ready": ready, "experiment": experiment, "started": started, "changed": changed, "timeline": timeline,
     "tile": tile, "call": call, "view": view, "find": find, "compared": compared, "tree": tree, "flame": flame,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Files that pages are about: regular ones of a bounded size, whatever else a name may lead to."""
+"""Reads the files that pages are about: only regular ones of a bounded size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gilk.errors import StoreError, UsageError
 
 
 def text_of(path: Path, most: int) -> str | None:
-    """The text of a file, of at most so many bytes; None where there is none.
+    """The text of a file, which may have at most ``most`` bytes; None if there is no file.
 
     Raises StoreError `no-permission`, UsageError `not-text`.
     """
@@ -35,5 +35,5 @@ def text_of(path: Path, most: int) -> str | None:
 
 
 def digest_of(text: str | None) -> str:
-    """Tells one text of a file from another; "" for a file that is not there."""
+    """A digest that distinguishes the texts of a file; '' for a file that does not exist."""
     return "" if text is None else hashlib.sha256(text.encode()).hexdigest()[:32]

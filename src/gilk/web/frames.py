@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Messages between the server and its children: JSON behind its length, four bytes, little-endian.
 
-A child is given two descriptors, one to read at and one to write at. It ends when there is nothing more to read, for
-then the server has ended, however that came about.
+A child is given two descriptors, one to read from and one to write to. It ends when its input ends, since then the
+server has ended in whatever way.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import sys
 from typing import Any, Final
 
 LENGTH: Final = struct.Struct("<I")
-MOST: Final = 64 << 20  # bytes of a message
+MOST: Final = 64 << 20  # the most bytes of a message
 Message = dict[str, Any]
 
 
 class ServerEnded(Exception):
-    """Nobody is at the other end any more."""
+    """The server has ended: the other end of the channel is closed."""
 
 
 def packed(message: Message) -> bytes:
@@ -29,7 +29,7 @@ def packed(message: Message) -> bytes:
 
 
 def unpacked(body: bytes) -> Message:
-    """Raises ValueError."""
+    """The message in ``body``. Raises ValueError."""
     found = json.loads(body)
     if not isinstance(found, dict):
         raise ValueError("a message is an object")
@@ -37,25 +37,25 @@ def unpacked(body: bytes) -> Message:
 
 
 class ServerChannel:
-    """The child's end."""
+    """The child's end of the channel."""
 
     def __init__(self, reading: int, writing: int) -> None:
         self._reading, self._writing = reading, writing
 
     @classmethod
     def given(cls) -> ServerChannel:
-        """The one that the command line has; what is begun from here does not have it."""
+        """The channel whose descriptors are on the command line; processes started from here do not inherit it."""
         reading, writing = map(int, sys.argv[1:3])
         os.set_inheritable(reading, False)
         os.set_inheritable(writing, False)
         return cls(reading, writing)
 
     def waits(self, seconds: float) -> bool:
-        """Whether there is something to read, or the end, within that time."""
+        """Whether there is something to read, or the end of the input, within that time."""
         return bool(select.select([self._reading], [], [], seconds)[0])
 
     def receive(self) -> Message:
-        """Raises ServerEnded."""
+        """The next message. Raises ServerEnded."""
         (length,) = LENGTH.unpack(self._exactly(LENGTH.size))
         if length > MOST:
             raise ServerEnded
@@ -71,7 +71,7 @@ class ServerChannel:
         return bytes(parts)
 
     def send(self, message: Message) -> None:
-        """Raises ServerEnded."""
+        """Send a message. Raises ServerEnded."""
         data = memoryview(packed(message))
         try:
             while data:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The targets that a window may reach. That is settled when it starts, and nothing in a browser can change it."""
+"""The targets that a window may reach. They are fixed when the window starts, and nothing in a browser can
+change them.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,16 @@ from gilk.values import dataclass
 
 KERNEL = "kernel"
 _PROCESS, _FILE = "pid-", "file-"
-_MOST_FILES = 500  # that are listed
+_MOST_FILES = 500  # the most files that are listed
 
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """``users``: whose processes; ``pids``: which besides. ``files``: below which directories. ``experiments``: the
-    directories in which experiments are written and run, with their workloads. ``traces``: the one in which traces
-    that are made here are kept. ``acts``: not only looks."""
+    """The targets within reach: the processes of ``users`` and the processes ``pids``; programs and files below the
+    directories ``files``. ``experiments``: the directories in which experiments are written and run, with their
+    workloads. ``traces``: the directory for the traces that the window makes. ``acts``: the window may also change
+    something, not only look.
+    """
 
     users: frozenset[int] = frozenset()
     pids: frozenset[int] = frozenset()
@@ -40,22 +44,25 @@ class Grants:
         return one.user in self.users or one.pid in self.pids
 
     def processes(self) -> list[Seen]:
-        """All that may be reached, the youngest first."""
+        """All processes within reach, the youngest first."""
         return sorted(filter(self.holds, processes()), key=lambda one: -one.born)
 
     def programs(self) -> tuple[list[Path], int]:
-        """Files that may be programs or libraries, in the directories that were given; and how many more there are."""
+        """Files that may be programs or libraries, in the given directories, and the number of those that are
+        left out.
+        """
         there = (path for folder in self.files for path in sorted(folder.iterdir()))
         found = [path for path in there if _is_program(path)]
         return found[:_MOST_FILES], max(0, len(found) - _MOST_FILES)
 
     def experiment_files(self) -> list[Path]:
-        """The experiments that there are in the directories that were given, at most so many."""
+        """The experiments in the given directories, at most _MOST_FILES."""
         return [path for folder in self.experiments for path in sorted(folder.glob("*.toml"))][:_MOST_FILES]
 
     def experiment(self, identity: str) -> Path:
-        """The file of an experiment, which need not be there yet. Raises TargetError `not-granted`, UsageError
-        `bad-target`."""
+        """The file of an experiment, which need not exist yet. Raises TargetError `not-granted`, UsageError
+        `bad-target`.
+        """
         path = file_of(identity)
         real = Path(os.path.realpath(path))
         if path.suffix != ".toml" or real.suffix != ".toml" or real.parent not in self.experiments:
@@ -64,8 +71,9 @@ class Grants:
         return real
 
     def target(self, identity: str) -> str:
-        """The target as all commands name it. Raises TargetError `not-granted`, `target-changed`, UsageError
-        `bad-target`."""
+        """The target in the form that all commands use. Raises TargetError `not-granted`, `target-changed`, UsageError
+        `bad-target`.
+        """
         if identity == KERNEL:
             if not self.kernel:
                 raise TargetError("not-granted", "this window may not reach the kernel", "gilk web --kernel may")
@@ -88,7 +96,7 @@ class Grants:
         return f"pid:{number}"
 
     def file(self, identity: str) -> Path:
-        """Raises TargetError `not-granted`, UsageError `bad-target`."""
+        """The real path of a file within reach. Raises TargetError `not-granted`, UsageError `bad-target`."""
         path = file_of(identity)
         real = Path(os.path.realpath(path))
         if not any(real.is_relative_to(folder) for folder in self.folders):
@@ -97,25 +105,27 @@ class Grants:
 
 
 def born(identity: str) -> int:
-    """The birth of a process, as its identity has it."""
+    """The birth of a process, from its identity."""
     return int(identity.rpartition("-")[2])
 
 
 def check_born(pid: int, when: int) -> None:
-    """For a process that is held, whose number nobody else can have then. Raises TargetError `target-changed`."""
+    """Check that process ``pid`` is the one born at ``when``. The process must be held, so that no other can get its
+    number. Raises TargetError `target-changed`.
+    """
     one = look_at(pid)
     if one is None or one.born != when:
         raise TargetError("target-changed", f"process {pid} has ended", "the overview lists those there are")
 
 
 def title_of(target: str) -> str:
-    """A target, as commands name it, for people."""
+    """The title of a target, which is given in the form of commands, for people."""
     one = look_at(int(target.removeprefix("pid:"))) if target.startswith("pid:") else None
     return f"{sorted(one.names)[0]} ({one.pid})" if one is not None else target
 
 
 def identity_of(one: Seen) -> str:
-    """Names that process and none that has its number later."""
+    """The identity of a process; a later process with its number has another."""
     return f"{_PROCESS}{one.pid}-{one.born}"
 
 
@@ -124,7 +134,7 @@ def identity_of_file(path: Path) -> str:
 
 
 def file_of(identity: str) -> Path:
-    """The path that a file's identity has. Raises UsageError `bad-target`."""
+    """The path in a file's identity. Raises UsageError `bad-target`."""
     text = identity.removeprefix(_FILE)
     try:
         if "\0" in (found := os.fsdecode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))):

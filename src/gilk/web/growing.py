@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The aggregations of a D program while it runs: their rows as they are, and how distributions have grown."""
+"""The aggregations of a D program while it runs: their present rows, and the growth of distributions."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from gilk.api.dtrace import events
 from gilk.render.d.as_json import snapshot
 
 Json = dict[str, Any]
-MOST_ROWS: Final = 50  # of an aggregation, the last ones, which are the largest
-MOST_GROWING: Final = 4  # rows of distributions whose growth is kept
-MOST_STACKS: Final = 100  # rows of an aggregation by stacks, of which a flame graph is made
-TIMES: Final = 60  # looks that are kept of each
+MOST_ROWS: Final = 50  # the most rows of an aggregation; the last ones are kept, which are the largest
+MOST_GROWING: Final = 4  # the number of rows of a distribution whose growth is kept
+MOST_STACKS: Final = 100  # the most rows of an aggregation by stacks, of which a flame graph is made
+TIMES: Final = 60  # the number of looks that are kept for each row
 _DISTRIBUTIONS: Final = ("quantize", "lquantize", "llquantize")
 
 
 class GrowingAggregations:
-    """``take`` what there is, again and again; ``shown`` is what a page shows."""
+    """Follows aggregations: ``take`` is called with their present contents again and again; ``shown`` returns what a
+    page shows.
+    """
 
     def __init__(self) -> None:
         self._now: dict[str, Json] = {}
@@ -28,7 +30,7 @@ class GrowingAggregations:
         self._times: dict[str, deque[Json]] = {}
 
     def take(self, found: Sequence[events.Snapshot], seconds: float) -> None:
-        """All that there are at that time."""
+        """Take the contents of all aggregations at the time ``seconds``."""
         self._now = {name: made for each in found for name, made in [_of_one(each)] if name}
         growing = [(f"{name} {json.dumps(row['keys'])}", row) for name, made in self._now.items()
                    if made["function"] in _DISTRIBUTIONS for row in made["rows"][-MOST_GROWING:]]  # fmt: skip
@@ -36,7 +38,7 @@ class GrowingAggregations:
             row["times"] = self._grown(key, row["values"][0]["distribution"], seconds)
 
     def finish(self, found: events.Snapshot) -> None:
-        """One that is printed at the end: nothing is counted any more."""
+        """Take an aggregation that is printed at the end, after which nothing is counted."""
         name, made = _of_one(found)
         for row in made.get("rows", ()):
             row["times"] = list(self._times.get(f"{name} {json.dumps(row['keys'])}", ()))
@@ -44,7 +46,9 @@ class GrowingAggregations:
             self._now[name] = made
 
     def _grown(self, key: str, buckets: list[Json], seconds: float) -> list[Json]:
-        """The counts since the last look, by where the bucket begins; a program may also clear what there was."""
+        """The counts since each look, by the start of the bucket. If the program has cleared the aggregation, all
+        counts are new.
+        """
         now = {bucket["value"]: bucket["count"] for bucket in buckets if bucket["count"]}
         before = self._before.get(key, {})
         cleared = any(now.get(value, 0) < count for value, count in before.items())
@@ -59,7 +63,9 @@ class GrowingAggregations:
 
 
 def _of_one(found: events.Snapshot) -> tuple[str, Json]:
-    """By its name; "" for several side by side, which printa() makes of those that are here each by itself."""
+    """An aggregation's name and contents; '' and {} for several side by side, which printa() makes of aggregations that
+    are shown here separately.
+    """
     made = snapshot(found)
     if len(made["aggregations"]) != 1:
         return "", {}

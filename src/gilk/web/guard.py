@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The guard in front of all routes: whoever can speak to this server can run code as its user.
+"""The guard in front of all routes: a client that can speak to this server can run code as its user.
 
 Every check is made for every method, before anything is routed, and refuses by default. A request is *open* if it is
-for a page's frame or for a static file: those have nothing of this machine in them, and a browser that opens an address
-cannot send a token along. Nothing is done merely because a browser sent it: there are no cookies.
+for a page's frame or for a static file: they contain nothing about this machine, and a browser that opens an address
+cannot send a token along. Nothing is accepted only because a browser sends it by itself: there are no cookies.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
 }
-#: All paths of pages and files are so; those of pages have no point, which is for twins and what else has data. A
-#: router may take a path for that of a twin which does not end like one.
+#: Matches all paths of pages and files. Paths of pages have no dot, which is for twins and other paths with data: a
+#: router may take a path for that of a twin even if it does not end like one.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_/.=-]*")
 _LOOKING: Final = ("GET", "HEAD")
 KEY_PATH: Final = "/key"
@@ -46,7 +46,7 @@ ASSETS_PATH: Final = "/assets/"
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """A request that is turned away."""
+    """The refusal of a request."""
 
     status: int
     slug: str
@@ -58,14 +58,18 @@ Check = Callable[[Scope, Headers, "Gate"], Turned | None]
 
 @dataclass(frozen=True)
 class Gate:
-    """``users``: the numbers of those who may be at the other end; None on a Unix socket, of mode 0600."""
+    """The facts that checks need. ``users``: the users who may be at the other end; None on a Unix socket, which has
+    mode 0600.
+    """
 
     keys: Keys
     users: frozenset[int] | None
 
 
 def is_open(scope: Scope) -> bool:
-    """Whether no token is asked for. A live connection sends it as its first message; a key is exchanged for it."""
+    """Whether a request needs no token. A live connection sends its token as the first message; a key is exchanged for
+    one.
+    """
     if scope["type"] == "websocket":
         return bool(scope["path"] == LIVE_PATH)
     if scope["method"] == "POST":
@@ -76,7 +80,7 @@ def is_open(scope: Scope) -> bool:
 
 
 def _host(scope: Scope, headers: Headers, _gate: Gate) -> Turned | None:
-    """Against a name of somebody else's that now leads here (DNS rebinding)."""
+    """Refuse names of other hosts that now lead to this machine (DNS rebinding)."""
     given = headers.getlist("host")
     if len(given) != 1 or _name(given[0]) not in LOOPBACK_NAMES:
         return Turned(421, "not-this-host", "this server answers to localhost, 127.0.0.1 and [::1] only")
@@ -84,13 +88,13 @@ def _host(scope: Scope, headers: Headers, _gate: Gate) -> Turned | None:
 
 
 def _name(host: str) -> str:
-    """Without the port, which is another one at the far end of ssh -L."""
+    """The host's name without the port, which is a different one at the far end of ssh -L."""
     name, colon, port = host.rpartition(":")
     return name if colon and port.isdecimal() else host
 
 
 def _origin(scope: Scope, headers: Headers, _gate: Gate) -> Turned | None:
-    """Against pages of other servers, those of other users on this machine included."""
+    """Refuse requests from pages of other servers, including those of other users on this machine."""
     given = headers.getlist("origin")
     if not given and scope["type"] != "websocket":
         return None
@@ -100,7 +104,9 @@ def _origin(scope: Scope, headers: Headers, _gate: Gate) -> Turned | None:
 
 
 def _site(scope: Scope, headers: Headers, _gate: Gate) -> Turned | None:
-    """The browser's own word; ``none`` is an address that was typed. A page's frame may be opened from anywhere."""
+    """Refuse requests that the browser itself says come from another site; ``none`` is an address that was typed. A
+    page's frame may be opened from anywhere.
+    """
     if all(given in ("same-origin", "none") for given in headers.getlist("sec-fetch-site")):
         return None
     opened = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
@@ -110,7 +116,7 @@ def _site(scope: Scope, headers: Headers, _gate: Gate) -> Turned | None:
 
 
 def _user(scope: Scope, _headers: Headers, gate: Gate) -> Turned | None:
-    """Against other users of this machine, also where they have the token."""
+    """Refuse other users of this machine, even if they have the token."""
     if gate.users is None:
         return None
     client, server = scope.get("client"), scope.get("server")
@@ -131,7 +137,7 @@ def _token(scope: Scope, headers: Headers, gate: Gate) -> Turned | None:
     return None
 
 
-#: By name, in the order in which they are made.
+#: All checks by name, in the order in which they are made.
 CHECKS: Final[Mapping[str, Check]] = {"host": _host, "origin": _origin, "site": _site, "user": _user, "token": _token}
 
 
@@ -158,7 +164,7 @@ class Guard:
 
 
 def _marked(scope: Scope, send: Send) -> Send:
-    """Every answer has the headers, whoever makes it."""
+    """A function that sends messages like ``send``, with the security headers in every answer."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A session's own process: it puts instruments into a process, tells how they do, and takes them out.
+"""A session's own process: it puts instruments into a process, reports on them, and takes them out.
 
     python -m gilk.web.host READING WRITING
 
-The first message says what to put where. It ends when it is told to, when the target ends, and when the server has
-ended, however that came about: whatever happens, everything is taken out. If it is killed, the keeper does that.
+The first message says which instruments to put where. The process ends when it is told to, when the target ends, and
+when the server has ended in whatever way; everything is taken out in all cases. If it is killed, the keeper does that.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from gilk.web.grants import check_born
 from gilk.web.worker import told
 
 Json = dict[str, Any]
-_EVERY: Final = 0.1  # seconds between two states that are told
+_EVERY: Final = 0.1  # the seconds between two states that are sent
 _PERCENTILES: Final = (50, 90, 99)
 
 
 class ServerSaid:
-    """``over``: whether the server has said that this is to end, or has ended itself, when it was last listened to."""
+    """``over``: whether the server, when it was last listened to, had asked for the end or had ended itself."""
 
     def __init__(self, channel: ServerChannel) -> None:
         self._channel = channel
         self.over = False
 
     def end(self) -> bool:
-        """Listen, and say whether it is over."""
+        """Read the server's messages, and return whether this process is to end."""
         try:
             while not self.over and self._channel.waits(0):
                 self.over = self._channel.receive()["ask"] == "end"
@@ -53,7 +53,7 @@ class SessionHost:
         self._running: LiveRun | None = None
 
     def begin(self, given: Json) -> LiveRun:
-        """Put everything in. Raises GilkError; then nothing has changed."""
+        """Put all instruments in. Raises GilkError; then nothing has changed."""
         held = {int(pid): born for pid, born in given["processes"].items()}
         running = prepare_live([parse_request(text) for text in given["requests"]], list(held))
         self._running = running
@@ -91,8 +91,7 @@ def _state(running: LiveRun, progress: Progress) -> Json:
 
 
 def latency(running: LiveRun) -> Json:
-    """By function: calls by the number of bits of their time in ns, and times that so many in a hundred do not
-    exceed."""
+    """The calls of each function by the number of bits of their time in ns, and percentiles of the time."""
     found = running.latencies
     return {
         name: {

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Keys and tokens: a page exchanges a key, good once and for a minute, for a token, which it then sends along."""
+"""Keys and tokens: a page exchanges a key, which is valid once and for a minute, for a token, which it sends with
+requests.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,13 @@ from collections.abc import Callable
 from typing import Final
 
 BYTES: Final = 32  # 256 bits
-KEY_LASTS: Final = 60.0  # seconds
-_MOST_KEYS: Final = 16  # that are good at one time; an older one is forgotten
+KEY_LASTS: Final = 60.0  # in seconds
+_MOST_KEYS: Final = 16  # the most keys that are valid at one time; older ones are forgotten
 _Token = str
 
 
 class Keys:
-    """``acts``: whoever has the token may change something; without it there is a token that can only look."""
+    """The keys and the token of a window. ``acts``: clients with the token may change something, not only look."""
 
     def __init__(self, acts: bool, now: Callable[[], float] = time.monotonic) -> None:
         self.acts, self._now = acts, now
@@ -31,7 +33,7 @@ class Keys:
         return key
 
     def exchange(self, key: str) -> _Token | None:
-        """The token, if that key is good; it is not any more then."""
+        """The token, if the key is valid, otherwise None; the key is not valid any more afterwards."""
         known = next((each for each in self._until if secrets.compare_digest(each.encode(), key.encode())), None)
         until = self._until.pop(known) if known is not None else 0.0
         return self._token if known is not None and self._now() < until else None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""One connection for each tab, which is told how a session does.
+"""One connection for each tab, by which it is sent the state of a session.
 
-State is sent, not history: there is at most one update on its way, until the browser says that it has it; meanwhile
-newer states take the place of older ones. So a slow browser costs the memory of one state.
+State is sent, not history: at most one update is under way, until the browser confirms it; meanwhile newer states
+replace older ones. So a slow browser costs the memory of one state.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from gilk.web.children import ToldError
 from gilk.web.keys import Keys
 from gilk.web.sessions import Sessions, WebSession
 
-_EVERY: Final = 0.1  # seconds between two updates
-_PATIENCE: Final = 10.0  # seconds for the first message
-_LONGEST: Final = 1000  # letters of a message from a browser
-_REFUSED: Final = 1008  # RFC 6455: it violates a policy
+_EVERY: Final = 0.1  # the seconds between two updates
+_PATIENCE: Final = 10.0  # the seconds that the first message may take
+_LONGEST: Final = 1000  # the most characters of a message from a browser
+_REFUSED: Final = 1008  # RFC 6455: the message violates a policy
 
 
 async def live(socket: WebSocket, keys: Keys, sessions: Sessions) -> None:
-    """The first message has the token, and the session's number."""
+    """Serve one connection. The first message has the token, and the session's number."""
     await socket.accept()
     try:
         first = await asyncio.wait_for(_received(socket), _PATIENCE)
@@ -41,7 +41,7 @@ async def live(socket: WebSocket, keys: Keys, sessions: Sessions) -> None:
 
 
 async def _received(socket: WebSocket) -> dict[str, Any]:
-    """Raises ValueError, WebSocketDisconnect."""
+    """The next message. Raises ValueError, WebSocketDisconnect."""
     text = await socket.receive_text()
     found = json.loads(text) if len(text) <= _LONGEST else None
     if not isinstance(found, dict):
@@ -54,7 +54,7 @@ async def _follow(socket: WebSocket, session: WebSession) -> None:
     while True:
         revision, now = session.revision, session.shown()
         await socket.send_text(json.dumps(difference(sent, now)))
-        await _received(socket)  # it has that one
+        await _received(socket)  # the browser has confirmed the update
         sent = now
         if session.end and "report" in now:
             await socket.close()
@@ -63,7 +63,7 @@ async def _follow(socket: WebSocket, session: WebSession) -> None:
 
 
 def difference(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """The members that are not what they were; of the counts those that are not. All of it, if there was nothing."""
+    """The members of ``new`` that differ from ``old``; of the counts only those that differ."""
     found = {name: value for name, value in new.items() if name not in old or old[name] != value}
     if "counts" in found and "counts" in old:
         was = old["counts"]

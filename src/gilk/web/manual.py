@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The documentation, as it came with gilk; no network is asked."""
+"""The documentation that came with gilk; no network is needed."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 
 from gilk.web.children import ToldError
 
-#: In an installed package, and in a checkout of the sources.
+#: The directories of the documentation: in an installed package, and in a checkout of the sources.
 _PLACES: Final = (Path(__file__).parent / "docs", Path(__file__).parents[3] / "docs")
 _NAME: Final = re.compile(r"[A-Za-z0-9-]+(/[A-Za-z0-9-]+)?")
 _HIDDEN: Final = frozenset(("decisions",))
 
 
 def place() -> Path:
-    """Raises ToldError `no-manual`."""
+    """The directory of the documentation. Raises ToldError `no-manual`."""
     found = next((each for each in _PLACES if (each / "errors.md").is_file()), None)
     if found is None:
         raise ToldError("no-manual", "this installation of gilk came without its documentation", "", 404)
@@ -30,13 +30,13 @@ def pages() -> list[str]:
 
 
 def page(name: str) -> str:
-    """Its text. Raises ToldError `no-such-page`, `no-manual`."""
+    """The text of a page. Raises ToldError `no-such-page`, `no-manual`."""
     if name not in pages():
         raise ToldError("no-such-page", f"there is no page {name!r}", "the first page of the help lists them", 404)
     return (place() / f"{name}.md").read_text()
 
 
 def paragraph(page_name: str, heading: str) -> str:
-    """The text below a heading of a page, '' where there is none."""
+    """The text below a heading of a page, '' if there is none."""
     found = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", page(page_name), re.MULTILINE | re.DOTALL)
     return found[1].strip() if found is not None else ""

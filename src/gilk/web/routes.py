@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The routes. A page is a frame without data; its twin, the same address with ``.json``, has what it shows.
+"""The routes. A page is a frame without data; its twin, at the same address with ``.json``, has the data that it shows.
 
-Whatever changes something is a POST. The guard (guard.py) has been passed before anything here is called.
+Every request that changes something is a POST. The guard (guard.py) is passed before anything here is called.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from gilk.web.traces import TracePages
 from gilk.web.tracing import TracingPages
 
 Json = dict[str, Any]
-#: Pages; each is a frame, and the scripts know by its address what is to be shown.
+#: The addresses of pages. Each is the same frame, and the scripts decide by the address what to show.
 PAGES: Final = (
     "/", "/doctor", "/help", "/help/{page:path}", "/about", "/target/{target}", "/target/{target}/symbols",
     "/target/{target}/function", "/target/{target}/d", "/target/{target}/trace", "/session/{number}",
@@ -47,13 +47,13 @@ PAGES: Final = (
     "/file/{file}/timeline", "/file/{file}/tree", "/file/{file}/flame", "/file/{file}/anomalies", "/file/{file}/sql",
     "/diff",
 )  # fmt: skip
-_SEARCH_WITHIN: Final = 5.0  # seconds; an expression of the user's may take for ever
+_SEARCH_WITHIN: Final = 5.0  # in seconds; an expression of the user's may take for ever
 _DOCTOR_WITHIN: Final = 120.0
 _MOST_REQUESTS: Final = 1000
 
 
 class Window:
-    """All that the server has. ``address`` makes a new one, with a key, for another browser."""
+    """The state of the server, and the handlers of most routes."""
 
     def __init__(self, grants: Grants, keys: Keys, audit: Audit, assets: Assets) -> None:
         self.grants, self.keys, self.audit, self.assets = grants, keys, audit, assets
@@ -64,17 +64,17 @@ class Window:
         self.tracing = TracingPages(grants, self.sessions, audit)
         self.experiments = ExperimentPages(grants, self.sessions, audit, self._files)
         self._workers: dict[str, ServerChild] = {}
-        self.surveys: dict[str, str] = {}  # by target and image: how it stands
+        self.surveys: dict[str, str] = {}  # by target and image, the state of the survey
 
     async def _worker(self, role: str) -> ServerChild:
-        """One looks things up, another makes surveys, which take longer."""
+        """The worker for a role: one looks things up, another makes surveys, which take longer."""
         worker = self._workers.get(role)
         if worker is None or worker.process.returncode is not None:
             worker = self._workers[role] = await children.begun("gilk.web.worker")
         return worker
 
     async def _asked(self, what: str, **asked: Any) -> Json:
-        """Raises ToldError."""
+        """The answer of the worker that looks things up. Raises ToldError."""
         worker = await self._worker("look")
         return await worker.ask(what, **asked)
 
@@ -120,7 +120,7 @@ class Window:
         }
 
     async def doctor(self, _request: Request) -> Json:
-        """The findings of `gilk doctor --json`, in a process of its own: it tries things out."""
+        """The findings of `gilk doctor --json`, which runs in a process of its own because it tries things out."""
         command = (sys.executable, "-P", "-m", "gilk", "doctor", "--json")
         pipe, none = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
         process = await asyncio.create_subprocess_exec(*command, stdin=none, stdout=pipe, stderr=none)
@@ -134,7 +134,7 @@ class Window:
         return {**found, "command": "gilk doctor"}
 
     async def help(self, request: Request) -> Json:
-        """The pages; or one of them, or one paragraph of it."""
+        """The list of pages; or the text of one of them, or one paragraph of it."""
         name, heading = request.query_params.get("page", ""), request.query_params.get("at", "")
         if not name:
             return {"pages": manual.pages()}
@@ -201,7 +201,9 @@ class Window:
     # Actions.
 
     async def survey(self, request: Request) -> Json:
-        """Analyse an image, in a worker of its own; its end is seen by asking for the symbols again."""
+        """Analyse an image, in a worker of its own; pages see the end of the survey when they request the symbols
+        again.
+        """
         asked = await given(request, target=str, image=str)
         name, key = self.grants.target(asked["target"]), f"{asked['target']}\n{asked['image']}"
         command = shlex.join(
@@ -219,7 +221,7 @@ class Window:
         return {**found, "command": command}
 
     async def cancel(self, request: Request) -> Json:
-        """Give surveys up."""
+        """Cancel all surveys."""
         await given(request)
         if (worker := self._workers.pop("survey", None)) is not None:
             worker.kill()
@@ -259,7 +261,7 @@ class Window:
         return await self._noted(self.sessions.begin(identity, title_of(name), requests), command)
 
     async def _noted(self, beginning: Coroutine[Any, Any, WebSession], command: str) -> WebSession:
-        """Begin, and write what came of it to the audit file. Raises ToldError."""
+        """Begin a session, and write the outcome to the audit file. Raises ToldError."""
         try:
             session = await beginning
         except ToldError as error:
@@ -292,7 +294,7 @@ _FRESH = "start `gilk web` again, or press `another browser` in a window that is
 
 
 def _texts(requests: list[Any]) -> list[str]:
-    """Raises ToldError `bad-request`."""
+    """The requests, if they are valid. Raises ToldError `bad-request`."""
     if not 0 < len(requests) <= _MOST_REQUESTS or not all(isinstance(each, str) for each in requests):
         raise ToldError("bad-request", f"requests are 1 to {_MOST_REQUESTS} texts, POINTS=INSTRUMENT")
     return requests

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Finding functions as somebody types: by a part of the name, by a glob, by ``/expression/``, by an address."""
+"""Finds functions while the user types: by a part of the name, by a glob, by ``/expression/``, by an address."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from gilk.render.survey import REASONS
 from gilk.spec.image import is_glob
 from gilk.values import dataclass
 
-PAGE: Final = 200  # rows that are shown at a time
-_LONGEST: Final = 200  # letters of a query
+PAGE: Final = 200  # the number of rows of a page
+_LONGEST: Final = 200  # the most characters of a query
 SORTS: Final = ("match", "name", "address", "size", "blocks", "refused")
 
 
 @dataclass(frozen=True, slots=True)
 class SymbolFigures:
-    """The findings of a survey: points before and after blocks, and how many of them are refused, by reason."""
+    """The findings of a survey about a function: the number of points before and after blocks, and of those that are
+    refused, in all and by reason.
+    """
 
     blocks: int
     points: int
@@ -32,8 +34,9 @@ class SymbolFigures:
 
 @dataclass(frozen=True, slots=True)
 class SymbolRow:
-    """``shown`` is the name as its source has it. ``lower``: all of the names, in small letters, a line each.
-    ``figures``: None before a survey."""
+    """A function that can be found. ``shown`` is its name in the source. ``lower``: all its names in lower case, a line
+    each. ``figures`` is None before a survey.
+    """
 
     image: TargetImage
     symbol: FunctionSymbol
@@ -50,7 +53,7 @@ class SymbolRow:
 
     @property
     def marker(self) -> str:
-        """In a word: which of its points can be had."""
+        """A word for the part of its points that can be spliced: not-analysed, none, some or all."""
         if self.figures is None:
             return "not-analysed"
         if not self.figures.points or self.figures.refused == self.figures.points:
@@ -59,7 +62,7 @@ class SymbolRow:
 
 
 def figures_of(table: SurveyTable) -> dict[int, SymbolFigures]:
-    """By address."""
+    """The figures of all functions in a survey, by address."""
     found = {}
     for row in table.rows(""):
         points = sum(row.pre.values()) + sum(row.post.values())
@@ -72,7 +75,8 @@ def figures_of(table: SurveyTable) -> dict[int, SymbolFigures]:
 def found(
     rows: Sequence[SymbolRow], query: str, sort: str, only: str = "", first: int = 0
 ) -> tuple[int, list[SymbolRow]]:
-    """How many rows match, and a page of them from ``first`` on, the best being first. ``only``: a marker.
+    """The number of rows that match, and a page of them from ``first`` on, the best match first. ``only``: rows with
+    this marker.
 
     Raises UsageError `bad-search`.
     """
@@ -83,7 +87,7 @@ def found(
     if only:
         chosen = [row for row in chosen if row.marker == only]
     if sort != "match" or query:
-        # One letter matches most names: they are not all sorted for the sake of a page.
+        # One letter matches most names, so only as many rows as a page needs are sorted.
         last, order = first + PAGE, _order(sort, query)
         return len(chosen), heapq.nsmallest(last, chosen, key=order)[first:]
     return len(chosen), chosen[first : first + PAGE]
@@ -106,7 +110,9 @@ def _matching(rows: Sequence[SymbolRow], query: str) -> Iterator[SymbolRow]:
 
 
 def _containing(rows: Sequence[SymbolRow], query: str) -> list[SymbolRow]:
-    """Names with the query in them; where there are none, those that have its letters in their order."""
+    """The rows with names that contain the query; if there are none, those with names that have its letters in their
+    order.
+    """
     whole = [row for row in rows if query in row.lower]
     if whole:
         return whole

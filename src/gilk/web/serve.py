@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Starting and ending the server: on this machine's loopback addresses, or at a Unix socket, and nowhere else."""
+"""Starts and ends the server: on the loopback address of this machine, or at a Unix socket, and nowhere else."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ from gilk.web.keys import Keys
 
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _BACKLOG: Final = 128
-_MOST_AT_ONCE: Final = 200  # connections
-_MESSAGE: Final = 4096  # bytes of a message over a WebSocket
+_MOST_AT_ONCE: Final = 200  # the most connections
+_MESSAGE: Final = 4096  # the most bytes of a message over a WebSocket
 
 
 @dataclass(frozen=True)
 class Settings:
-    """``port`` 0 is any that is free. ``socket``: a path, in place of a port."""
+    """The settings of the server. ``port`` 0 means any free port. ``socket`` is the path of a socket to use instead of
+    a port.
+    """
 
     grants: Grants
     port: int = 0
@@ -40,7 +42,7 @@ class Settings:
 
 
 def serve(settings: Settings, ready: Callable[[str], None]) -> None:
-    """Serve until SIGINT, SIGTERM or SIGHUP; then take everything out. ``ready`` is told the address.
+    """Serve until SIGINT, SIGTERM or SIGHUP; then take everything out. ``ready`` is given the address.
 
     Raises UsageError `port-taken`, GilkError `window-incomplete`, StoreError.
     """
@@ -85,7 +87,7 @@ def _loopback(port: int) -> socket.socket:
 
 
 def _unix(path: Path) -> socket.socket:
-    """For nobody else: the mode is there before anybody can connect."""
+    """A socket for this user only: it has its mode before anybody can connect."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
     try:
@@ -119,7 +121,7 @@ async def _served(window: routes.Window, gate: Gate, listener: socket.socket, re
 
 
 class _Server(uvicorn.Server):
-    """Signals are ours: everything is taken out first."""
+    """A uvicorn server that leaves signals to gilk, which takes everything out first."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -128,7 +130,9 @@ class _Server(uvicorn.Server):
 
 @contextlib.asynccontextmanager
 async def _ended_by_signals() -> AsyncIterator[asyncio.Event]:
-    """With a second signal the server ends at once; its children then take everything out by themselves."""
+    """An event that the first signal sets. A second signal ends the server at once; its children then take everything
+    out by themselves.
+    """
     loop, end = asyncio.get_running_loop(), asyncio.Event()
 
     def arrived(number: int) -> None:

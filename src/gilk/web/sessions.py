@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The sessions that this window has begun, each in a child; and who watches them."""
+"""The sessions that this window has begun, each in a child process."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ from gilk.web.grants import born, identity_of_file
 from gilk.web.trace_asked import TraceAsked
 
 Json = dict[str, Any]
-_MOST = 64  # sessions, those that have ended included; the oldest of these is forgotten
+_MOST = 64  # the most sessions, including those that have ended, of which the oldest are forgotten
 
 
 @dataclass(eq=False)
 class WebSession:
-    """``requests``: the instruments, or a D program. ``command`` and ``python`` do the same. ``state``: as its child
-    told it last. ``end``: '' while it goes on, else why it does not; ``over`` is why it ends by itself."""
+    """A session. ``requests``: the instruments, or a D program. ``command`` and ``python`` do the same. ``state`` is
+    the last one that its child has sent. ``end``: '' while the session goes on, otherwise the reason for its end;
+    ``over`` is the reason to give if it ends by itself.
+    """
 
     number: int
     target: str
@@ -37,7 +39,7 @@ class WebSession:
     end: str = ""
     over: str = "its target has ended"
     revision: int = 0
-    host: int = 0  # the number of its child's process
+    host: int = 0  # the pid of its child
     child: ServerChild | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -67,12 +69,12 @@ _PYTHON = "import gilk\n\nwith gilk.attach({}) as target, target.session() as se
 
 
 def _pid(target: str) -> str:
-    """The number in a process's identity (grants.py)."""
+    """The pid in a process's identity (grants.py)."""
     return target.split("-")[1]
 
 
 def d_commands(pid: str, text: str) -> dict[str, str]:
-    """The command line and the Python that run a D program."""
+    """The command line, and the code in Python, that run the D program ``text`` in process ``pid`` as the page does."""
     written = f'r"""{text}"""' if "\n" in text and '"""' not in f"{text} " and text[-1] not in '"\\' else repr(text)
     python = f"import gilk\n\nwith gilk.dtrace({written}, pid={pid}) as session:\n    for event in session:"
     python += " print(event)"
@@ -85,11 +87,11 @@ class Sessions:
         self._last = 0
 
     def all(self) -> list[WebSession]:
-        """The newest first."""
+        """All sessions, the newest first."""
         return list(reversed(self._all.values()))
 
     def get(self, number: int) -> WebSession:
-        """Raises ToldError."""
+        """The session with that number. Raises ToldError `no-such-session`."""
         try:
             return self._all[number]
         except KeyError:
@@ -97,7 +99,7 @@ class Sessions:
             raise ToldError("no-such-session", f"there is no session {number}", hint, 404) from None
 
     async def begin(self, target: str, title: str, requests: Sequence[str]) -> WebSession:
-        """Put instruments in. Raises ToldError; then nothing has changed."""
+        """A session that puts instruments in. Raises ToldError; then nothing has changed."""
         pid = _pid(target)
         words = ["gilk", "run", "-p", pid, *(w for r in requests for w in ("-i", r))]
         lines = [f"    session.insert({p!r}, {i!r})" for p, _, i in (r.rpartition("=") for r in requests)]
@@ -106,18 +108,20 @@ class Sessions:
         return await self._begun(made, "gilk.web.host", requests=list(requests), processes={int(pid): born(target)})
 
     async def begin_d(self, target: str, title: str, text: str) -> WebSession:
-        """Run a D program. Raises ToldError; then nothing has changed."""
+        """A session that runs a D program. Raises ToldError; then nothing has changed."""
         pid = _pid(target)
         same = d_commands(pid, text)
         made = WebSession(self._last + 1, target, title, (text,), same["command"], same["python"], time.time())
-        made.state = {"printed": "", "bytes": 0, "aggregations": []}  # a page knows by it that this is a program
+        made.state = {"printed": "", "bytes": 0, "aggregations": []}  # pages recognise a D program by this member
         return await self._begun(made, "gilk.web.d_host", text=text, processes={int(pid): born(target)})
 
     async def begin_experiment(
         self, identity: str, file: Path, text: str, found: Json, processes: Mapping[int, int]
     ) -> WebSession:
-        """Run an experiment whose file has that text, of which ``found`` is known (file_worker.py). ``processes``: the
-        births of those within reach. Raises ToldError; then nothing has changed."""
+        """A session that runs an experiment. ``text`` is the content of its file, ``found`` what file_worker.py has
+        found in it. ``processes``: the births of the processes within reach, by pid. Raises ToldError; then nothing has
+        changed.
+        """
         names = tuple(each["name"] for each in found["values"]["instruments"])
         made = WebSession(
             self._last + 1, identity, file.name, names, found["command"], found["python"], time.time(),
@@ -155,7 +159,7 @@ class Sessions:
             del self._all[number]
 
     async def end(self, session: WebSession, why: str = "you ended it") -> None:
-        """Take everything out, and wait for the word on it."""
+        """Take everything out, and wait for the report."""
         if session.end or session.child is None:
             return
         session.end = why

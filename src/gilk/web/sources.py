@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The source of a function, for its page: the lines that its code is of, and some around them.
+"""The source of a function, for its page: the lines that its code belongs to, and some around them.
 
 A program may name any file as its source. So a file is shown only if it is text, and lies below a directory that the
 window was given.
@@ -17,13 +17,15 @@ from gilk.web.files import text_of
 from gilk.web.grants import Grants
 
 Json = dict[str, Any]
-_MOST: Final = 8 << 20  # bytes of a file
-_AROUND: Final = 5  # lines before the first and behind the last one that has code
+_MOST: Final = 8 << 20  # the most bytes of a file
+_AROUND: Final = 5  # the number of lines before the first and behind the last one that has code
 _MOST_LINES: Final = 3000
 
 
 def lines_of(function: Json) -> dict[str, dict[int, list[int]]]:
-    """By file and line the blocks that have code of it, as a function's listing says; files with most lines first."""
+    """The blocks that have code of each source line, by file and line, according to a function's listing; files with
+    the most lines first.
+    """
     found: dict[str, dict[int, list[int]]] = {}
     for block in function["blocks"]:
         for instruction in block["instructions"]:
@@ -36,7 +38,7 @@ def lines_of(function: Json) -> dict[str, dict[int, list[int]]]:
 
 
 def source(grants: Grants, function: Json, asked: str) -> Json:
-    """The text of one of the files that a function's code is of: ``asked``, or that with most lines.
+    """The text of one of the files that a function's code belongs to: ``asked``, or the one with the most lines.
 
     Raises ToldError `no-source`, `not-granted`, UsageError `not-text`, StoreError `no-permission`.
     """
@@ -61,7 +63,9 @@ def _part(lines: list[str], used: Mapping[int, list[int]]) -> Json:
 
 
 def _place(grants: Grants, name: str) -> Path:
-    """The file itself, where it lies below a given directory. A relative name is looked for in each of these."""
+    """The real path of a source file, if it lies below a given directory; a relative name is tried in each of these.
+    Raises ToldError `not-granted`.
+    """
     folders = (*grants.files, *grants.experiments)
     tried = [Path(os.path.realpath(folder / name)) for folder in folders] or [Path(os.path.realpath(name))]
     inside = [path for path in tried if any(path.is_relative_to(folder) for folder in folders)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Workers whose questions have a time limit, after which a worker is killed, and another takes its place."""
+"""Workers whose questions have a time limit: a worker that exceeds it is killed, and another takes its place."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from gilk.web import children
 from gilk.web.children import ServerChild, ToldError
 
 Json = dict[str, Any]
-_BEGINS_WITHIN: Final = 60.0  # seconds for a worker to begin, on a machine that is busy
+_BEGINS_WITHIN: Final = 60.0  # the seconds that a worker may take to begin, on a busy machine
 
 
 class TimedWorkers:
-    """Workers of one module, one for each role. Each is asked one question after the other, which has all of its time.
-    They answer ``ready`` besides. ``said``: by role, what a worker has said last without being asked."""
+    """Workers of one module, one for each role. Each is asked one question after the other, so that a question has all
+    of its time. The module must also answer ``ready``. ``said``: by role, the last state that a worker has sent
+    unasked.
+    """
 
     def __init__(self, module: str, too_slow: ToldError) -> None:
         self._module, self._too_slow = module, too_slow
@@ -28,7 +30,9 @@ class TimedWorkers:
             worker.kill()
 
     async def answer(self, role: str, within: float, what: str, **asked: Any) -> Json:
-        """``within``: seconds. Raises ToldError: the worker's own, ``too_slow`` and `child-gone`."""
+        """The answer of a worker within ``within`` seconds. Raises ToldError: the worker's own, ``too_slow`` and
+        `child-gone`.
+        """
         async with self._free.setdefault(role, asyncio.Lock()):
             worker = await self._worker(role)
             self.said.pop(role, None)
@@ -48,7 +52,7 @@ class TimedWorkers:
         self._workers.pop(role).kill()
 
     async def _worker(self, role: str) -> ServerChild:
-        """One that has begun: that may take long, and is not the question's fault."""
+        """A worker that has begun; the time for that does not count for the question. Raises ToldError `child-gone`."""
         worker = self._workers.get(role)
         if worker is None or worker.process.returncode is not None:
             worker = self._workers[role] = await children.begun(self._module, lambda state: self._say(role, state))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The pages of files of samples: which there are, the time line of one, part by part, and the differences of two."""
+"""The pages of files of samples: the list of files, the time line of one, part by part, and the differences of two."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from gilk.web.grants import Grants, identity_of_file
 from gilk.web.timed import TimedWorkers
 
 Json = dict[str, Any]
-_OPENS_WITHIN: Final = 600.0  # seconds for reading a file; ten million calls take minutes on a slow machine
-_MOST_FILES: Final = 500  # that are listed
-_LONGEST: Final = 200  # letters of a search
-_MOST_FOUND: Final = 100  # differences of each sort
-_ANSWERS_WITHIN: Final = 60.0  # seconds for a question in SQL, the reading of the file included
-_MOST_ROWS: Final = 1000  # of an answer
-_LONGEST_SQL: Final = 4000  # letters
+_OPENS_WITHIN: Final = 600.0  # in seconds, for reading a file; ten million calls take minutes on a slow machine
+_MOST_FILES: Final = 500  # the most files that are listed
+_LONGEST: Final = 200  # the most characters of a search
+_MOST_FOUND: Final = 100  # the most differences of each sort
+_ANSWERS_WITHIN: Final = 60.0  # the seconds that a question in SQL may take, including the reading of the file
+_MOST_ROWS: Final = 1000  # the most rows of an answer
+_LONGEST_SQL: Final = 4000  # the most characters of a question
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -34,7 +34,7 @@ class TracePages:
         self._grants, self._workers = grants, workers
 
     async def index(self, _request: Request) -> Json:
-        """The files of samples in the directories that were given, the newest first."""
+        """The files of samples in the given directories, the newest first."""
         found, left_out = await asyncio.to_thread(self._files)
         return {"files": found, "left_out": left_out, "folders": [str(each) for each in self._grants.folders]}
 
@@ -59,7 +59,9 @@ class TracePages:
         return {**found, "id": request.path_params["file"], "file": str(path), "name": path.name, **same}
 
     async def progress(self, request: Request) -> Json:
-        """How many samples of how many have been looked at for the index that is being made, if one is."""
+        """The number of samples that have been read for an index that is being made, and that of all; both 0 if none
+        is.
+        """
         self._file(request.path_params["file"])
         return {"done": 0, "of": 0, **self._workers.said.get("trace", {})}
 
@@ -130,26 +132,26 @@ class TracePages:
 
 
 def _same(words: list[str], python: str = "") -> Json:
-    """The command line, and the Python, that do the same."""
+    """The gilk command with the arguments ``words``, and the code in Python, that give the same answer as the page."""
     return {"command": shlex.join(["gilk", *words]), **({"python": python} if python else {})}
 
 
 def _number(text: str) -> int:
-    """Raises ToldError `bad-request`."""
+    """The number in ``text``. Raises ToldError `bad-request`."""
     if _NUMBER.fullmatch(text) is None:
         raise ToldError("bad-request", f"{text[:40]!r} is no number")
     return int(text)
 
 
 def _query(text: str) -> str:
-    """Raises ToldError `bad-request`."""
+    """The search text, if it is not too long. Raises ToldError `bad-request`."""
     if len(text) > _LONGEST:
         raise ToldError("bad-request", f"a search has at most {_LONGEST} letters")
     return text
 
 
 def _factor(text: str) -> float:
-    """Raises ToldError `bad-request`."""
+    """The factor in ``text``. Raises ToldError `bad-request`."""
     try:
         found = float(text)
     except ValueError:

@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 
 def images(target: str) -> Json:
-    """The images of a target, and of which there has been a survey."""
+    """The images of a target, each with whether there has been a survey of it."""
     return {
         "images": [
             {"name": each.name, "pattern": each.pattern, "path": each.path, "surveyed": _is_surveyed(target, each)}
@@ -60,7 +60,7 @@ def warm(target: str, image: str) -> Json:
 
 
 def _rows(target: str, image: str) -> tuple[tuple[SymbolRow, ...], bool]:
-    """All functions of an image, or of all images for ``*``."""
+    """All functions of an image, or of all images for ``*``, and whether there are surveys of all of these."""
     chosen = [each for each in scans.images(target) if image in ("*", each.pattern)]
     if not chosen:
         raise UsageError("no-such-image", f"{target} has no image {image!r}", "the page of the target lists them")
@@ -70,7 +70,7 @@ def _rows(target: str, image: str) -> tuple[tuple[SymbolRow, ...], bool]:
 
 @lru_cache(maxsize=64)
 def _of_image(target: str, image: scans.TargetImage, surveyed: bool) -> tuple[SymbolRow, ...]:
-    """``surveyed`` is there for the sake of the cache: a survey may have been made since."""
+    """The functions of an image. ``surveyed`` is an argument only for the cache: a survey may have been made since."""
     found = scans.symbols(target, image)
     table = scans.surveyed(target, image) if surveyed else None
     figures = search.figures_of(table) if table is not None else {}
@@ -105,7 +105,7 @@ def survey(target: str, image: str) -> Json:
 
 
 def function(target: str, image: str, address: str) -> Json:
-    """The graph of one function, and where its blocks and edges are in a picture."""
+    """The graph of one function, with the places of its blocks and edges in a picture."""
     pattern = f"{image}:{address}" if image else address
     graph = scans.cfg(target, pattern)
     found = with_names(graph_json(graph))
@@ -117,7 +117,7 @@ def function(target: str, image: str, address: str) -> Json:
 
 
 def preview(target: str, requests: list[str]) -> Json:
-    """The outcome of every point that is asked for."""
+    """The outcome of every point that is requested."""
     parsed = [parse_request(text) for text in requests]
     if not all(isinstance(each, Request) for each in parsed):
         raise UsageError("strategy-not-live", "a preview is of points, not of strategies", "gilk run has them")
@@ -131,7 +131,7 @@ def preview(target: str, requests: list[str]) -> Json:
     }
 
 
-#: All that a worker does.
+#: All questions that this worker answers.
 ANSWERS: Final[Mapping[str, Callable[..., Json]]] = {
     "images": images, "warm": warm, "symbols": symbols, "survey": survey, "function": function, "preview": preview,
 }  # fmt: skip
@@ -149,7 +149,7 @@ def told(error: GilkError) -> Json:
 
 
 def serve(channel: ServerChannel, answers: Mapping[str, Callable[..., Json]]) -> None:
-    """Until the server ends."""
+    """Answer questions until the server ends."""
     try:
         while True:
             channel.send(answered(channel.receive(), answers))

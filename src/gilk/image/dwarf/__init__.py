@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Debug information, read as little of it as will do: types, variables and parameters by name (DWARF 2 to 5)."""
+"""Reads debug information (DWARF 2 to 5), as little of it as necessary: types, variables, parameters and inlined
+functions by name, and source lines.
+"""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Units and their entries (DWARF 5, sections 7.5.1 and 2.3), each read when it is asked for."""
+"""Units and their entries (DWARF 5, sections 7.5.1 and 2.3); each entry is read when it is asked for."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _MOST_UNITS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class DebugUnit:
-    """[start, end) of .debug_info; its first entry is at ``first``. ``signature`` and ``type_at`` of a type's unit."""
+    """A unit: the bytes [start, end) of .debug_info; its first entry is at ``first``. A type unit has a ``signature``,
+    and at ``type_at`` the entry of its type.
+    """
 
     start: int
     end: int
@@ -36,7 +38,7 @@ class DebugUnit:
 
 @dataclass(frozen=True, slots=True)
 class DebugEntry:
-    """``end``: where the next one begins, which is its first child if it has ``children``."""
+    """An entry. ``end`` is the offset of the next one, which is its first child if it has ``children``."""
 
     file: Entries
     offset: int
@@ -55,7 +57,7 @@ class DebugEntry:
         return found if isinstance(found, str) else ""
 
     def referred(self, attribute: int) -> DebugEntry | None:
-        """The entry that an attribute is about; None where there is none. Raises ImageError."""
+        """The entry that an attribute refers to; None if it refers to none. Raises ImageError."""
         match self.attributes.get(attribute):
             case Reference(offset=offset, shared=shared):
                 file = self.file.shared if shared else self.file
@@ -77,7 +79,7 @@ class Entries:
 
     @cached_property
     def units(self) -> tuple[DebugUnit, ...]:
-        """Up to the first that is not understood."""
+        """The units, up to the first one that is not understood."""
         found: list[DebugUnit] = []
         at = 0
         while len(found) < _MOST_UNITS and (unit := _unit(self.sections.info, at)) is not None:
@@ -90,7 +92,7 @@ class Entries:
         return [unit.start for unit in self.units]
 
     def unit(self, offset: int) -> DebugUnit:
-        """The one that ``offset`` lies in. Raises ImageError."""
+        """The unit that contains ``offset``. Raises ImageError."""
         number = bisect.bisect_right(self._starts, offset) - 1
         if number < 0 or offset >= self.units[number].end:
             raise self._malformed(offset)
@@ -100,7 +102,7 @@ class Entries:
         return ImageError("elf-malformed", f"{self.sections.path}: no entry at {offset:#x} of .debug_info")
 
     def entry(self, offset: int) -> DebugEntry:
-        """Raises ImageError."""
+        """The entry at ``offset`` of .debug_info. Raises ImageError."""
         found = self._read(self.unit(offset), offset)
         if found is None:
             raise self._malformed(offset)
@@ -113,12 +115,12 @@ class Entries:
         return None
 
     def top(self, unit: DebugUnit) -> Iterator[DebugEntry]:
-        """The entries that lie in no other entry. Raises ImageError."""
+        """The entries of a unit that lie in no other entry but the unit's own. Raises ImageError."""
         root = self.entry(unit.first)
         yield from self.children(root)
 
     def children(self, parent: DebugEntry) -> Iterator[DebugEntry]:
-        """Raises ImageError."""
+        """The children of an entry, in order. Raises ImageError."""
         if not parent.children:
             return
         unit, at = self.unit(parent.offset), parent.end
@@ -127,7 +129,7 @@ class Entries:
             at = self._after(unit, entry)
 
     def walk(self, unit: DebugUnit) -> Iterator[tuple[int, DebugEntry]]:
-        """Everything in a unit, in order, with how deep it is: 0 for the unit's own entry. Raises ImageError."""
+        """All entries of a unit in order, each with its depth: 0 for the unit's own entry. Raises ImageError."""
         at, depth = unit.first, 0
         while at < unit.end:
             entry = self._read(unit, at)
@@ -138,7 +140,7 @@ class Entries:
             at, depth = entry.end, depth + int(entry.children)
 
     def _after(self, unit: DebugUnit, entry: DebugEntry) -> int:
-        """The offset of the entry's sibling."""
+        """The offset behind the entry and its children, at which its sibling is."""
         if not entry.children:
             return entry.end
         match entry.attributes.get(AT_SIBLING):
@@ -152,7 +154,7 @@ class Entries:
         return at
 
     def _read(self, unit: DebugUnit, offset: int) -> DebugEntry | None:
-        """None of what ends a list of children. Raises ImageError."""
+        """The entry at ``offset``; None if a list of children ends there. Raises ImageError."""
         try:
             code, at = uleb(self.sections.info, offset)
             if not code:
@@ -183,7 +185,7 @@ class Entries:
 
 
 def _unit(info: bytes, at: int) -> DebugUnit | None:
-    """None at the end, and of a version or size that is not known."""
+    """The unit at ``at``; None at the end, and for a version or size that is not known."""
     try:
         length, version = struct.unpack_from("<IH", info, at)
         if not 0 < length < 0xFFFFFFF0 or at + 4 + length > len(info) or not 2 <= version <= 5:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How attributes are written (DWARF 5, sections 7.5.3 to 7.5.6): abbreviations, and the forms of values."""
+"""Reads attributes (DWARF 5, sections 7.5.3 to 7.5.6): abbreviations, and the forms of values."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _MOST_ATTRIBUTES = 100  # of an entry: compilers write a dozen
 
 
 class Reference(NamedTuple):
-    """An entry at ``offset`` of .debug_info; ``shared``: of the file that several share."""
+    """A reference to the entry at ``offset`` of .debug_info; ``shared``: in the file that several programs share."""
 
     offset: int
     shared: bool = False
 
 
 class CodeAddress(int):
-    """A link-time address, where a number might be a length or an offset."""
+    """A link-time address, as distinct from a number that is a length or an offset."""
 
 
 class Signature(NamedTuple):
@@ -44,13 +44,13 @@ class Signature(NamedTuple):
     value: int
 
 
-#: A flag that is present is 1. A block of bytes is one.
+#: The value of an attribute. A flag that is present is 1; a block of bytes is bytes.
 Value = int | str | bytes | Reference | Signature
 
 
 @dataclass(frozen=True, slots=True)
 class Abbreviation:
-    """``attributes``: name, form, and the value where that is in the abbreviation."""
+    """The shape of entries. ``attributes`` are (name, form, value); the value counts only if the form is implicit."""
 
     tag: int
     children: bool
@@ -58,7 +58,7 @@ class Abbreviation:
 
 
 def abbreviations(data: bytes, offset: int) -> dict[int, Abbreviation]:
-    """The table that begins there. Raises IndexError, ImageError."""
+    """The table of abbreviations at ``offset``, by code. Raises IndexError, ImageError."""
     found: dict[int, Abbreviation] = {}
     while True:
         code, offset = uleb(data, offset)
@@ -86,8 +86,9 @@ def _attributes(data: bytes, offset: int) -> tuple[tuple[tuple[int, int, int], .
 
 
 class Forms:
-    """Values of one unit, which begins at ``unit``; ``strings_base`` is where its part of the string offsets does,
-    ``addresses_base`` that of the addresses, ``lists_base`` that of the offsets of lists of ranges."""
+    """Reads values of one unit, which begins at ``unit``. ``strings_base`` is the start of its part of the string
+    offsets, ``addresses_base`` that of its addresses, ``lists_base`` that of the offsets of its range lists.
+    """
 
     def __init__(self, sections: Sections, unit: int, strings_base: int = 8) -> None:
         self._sections = sections
@@ -158,7 +159,9 @@ class Forms:
 
 
 def _number(table: bytes, at: int, size: int) -> int | bytes:
-    """No bytes where the table is not there, or does not go so far, as where it is in a file of its own."""
+    """The number of ``size`` bytes at ``at``; b'' if the table is missing or too short, such as when it is in a file of
+    its own.
+    """
     found = table[at : at + size]
     return int.from_bytes(found, "little") if len(found) == size else b""
 

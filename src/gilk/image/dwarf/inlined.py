@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where a function has been inlined (DWARF 5, section 3.3.8): looked up by its name, without an index.
+"""Finds the places where a function has been inlined (DWARF 5, section 3.3.8), by its name, without an index.
 
-An inlined copy refers to the function's entry by offset, so only the units are read through that have the name in them,
-or that offset.
+An inlined copy refers to the function's entry by offset, so only those units are read that contain the name or that
+offset.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from gilk.values import dataclass
 
 _TAG_FUNCTION, _TAG_INLINED = 0x2E, 0x1D
 _ENTRY_PC, _ORIGIN, _SPECIFICATION, _DECLARED_LINE = 0x52, 0x31, 0x47, 0x3B
-_ENTRY_VIEW = 0x2138  # of GNU
+_ENTRY_VIEW = 0x2138  # DW_AT_GNU_entry_view
 _LINKAGE_NAME = 0x6E
-_MOST_ENTRIES = 400_000  # read for one name: seconds
-_MOST_MEANT = 256  # entries of one name: each is looked for in all that there is
-_DEEPEST = 8  # entries that stand for another
+_MOST_ENTRIES = 400_000  # the most entries read for one name; that takes seconds
+_MOST_MEANT = 256  # the most entries of one name; each is searched for in all of .debug_info
+_DEEPEST = 8  # the longest chain of entries that stand for one another
 
 
 @dataclass(frozen=True, slots=True)
 class InlinedCopy:
-    """``within``: the name of the function whose code it is a part of. ``ranges``: its code, by link-time addresses.
-    ``entry``: the address where a call of it begins, as the compiler says; None where it does not. ``line``: the one
-    that the function is declared in, 0 where that is not known. ``inner``: it lies in a copy of the same function, or
-    in the function itself: a recursion, or a part that the compiler had made a function of its own. ``view``: which of
-    the rows that the line table has of ``entry`` is that of the beginning, from 0; None where that is not known.
+    """An inlined copy of a function. ``within``: the name of the function whose code it is a part of. ``ranges``: its
+    code, by link-time addresses. ``entry``: the address at which a call of it begins, None if the compiler does not
+    tell. ``line``: the line in which the function is declared, 0 if it is not known. ``inner``: the copy lies in
+    another copy of the same function, or in the function itself: a recursion, or a part that the compiler had made a
+    function of its own. ``view``: the index, among the rows of the line table for ``entry``, of the row at which the
+    copy begins; None if it is not known.
     """
 
     within: str
@@ -45,14 +46,15 @@ class InlinedCopy:
 
     @property
     def address(self) -> int | None:
-        """Where it is, to be named; None where that is written in a way that is not known."""
+        """The address by which the copy is named; None if it is written in a way that is not known."""
         return self.entry if self.entry is not None else self.ranges[0][0] if self.ranges else None
 
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """``complete``: false where there was more to be read than is ever read for one name. ``whole``: the addresses of
-    the functions that were made of it, under whatever names."""
+    """The inlined copies of a function. ``complete`` is False if more had to be read than is ever read for one name.
+    ``whole``: the addresses of the functions that were made of it, under whatever names.
+    """
 
     found: tuple[InlinedCopy, ...]
     complete: bool
@@ -60,13 +62,14 @@ class Copies:
 
 
 def copies(entries: Entries, name: str) -> Copies:
-    """The inlined copies of the functions called ``name``, also as in ``ns::f``, or whose symbol is. Raises
-    ImageError."""
+    """The inlined copies of the functions whose name in the source, qualified as in ``ns::f`` or not, or whose symbol
+    is ``name``. Raises ImageError.
+    """
     reader = _Reader(entries, name)
     for unit in units_with(entries, entries.sections, written_name(name).encode("utf-8", "surrogateescape")):
         reader.read(unit)
     followed: set[int] = set()
-    while fresh := sorted(reader.meant - followed):  # what link-time optimization adds refers to what there was before
+    while fresh := sorted(reader.meant - followed):  # entries that link-time optimization adds refer to earlier ones
         followed.update(fresh)
         for offset in fresh[: _MOST_MEANT - len(followed) + len(fresh)]:
             for unit in containing(entries, struct.pack("<I", offset), set(reader.seen)):
@@ -78,18 +81,18 @@ def copies(entries: Entries, name: str) -> Copies:
 class _Reader:
     def __init__(self, entries: Entries, name: str) -> None:
         self._entries, self._name = entries, name
-        self.meant: set[int] = set()  # offsets of the function's own entries
-        self.seen: set[int] = set()  # units, by their start
-        self.whole: set[int] = set()  # addresses of functions
+        self.meant: set[int] = set()  # the offsets of the function's own entries
+        self.seen: set[int] = set()  # the starts of the units that were read
+        self.whole: set[int] = set()  # the addresses of functions
         self.budget = _MOST_ENTRIES
-        # The function that it is a copy of, the copy, what it is in, the functions that are around it, and the unit.
+        # The function's offset, the copy, the function that contains it, the offsets of all functions around, the unit.
         self._inlined: list[tuple[int, DebugEntry, DebugEntry | None, tuple[int, ...], DebugUnit]] = []
 
     def read(self, unit: DebugUnit) -> None:
         if unit.start in self.seen or self.budget <= 0:
             return
         self.seen.add(unit.start)
-        # Functions and copies that the entry is in, with how deep they are, and which entry stands for the function.
+        # The functions and copies that contain the entry: the depth of each, its entry, and its function's offset.
         around: list[tuple[int, DebugEntry, int]] = []
         for depth, entry in self._entries.walk(unit):
             self.budget -= 1
@@ -113,7 +116,9 @@ class _Reader:
         return ranges(entry, self._entries.entry(unit.first), unit.version)
 
     def _is_meant(self, called: set[str]) -> bool:
-        """Entries of static functions have no linker's name, and so not the namespace that they are in."""
+        """Whether an entry with the names ``called`` is meant. Entries of static functions have no linker's name, and
+        so do not tell their namespace.
+        """
         if self._name in called or "::" not in self._name:
             return self._name in called
         linked = [name for name in called if is_mangled(name)]
@@ -137,8 +142,9 @@ class _Reader:
 
 
 def _entry(entry: DebugEntry, code: tuple[Range, ...]) -> int | None:
-    """DW_AT_entry_pc, an address or an offset from the first. The instruction there may be one of those around the
-    copy, among which its own have been moved."""
+    """DW_AT_entry_pc: an address, or an offset from the first range; None if it is missing. The instruction there may
+    be one of the code around the copy, with which the copy's instructions have been mixed.
+    """
     first = entry.number(_ENTRY_PC)
     if first is None or isinstance(first, CodeAddress):
         return first
@@ -146,7 +152,9 @@ def _entry(entry: DebugEntry, code: tuple[Range, ...]) -> int | None:
 
 
 def names(entry: DebugEntry) -> Iterable[str]:
-    """The names of an entry, in symbols and in the source: its own, or those of the entry that it stands for."""
+    """The names of an entry, that of the symbol and that in the source: its own, and those of the entries that it
+    stands for.
+    """
     found: dict[str, None] = {}
     at: DebugEntry | None = entry
     for _ in range(_DEEPEST):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""In which language a unit is written (DWARF 5, section 7.12), as far as it decides how functions are called."""
+"""The language of a unit (DWARF 5, section 7.12), as far as it decides how functions are called."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _NAMES = {
 
 
 def foreign(entries: Entries, unit: DebugUnit) -> str:
-    """The language's name; empty of one that calls as C does, or where the unit does not say. Raises ImageError."""
+    """The name of the unit's language; '' if it calls functions as C does, or if the unit does not tell. Raises
+    ImageError.
+    """
     language = entries.entry(unit.first).number(AT_LANGUAGE)
     if language is None or language in _LIKE_C:
         return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The programs of line tables (DWARF 5, section 6.2.5): a machine that makes a row for each change of the line."""
+"""Runs the programs of line tables (DWARF 5, section 6.2.5), which make a row for each change of the line."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ _LINES = 1 << 31
 
 
 class LineRow(NamedTuple):
-    """From ``address`` on code is of that line, until the next row's; where ``end``, of none. ``statement``: a place
-    where a debugger would stop. ``column``: 0 where it is not known."""
+    """Code from ``address`` on, up to the address of the next row, belongs to ``line`` of ``file``; with ``end`` to
+    none. ``statement``: a debugger would stop there. ``column`` is 0 if it is not known.
+    """
 
     address: int
     file: int
@@ -31,7 +32,9 @@ def run(
     program: bytes, least: int, default_statement: bool, line_base: int, line_range: int, lengths: tuple[int, ...],
     most: int,
 ) -> list[LineRow]:
-    """The rows, sequence after sequence; of a program that is cut short, or has more than ``most``, the first."""
+    """The rows of a program, sequence after sequence. If the program is cut short, or has more than ``most`` rows, the
+    first ones are returned.
+    """
     rows: list[LineRow] = []
     first_special = len(lengths) + 1
     skipped = (255 - first_special) // line_range * least
@@ -82,7 +85,7 @@ def run(
 
 
 def _behind(program: bytes, at: int, operands: int) -> int:
-    """The offset behind so many numbers. Raises IndexError, ImageError."""
+    """The offset behind ``operands`` LEB128 numbers. Raises IndexError, ImageError."""
     for _ in range(operands):
         _, at = uleb(program, at)
     return at

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Source lines of addresses, and addresses of source lines (DWARF 5, section 6.2, and versions 2 to 4).
 
-A unit's program is run when an address or a file of it is asked for: all of a large library's would take seconds.
+A unit's program is run when one of its addresses or files is asked for: to run all programs of a large library would
+take seconds.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from gilk.image.memory import MALFORMED
 from gilk.values import dataclass
 
 _VERSIONS = range(2, 6)
-_LARGE = 0xFFFFFFF0  # of DWARF in its 64-bit format, which compilers make on request
+_LARGE = 0xFFFFFFF0  # lengths from here on mark DWARF in its 64-bit format, which compilers make on request
 _PATH, _DIRECTORY = 1, 2  # DW_LNCT
 _MOST_UNITS, _MOST_FILES, _MOST_ROWS = 1 << 18, 1 << 16, 1 << 23
 _SET_ADDRESS = re.compile(rb"\x00\x09\x02(.{8})", re.DOTALL)
-_LOOKED_AT = 4  # units in which an address may be
+_LOOKED_AT = 4  # the most units in which an address is looked for
 
 
 class SourceLine(NamedTuple):
-    """``file`` as the compiler was given it, with its directory if that is known."""
+    """A line of a file. ``file`` is the name that the compiler was given, with its directory if that is known."""
 
     file: str
     line: int
@@ -42,7 +43,7 @@ class SourceLine(NamedTuple):
 
 
 class LinePlace(NamedTuple):
-    """``address``, link-time, where the code of a line begins."""
+    """The link-time ``address`` at which code of a line begins."""
 
     address: int
     file: str
@@ -51,7 +52,9 @@ class LinePlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _LineUnit:
-    """[start, end) of .debug_line; ``program`` is where the program begins; ``files`` by their numbers."""
+    """A unit: the bytes [start, end) of .debug_line. ``program`` is the offset of its program; ``files`` are
+    by number.
+    """
 
     start: int
     end: int
@@ -74,7 +77,7 @@ class SourceLines:
 
     @cached_property
     def _units(self) -> list[_LineUnit]:
-        """Up to the first that is not understood."""
+        """The units, up to the first one that is not understood."""
         found: list[_LineUnit] = []
         at = 0
         while len(found) < _MOST_UNITS and (unit := _unit(self._sections, at)) is not None:
@@ -84,7 +87,7 @@ class SourceLines:
 
     @cached_property
     def _sequences(self) -> list[tuple[int, int]]:
-        """Where runs of addresses may begin, each with the number of its unit."""
+        """The addresses at which sequences of rows may begin, sorted, each with the number of its unit."""
         starts = [unit.start for unit in self._units]
         found: list[tuple[int, int]] = []
         for match in _SET_ADDRESS.finditer(self._sections.lines):
@@ -94,7 +97,7 @@ class SourceLines:
         return sorted(found)
 
     def at(self, address: int) -> SourceLine | None:
-        """The line that the instruction there is of; None where nothing is known of it."""
+        """The source line of the instruction at ``address``; None if it is not known."""
         at = bisect.bisect_right(self._sequences, (address, len(self._units))) - 1
         seen: set[int] = set()
         while at >= 0 and len(seen) < _LOOKED_AT:
@@ -107,8 +110,9 @@ class SourceLines:
         return None
 
     def rows(self, start: int, end: int) -> list[LineRow]:
-        """The rows of [start, end), by address, those of one address as they are listed. Files are numbers of the
-        unit's own."""
+        """The rows of [start, end), by address; rows of one address are in the order of the program. File numbers are
+        those of the row's own unit.
+        """
         at = bisect.bisect_right(self._sequences, (start, len(self._units))) - 1
         numbers = {self._sequences[n][1] for n in range(max(0, at - _LOOKED_AT), at + 1)}
         found: list[LineRow] = []
@@ -120,7 +124,7 @@ class SourceLines:
         return found
 
     def within(self, start: int, end: int) -> list[SourceLine]:
-        """The lines that code of [start, end) is of, the first address's first."""
+        """The lines that code of [start, end) belongs to; that of the first address comes first."""
         first = self.at(start)
         found = {first: None} if first is not None else {}
         at = bisect.bisect_right(self._sequences, (start, len(self._units))) - 1
@@ -143,22 +147,23 @@ class SourceLines:
         return SourceLine(self._units[number].files.get(rows[at].file, "?"), rows[at].line)
 
     def files(self, name: str) -> list[str]:
-        """The files that a user may mean by ``name``: a path, or the end of one; '' is all."""
+        """The files that ``name`` may mean: it is a path, or the end of one; '' means all."""
         found = {file for unit in self._units for file in unit.files.values()}
         return sorted(file for file in found if not name or is_meant(name, file))
 
     def places(self, name: str, line: int) -> list[LinePlace]:
-        """Where code of that line begins, by address: each time that another line's ends before it. A line without code
-        of its own begins where the next one does."""
+        """The places at which code of that line begins, by address: one each time that code of another line ends before
+        it. A line without code of its own begins where the next one does.
+        """
         found = [(place, empty) for place, empty in self._places(name) if place.line == line]
         return sorted({place for place, empty in found if not empty} or {place for place, _ in found})
 
     def lines(self, name: str) -> list[int]:
-        """The lines of a file that have code."""
+        """The lines of a file that have code, sorted."""
         return sorted({place.line for place, _ in self._places(name)})
 
     def _places(self, name: str) -> Iterator[tuple[LinePlace, bool]]:
-        """The beginnings of all lines of a file, and whether there is no code before the next one."""
+        """The places at which lines of a file begin, each with whether there is no code before the next line begins."""
         for number, unit in enumerate(self._units):
             meant = {index for index, file in unit.files.items() if is_meant(name, file)}
             if meant:
@@ -190,14 +195,14 @@ class SourceLines:
 
 
 def _in_order(rows: list[LineRow]) -> list[LineRow]:
-    """Sequences by their beginnings, so that one ends before the next one there begins."""
+    """The rows, with their sequences sorted by the address at which they begin."""
     ends = [at + 1 for at, row in enumerate(rows) if row.end]
     sequences = [rows[a:b] for a, b in itertools.pairwise([0, *ends])]
     return [row for sequence in sorted(sequences, key=lambda each: each[0].address) for row in sequence]
 
 
 def is_meant(name: str, file: str) -> bool:
-    """Whether ``file`` is that path, or ends in it."""
+    """Whether ``file`` is the path ``name``, or ends in it."""
     return file == name or (file.endswith("/" + name.lstrip("/")) and not name.startswith("/"))
 
 
@@ -231,7 +236,7 @@ def _header(sections: Sections, at: int) -> _LineUnit | None:
 
 
 def _named(data: bytes, place: int) -> dict[int, str]:
-    """The files of versions 2 to 4; directory 0 is the unit's own, which .debug_info has."""
+    """The files of versions 2 to 4, by number. Directory 0 is that of the unit, which only .debug_info tells."""
     directories = [""]
     while data[place]:
         stop = data.index(b"\0", place)
@@ -250,7 +255,7 @@ def _named(data: bytes, place: int) -> dict[int, str]:
 
 
 def _listed(sections: Sections, place: int) -> dict[int, str]:
-    """The files of version 5, from number 0 on."""
+    """The files of version 5, by number, from 0 on."""
     forms = Forms(replace(sections, info=sections.lines), 0)
     directories, place = _table(forms, sections.lines, place)
     listed, _ = _table(forms, sections.lines, place)

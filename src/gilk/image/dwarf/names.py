@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Entries by name, without an index: where the name's bytes are, or what refers to them, the unit is that has it."""
+"""Finds entries by name without an index: a unit is read if it contains the bytes of the name, or a reference
+to them.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,13 @@ from collections.abc import Iterator
 from gilk.image.dwarf.entries import DebugEntry, DebugUnit, Entries
 from gilk.image.dwarf.sections import Sections
 
-_MOST_STRINGS = 1024  # names that end in the wanted one: beyond, all units are looked at
+_MOST_STRINGS = 1024  # the most strings that end in the wanted name; if there are more, all units are looked at
 
 
 def find(entries: Entries, name: str, tags: frozenset[int]) -> Iterator[DebugEntry]:
-    """The entries of that name that lie in no other entry; also declarations. Raises ImageError."""
+    """The entries of that name, with one of ``tags``, that lie in no other entry; declarations, too. Raises
+    ImageError.
+    """
     for file in (entries, entries.shared):
         if file is None:
             continue
@@ -24,7 +28,7 @@ def find(entries: Entries, name: str, tags: frozenset[int]) -> Iterator[DebugEnt
 
 
 def units_with(file: Entries, sections: Sections, name: bytes) -> Iterator[DebugUnit]:
-    """The units in which the name occurs."""
+    """The units in which the name may occur."""
     own = file.sections
     needles = [name + b"\0"]
     tables = [own.strings, own.line_strings] + ([sections.shared.strings] if sections.shared is not None else [])
@@ -34,7 +38,7 @@ def units_with(file: Entries, sections: Sections, name: bytes) -> Iterator[Debug
             yield from file.units
             return
         needles += [struct.pack("<I", offset) for offset in found]
-    if own.string_offsets and len(needles) > 1:  # names are numbers then, other ones in each unit
+    if own.string_offsets and len(needles) > 1:  # then each unit has its own numbers for names
         yield from file.units
         return
     seen: set[int] = set()
@@ -50,7 +54,7 @@ def _offsets(data: bytes, needle: bytes, most: int) -> Iterator[int]:
 
 
 def containing(file: Entries, needle: bytes, seen: set[int]) -> Iterator[DebugUnit]:
-    """Units that have these bytes anywhere, each once."""
+    """The units that contain the bytes ``needle``, each once; they are added to ``seen``."""
     info = file.sections.info
     at = info.find(needle)
     while at >= 0 and file.units and at < file.units[-1].end:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The code that an entry is about: its addresses from and to, in one piece or several (DWARF 5, section 2.17)."""
+"""The code of an entry: its addresses from and to, in one piece or several (DWARF 5, section 2.17)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from gilk.image.memory import MALFORMED
 LOW_PC, HIGH_PC, RANGES = 0x11, 0x12, 0x55
 _PAIR = struct.Struct("<QQ")
 _BASE = (1 << 64) - 1
-_MOST = 4096  # pieces of one entry
+_MOST = 4096  # the most pieces of one entry
 _END, _BASE_INDEX, _START_END_INDEX, _START_LENGTH_INDEX, _OFFSETS, _BASE_ADDRESS, _START_END, _START_LENGTH = range(8)
 
 Range = tuple[int, int]
 
 
 def ranges(entry: DebugEntry, root: DebugEntry, version: int) -> tuple[Range, ...]:
-    """Link-time addresses, in the order in which they are listed; none where there is no code, or where the list is not
-    understood. ``root``: the unit's own entry, and ``version`` its version."""
+    """The link-time addresses of an entry's code, in the order in which they are listed; () if there is no code, or if
+    the list is not understood. ``root`` is the entry of its unit, and ``version`` that unit's version.
+    """
     low = entry.number(LOW_PC)
     if low is not None:
         high = entry.attributes.get(HIGH_PC)
@@ -42,7 +43,7 @@ def ranges(entry: DebugEntry, root: DebugEntry, version: int) -> tuple[Range, ..
 
 
 def _paired(entry: DebugEntry, at: int, base: int) -> Iterator[Range]:
-    """A list of .debug_ranges, as versions 3 and 4 have it. Raises struct.error."""
+    """The ranges of a list in .debug_ranges, the form of versions 3 and 4. Raises IndexError, struct.error."""
     data = entry.file.sections.ranges
     for _ in range(_MOST):
         low, high = _PAIR.unpack_from(data, at)
@@ -57,7 +58,7 @@ def _paired(entry: DebugEntry, at: int, base: int) -> Iterator[Range]:
 
 
 def _listed(entry: DebugEntry, root: DebugEntry, at: int, base: int) -> Iterator[Range]:
-    """A list of .debug_rnglists. Raises IndexError, ImageError, struct.error."""
+    """The ranges of a list in .debug_rnglists. Raises IndexError, ImageError, struct.error."""
     data = entry.file.sections.range_lists
     for _ in range(_MOST):
         kind, at = data[at], at + 1
@@ -91,7 +92,7 @@ def _address(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _indexed(entry: DebugEntry, root: DebugEntry, index: int) -> int:
-    """An address of .debug_addr, by its number in the unit. Raises struct.error."""
+    """The address in .debug_addr with a number of the unit. Raises struct.error."""
     base = root.number(AT_ADDR_BASE)
     found, _ = _address(entry.file.sections.addresses, (8 if base is None else base) + 8 * index)
     return found

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The sections that debug information is in: of the program, of its debug file, and of the file that several share."""
+"""Reads the sections of debug information: those of the program, of its debug file, and of the file that
+several share.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,14 @@ from gilk.values import dataclass
 
 _COMPRESSED, _ZLIB = 0x800, 1
 _CHDR = struct.Struct("<IIQQ")
-_LARGEST = 1 << 30  # bytes of one section, decompressed
+_LARGEST = 1 << 30  # the most bytes of one section, decompressed
 
 
 @dataclass(frozen=True)
 class Sections:
-    """``shared``: what dwz took out of several files (DWARF 5, section 7.3.6), None without."""
+    """The contents of the sections. ``shared``: those that dwz took out of several files (DWARF 5, section 7.3.6), or
+    None.
+    """
 
     path: Path
     info: bytes
@@ -38,8 +42,9 @@ class Sections:
 
 
 def read(path: Path) -> Sections | None:
-    """The sections that are known of the program at ``path``; None when there are none. Raises ImageError where there
-    is no program."""
+    """The sections for the program at ``path``, from it or from its debug file; None if there are none. Raises
+    ImageError if there is no program.
+    """
     with open_source(path) as source:
         head = elf.parse(source)
         if head.section(".debug_info") is not None:
@@ -51,7 +56,9 @@ def read(path: Path) -> Sections | None:
 
 
 def read_bytes(data: bytes, path: Path) -> Sections | None:
-    """The same of the bytes of a file, ``path`` being its name: of that file alone."""
+    """The sections in the bytes of a file, whose name is ``path``; None if it has none. Other files are not
+    looked for.
+    """
     head = elf.parse(from_bytes(data, path))
     return _sections(head) if head.section(".debug_info") is not None else None
 
@@ -85,7 +92,7 @@ def _content(head: Header, name: str) -> bytes:
 
 
 def _shared(head: Header) -> Sections | None:
-    """The file of .gnu_debugaltlink, which the section tells by a name and a build id; None without one."""
+    """The sections of the file that .gnu_debugaltlink names by a path and a build id; None if there is none."""
     section = head.section(".gnu_debugaltlink")
     if section is None:
         return None

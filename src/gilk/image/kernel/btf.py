@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""BTF, the types that a kernel carries of itself: /sys/kernel/btf/vmlinux, and one file for each module.
+"""BTF, the description of a kernel's types: /sys/kernel/btf/vmlinux, and one file for each module.
 
-The format: Documentation/bpf/btf.rst of Linux. Type 0 is ``void``. A module's types and strings continue those
-of vmlinux ("split BTF"). Only an index is made at first; a type is decoded when asked for.
+Documentation/bpf/btf.rst of Linux has the format. Type 0 is ``void``. A module's types and strings continue those of
+vmlinux ("split BTF"). At first only an index is made; a type is decoded when it is asked for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gilk.values import dataclass
 _MAGIC: Final = 0xEB9F
 _HEADER: Final = struct.Struct("<HBBIIIII")
 _TYPE: Final = struct.Struct("<III")
-_MOST_DEEP: Final = 64  # types that lead to one another, in a file that is not hostile
+_MOST_DEEP: Final = 64  # the longest chain of types that refer to one another, in a file that is not hostile
 
 
 class TypeKind(IntEnum):
@@ -46,7 +46,7 @@ class TypeKind(IntEnum):
 
 
 _AROUND: Final = frozenset({TypeKind.TYPEDEF, TypeKind.VOLATILE, TypeKind.CONST, TypeKind.RESTRICT, TypeKind.TYPE_TAG})
-#: Bytes behind the common part: fixed ones, and for each of ``vlen`` members.
+#: The sizes in bytes of the part behind the common one: a fixed size, and a size for each of ``vlen`` members.
 _FIXED: Final = {TypeKind.INT: 4, TypeKind.ARRAY: 12, TypeKind.VAR: 4, TypeKind.DECL_TAG: 4}
 _EACH: Final = {
     TypeKind.STRUCT: 12, TypeKind.UNION: 12, TypeKind.ENUM: 8, TypeKind.FUNC_PROTO: 8,
@@ -56,7 +56,7 @@ _EACH: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type's common part. ``size`` is in bytes, or the number of the type that this one is about.
+    """The common part of a type. ``size`` is in bytes, or is the number of the type that this one refers to.
 
     ``flag`` is BTF's kind_flag: bit fields in a struct, a union among forward declarations, signed enumerations.
     """
@@ -67,12 +67,14 @@ class Type:
     count: int
     flag: bool
     size: int
-    at: int  # offset of what follows the common part
+    at: int  # the offset behind the common part
 
 
 @dataclass(frozen=True, slots=True)
 class BtfMember:
-    """A member of a struct or union. ``offset`` is in bits from its start, ``bits`` a bit field's width, else 0."""
+    """A member of a struct or union. ``offset`` is in bits from the start; ``bits`` is a bit field's width, 0 for
+    others.
+    """
 
     name: str
     type: int
@@ -104,7 +106,7 @@ class Btf:
         return self._first_string + len(self._strings)
 
     def type(self, number: int) -> Type:
-        """Raises ImageError `btf-malformed` for a number that no type has."""
+        """The type with that number. Raises ImageError `btf-malformed` if there is none."""
         if self.base and number < self.first:
             return self.base.type(number)
         if number == 0:
@@ -127,7 +129,7 @@ class Btf:
         return self._strings[start:end].decode(errors="replace")
 
     def words(self, of: Type, offset: int, count: int) -> tuple[int, ...]:
-        """32-bit words behind a type's common part. Raises ImageError `btf-malformed`."""
+        """``count`` 32-bit words, ``offset`` bytes behind a type's common part. Raises ImageError `btf-malformed`."""
         if self.base and of.number < self.first:
             return self.base.words(of, offset, count)
         if of.at + offset + 4 * count > len(self._types):
@@ -142,7 +144,9 @@ class Btf:
             yield BtfMember(self.string(name), kind, place, bits)
 
     def find(self, name: str, *kinds: TypeKind) -> Type | None:
-        """A type by its name, in this file or in the one it continues."""
+        """The type of that name and of one of ``kinds``, in this file or in the one it continues; None if there is
+        none.
+        """
         for kind in kinds:
             number = self._named.get((name, kind))
             if number is not None:
@@ -150,7 +154,7 @@ class Btf:
         return self.base.find(name, *kinds) if self.base else None
 
     def bare(self, number: int) -> Type:
-        """The type without typedefs and qualifiers. Raises ImageError `btf-malformed` when they go round."""
+        """The type without typedefs and qualifiers. Raises ImageError `btf-malformed` if they go round in a circle."""
         for _ in range(_MOST_DEEP):
             found = self.type(number)
             if found.kind not in _AROUND:

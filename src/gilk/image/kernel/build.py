@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From what was read of a kernel to an Image: one for the kernel and all its modules, at their live addresses."""
+"""Makes an Image of what was read of a kernel: one for the kernel and all its modules, at their live addresses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _TEXT, _DATA = frozenset("tTwW"), frozenset("dDbBrRvVgG")
 
 @dataclass(frozen=True)
 class KernelImage:
-    """A kernel's image, and its instructions as arrays. ``fentries`` are the sites that belong to ftrace, sorted."""
+    """A kernel's image, and its instructions as arrays. ``fentries`` are the addresses of the instructions at
+    functions' entries that belong to ftrace, sorted.
+    """
 
     snapshot: KernelSnapshot
     image: Image
@@ -31,13 +33,15 @@ class KernelImage:
 
     @cached_property
     def owners(self) -> tuple[str, ...]:
-        """The module of each span, or "kernel"."""
+        """The name of the module that each span belongs to, or "kernel"."""
         starts = np.array([span.start for span in self.image.spans], np.uint64)
         return tuple(owner or NAME for owner in reserved.owners(self.snapshot.parts, starts))
 
 
 def kernel(snapshot: KernelSnapshot, named: bool = True) -> KernelImage:
-    """``named`` False leaves out the image's symbols, which are for names of data and take a while."""
+    """The image of a kernel. ``named`` False leaves out its symbols, which are needed for names of data and take a
+    while.
+    """
     parts = sorted(snapshot.parts, key=lambda part: part.text.address)
     texts = [part.text for part in parts]
     heads = functions.heads(snapshot.symbols, texts)
@@ -71,14 +75,14 @@ def kernel(snapshot: KernelSnapshot, named: bool = True) -> KernelImage:
 
 
 def _borders(symbols: KernelSymbols, texts: list[TextRegion]) -> Addresses:
-    """The addresses at which code of one kind ends: no function reaches across them."""
+    """The addresses at which a section of code ends: no function reaches across them."""
     named = [address for address, _, name, _ in symbols.text() if functions.is_border(name)]
     return np.unique(np.array([*named, *(region.end for region in texts)], np.uint64))
 
 
 def _entries(starts: Addresses, fentries: Addresses) -> frozenset[int]:
-    """Functions with a site of ftrace's. They are compiled with -pg, which rules out -fipa-ra (gcc(1)): callers know
-    nothing of them but the calling convention.
+    """The functions at whose entry ftrace has an instruction. They are compiled with -pg, which rules out -fipa-ra
+    (gcc(1)): callers know nothing about them but the calling convention.
     """
     rows = np.searchsorted(starts, fentries, "right") - 1
     return frozenset(starts[rows].tolist())
@@ -94,7 +98,7 @@ def _section(part: KernelPart) -> Section:
 
 
 def _symbols(symbols: KernelSymbols) -> list[ElfSymbol]:
-    """Without those at address 0 and per-CPU offsets, which name no place in memory."""
+    """The symbols, without those at low addresses, such as per-CPU offsets, which name no place in memory."""
     found = []
     lowest = 1 << 63
     for address, kind, name in zip(symbols.addresses.tolist(), symbols.kinds, symbols.names, strict=True):
@@ -107,5 +111,5 @@ def _symbols(symbols: KernelSymbols) -> list[ElfSymbol]:
 
 
 def owner_at(image: Image, address: int) -> str:
-    """The module, or "kernel", in whose text an address of a kernel's image lies; '' for others."""
+    """The name of the module, or "kernel", whose text contains an address of a kernel's image; '' if none does."""
     return next((s.name for s in image.sections if s.address <= address < s.address + s.size), "")

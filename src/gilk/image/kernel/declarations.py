@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The declarations in BTF: prototypes of functions as C has them, and the places of members in structs."""
+"""The declarations in BTF: prototypes of functions as in C, and the places of members in structs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gilk.values import dataclass
 
 _QUALIFIERS: Final = {TypeKind.CONST: "const", TypeKind.VOLATILE: "volatile", TypeKind.RESTRICT: "restrict"}
 _TAGGED: Final = {TypeKind.STRUCT: "struct", TypeKind.UNION: "union", TypeKind.ENUM: "enum", TypeKind.ENUM64: "enum"}
-_POINTER: Final = 8  # bytes
+_POINTER: Final = 8  # in bytes
 _MOST_DEEP: Final = 64
 
 
@@ -23,7 +23,9 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Prototype:
-    """A function's. The first six parameters of up to 8 bytes are in registers at its entry, and only there."""
+    """The prototype of a function. The first six parameters of up to 8 bytes are in registers at its entry, and only
+    there.
+    """
 
     name: str
     result: str
@@ -45,7 +47,9 @@ class MemberPlace:
 
 
 def prototype(btf: Btf, function: str) -> Prototype | None:
-    """None for what BTF does not know: assembly, and clones such as ``name.isra.0``. Raises ImageError."""
+    """The prototype of a function; None if BTF does not have it: assembly, and clones such as ``name.isra.0``. Raises
+    ImageError.
+    """
     found = btf.find(function, TypeKind.FUNC)
     if found is None:
         return None
@@ -59,9 +63,9 @@ def prototype(btf: Btf, function: str) -> Prototype | None:
 
 
 def place(btf: Btf, struct: str, path: str) -> MemberPlace | None:
-    """The place of ``path``, as ``a.b.c``, in ``struct``; None when there is no such struct or member.
+    """The place of the member ``path`` (``a.b.c``) in ``struct``; None if there is no such struct or member.
 
-    Members of unnamed structs and unions are found as C finds them. Raises ImageError.
+    Members of unnamed structs and unions are found as in C. Raises ImageError.
     """
     found = btf.find(struct, TypeKind.STRUCT, TypeKind.UNION, TypeKind.TYPEDEF)
     if found is None:
@@ -78,7 +82,7 @@ def place(btf: Btf, struct: str, path: str) -> MemberPlace | None:
 
 
 def _member(btf: Btf, struct: Type, name: str, depth: int) -> tuple[int, MemberPlace] | None:
-    """A member's type, and its place in ``struct``."""
+    """The number of a member's type, and its place in ``struct``; None if there is no such member."""
     if struct.kind not in (TypeKind.STRUCT, TypeKind.UNION) or depth > _MOST_DEEP:
         return None
     for member in btf.members(struct):
@@ -97,7 +101,7 @@ def _member(btf: Btf, struct: Type, name: str, depth: int) -> tuple[int, MemberP
 
 
 def size_of(btf: Btf, number: int, depth: int = 0) -> int:
-    """The size of a type in bytes; 0 for a type without one. Raises ImageError `btf-malformed`."""
+    """The size of a type in bytes; 0 for a type without a size. Raises ImageError `btf-malformed`."""
     found = btf.bare(number)
     if found.kind is TypeKind.PTR:
         return _POINTER
@@ -111,7 +115,7 @@ def size_of(btf: Btf, number: int, depth: int = 0) -> int:
 
 
 def declare(btf: Btf, number: int, what: str = "", depth: int = 0) -> str:
-    """``what`` declared to be of a type, in C. Raises ImageError `btf-malformed` when a type is made of itself."""
+    """The declaration in C of ``what`` with a type. Raises ImageError `btf-malformed` if a type contains itself."""
     if depth > _MOST_DEEP:
         raise ImageError("btf-malformed", f"the kernel's BTF has a type {number} that contains itself")
     found = btf.type(number)

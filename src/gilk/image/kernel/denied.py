@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Functions that must be left alone although the kernel's own blacklist has them not.
+"""Functions that must be left alone although they are not on the kernel's own blacklist.
 
-They are what patching goes through, what a trap passes on its way to gilk's handler, and assembly that is entered,
-left or copied in ways that its bytes do not show. By name, since nothing else tells; the names are Linux's own.
+They are functions that patching uses, functions on a trap's way to gilk's handler, and assembly that is entered, left
+or copied in ways that its bytes do not show. They are listed by name, since nothing else identifies them; the names are
+Linux's own.
 """
 
 from __future__ import annotations

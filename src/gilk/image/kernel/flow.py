@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The control flow of a kernel that the bytes of its instructions do not show: other targets, the meaning of jumps."""
+"""The control flow of a kernel that the bytes of its instructions do not show: other targets, and the meaning
+of jumps.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,14 @@ _KEY, _TRAMPOLINE = "__SCK__", "__SCT__"
 
 
 def returns(heads: Iterable[Head]) -> frozenset[int]:
-    """Return thunks: a jump there is a return."""
+    """The addresses of return thunks: a jump there is a return."""
     return _matching(heads, _RETURNS)
 
 
 def dispatchers(heads: list[Head], symbols: KernelSymbols) -> frozenset[int]:
-    """Retpolines, and trampolines of static calls: where a jump or call there leads is not known."""
+    """The addresses of retpolines and of trampolines of static calls: the target of a jump or call there is
+    not known.
+    """
     low, high = (symbols.find(f"__static_call_text_{end}") or 0 for end in ("start", "end"))
     return _matching(heads, _DISPATCHERS) | {head.address for head in heads if low <= head.address < high}
 
@@ -42,7 +46,9 @@ def _matching(heads: Iterable[Head], pattern: re.Pattern[str]) -> frozenset[int]
 
 
 def fentries(texts: Iterable[TextRegion], heads: list[Head], sweep: Sweep, symbols: KernelSymbols) -> Addresses:
-    """The instructions at the heads of functions that are ftrace's: its no-op, or a call out of the kernel's code."""
+    """The addresses of the instructions at functions' entries that belong to ftrace: its nop, or a call out of the
+    kernel's code.
+    """
     regions = sorted(texts, key=lambda region: region.address)
     starts = np.array([head.address for head in heads], np.uint64)
     found = [np.zeros(0, np.uint64)]
@@ -68,10 +74,10 @@ def _outside(targets: Addresses, regions: list[TextRegion]) -> NDArray[np.bool_]
 
 
 def detours(parts: Iterable[KernelPart], sweep: Sweep, symbols: KernelSymbols) -> dict[int, tuple[int, ...]]:
-    """The addresses to which instructions may lead besides those in their bytes.
+    """The addresses that the instruction at each address may lead to, besides those in its bytes.
 
-    A static key's branch may be on or off, an instruction that faults goes on at its fixup, behind a WARN's trap and
-    behind hlt the function continues, and a static call that is a no-op now may be a call next.
+    A static key's branch may be on or off, an instruction that faults goes on at its fixup, the function continues
+    behind hlt and behind a WARN's trap, and a static call that is a nop now may be a call next.
     """
     ways: dict[int, set[int]] = {}
     halts = sweep.codes == Code.HLT
@@ -101,7 +107,7 @@ def _add(ways: dict[int, set[int]], sites: Addresses, others: Addresses) -> None
 
 
 def _trampolines(symbols: KernelSymbols) -> dict[int, int]:
-    """Address of a static call's key -> its trampoline."""
+    """The address of each static call's trampoline, by the address of its key."""
     known = dict(zip(symbols.names, symbols.addresses.tolist(), strict=True))
     keys = ((name, at) for name, at in known.items() if name.startswith(_KEY))
     return {at: known[_TRAMPOLINE + name[len(_KEY) :]] for name, at in keys if _TRAMPOLINE + name[len(_KEY) :] in known}

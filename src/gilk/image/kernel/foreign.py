@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Functions that someone has patched already: another session, or a tool that is not in the kernel's list of probes.
+"""Finds functions that are patched already: by another session, or by a tool that is not in the kernel's list of
+probes.
 
-The bytes there are not the functions' own, and nobody can see where the code that was moved away leads, so such
-functions are left alone as a whole. Their signs are jumps out of everything that has symbols, also by way of padding,
-and traps where control arrives; the kernel itself has neither.
+The bytes there are not the functions' own, and it cannot be seen where the code that was moved away leads, so such
+functions are left alone completely. Signs of patches are jumps out of all code that has symbols, also by way of
+padding, and traps that control reaches; the kernel itself has neither.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from gilk.image.kernel.sweep import Sweep
 
 
 def patched(sweep: Sweep, parts: tuple[KernelPart, ...], symbols: KernelSymbols) -> Addresses:
-    """The addresses of such signs."""
+    """The addresses of signs of patches."""
     rows = sweep.direct[sweep.flows[sweep.direct] != OpcodeFlow.CALL]
     away = rows[_unknown(sweep.targets[rows], parts, symbols)]
     bounced = rows[np.isin(sweep.targets[rows], sweep.starts[away])]
@@ -29,7 +30,7 @@ def patched(sweep: Sweep, parts: tuple[KernelPart, ...], symbols: KernelSymbols)
 
 
 def _unknown(targets: Addresses, parts: tuple[KernelPart, ...], symbols: KernelSymbols) -> NDArray[np.bool_]:
-    """A mask of ``targets``: those neither in the kernel, with its code for booting, nor in a module."""
+    """A mask of those ``targets`` that are neither in the kernel, including its code for booting, nor in a module."""
     low, high = symbols.find("_text"), symbols.find("_end")
     ranges = [(part.text.address, part.text.end) for part in parts]
     if low is not None and high is not None:
@@ -41,7 +42,7 @@ def _unknown(targets: Addresses, parts: tuple[KernelPart, ...], symbols: KernelS
 
 
 def _trapped(sweep: Sweep, parts: tuple[KernelPart, ...]) -> NDArray[np.int64]:
-    """Rows of int3 that something leads to, or runs into. Behind calls that do not return they are padding."""
+    """The rows of int3 that something leads to or runs into. Behind calls that do not return, int3 are padding."""
     rows = np.flatnonzero(sweep.codes == Code.INT3)
     before = np.maximum(rows - 1, 0)
     falls = np.isin(sweep.flows[before], (OpcodeFlow.NEXT, OpcodeFlow.BRANCH)) & ~sweep.padding[before]
@@ -49,7 +50,7 @@ def _trapped(sweep: Sweep, parts: tuple[KernelPart, ...]) -> NDArray[np.int64]:
     pairs = [pairs for part in parts for pairs in (
         tables.static_keys(part.tables.jumps), tables.exceptions(part.tables.exceptions),
     )]  # fmt: skip
-    # Behind ud2 may be text: Xen has its hypervisor emulate the instruction that follows "ud2; .ascii \"xen\"".
+    # There may be text behind ud2: Xen has its hypervisor emulate the instruction that follows "ud2; .ascii \"xen\"".
     branches = sweep.direct[sweep.flows[np.maximum(sweep.direct - 1, 0)] != OpcodeFlow.STOP]
     ways = np.concatenate((sweep.targets[branches], *(each.others for each in pairs)))
     trapped: NDArray[np.int64] = rows[runs_in | np.isin(sweep.starts[rows], ways)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Functions of a kernel: kallsyms says where each begins, and the bytes where it ends."""
+"""The functions of a kernel: kallsyms tells where each begins, and the bytes tell where it ends."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from gilk.image.model import FunctionSpan
 from gilk.values import dataclass
 
 SOURCE: Final = "kallsyms"
-#: Names of borders, not of code: _stext, __entry_text_start, __indirect_thunk_end, __x86_indirect_thunk_array.
+#: Symbols that mark borders and no code: _stext, __entry_text_start, __indirect_thunk_end, __x86_indirect_thunk_array.
 _BORDER: Final = re.compile(r"_(s|e)?text\Z|__\w+_text_(start|end)\Z|__\w+_thunk_(start|end|array)\Z")
-#: Second names that every module gives its ends.
+#: Second names that every module gives to its init and exit functions.
 _COMMON: Final = frozenset({"init_module", "cleanup_module"})
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A place in code that has names: the best first. ``local``: none of them is global."""
+    """An address of code that has names, the best one first. ``local``: none of the names is global."""
 
     address: int
     names: tuple[str, ...]
@@ -36,7 +36,7 @@ def is_border(name: str) -> bool:
 
 
 def heads(symbols: KernelSymbols, texts: Iterable[TextRegion]) -> list[Head]:
-    """The heads of all functions in ``texts``, by address; without symbols that only mark borders."""
+    """The heads of all functions in ``texts``, by address; symbols that only mark borders are left out."""
     groups: dict[int, list[tuple[str, str]]] = {}
     for address, kind, name, _ in symbols.text():
         if not is_border(name):
@@ -57,15 +57,16 @@ def _head(address: int, group: list[tuple[str, str]]) -> Head:
 
 
 def _rank(entry: tuple[str, str]) -> tuple[bool, bool, int, int, str]:
-    """Smallest first: the name that a user would use."""
+    """The sort key of a name: the name that a user would use is the smallest."""
     kind, name = entry
     return name in _COMMON, kind not in "TW", len(name) - len(name.lstrip("_")), len(name), name
 
 
 def spans(found: list[Head], sweep: Sweep, limits: Addresses, entered: frozenset[int]) -> Iterator[FunctionSpan]:
-    """Each up to the next one, or to the next of ``limits``, without the padding behind its last instruction.
+    """The span of each function: up to the next one, or to the next of ``limits``, without the padding behind its last
+    instruction.
 
-    ``entered`` are functions that callers know by the calling convention only.
+    ``entered`` are functions that callers know only by the calling convention.
     """
     starts = np.array([head.address for head in found], np.uint64)
     borders = np.union1d(starts, limits)
@@ -77,7 +78,7 @@ def spans(found: list[Head], sweep: Sweep, limits: Addresses, entered: frozenset
 
 
 def _trimmed(starts: Addresses, ends: Addresses, sweep: Sweep) -> Addresses:
-    """The ends of the last instructions before ``ends`` that are not padding; ``starts`` where there is none."""
+    """The ends of the last instructions before ``ends`` that are not padding; the start if there is none."""
     rows = np.arange(1, len(sweep.starts) + 1)
     rows[sweep.padding] = 0
     last = np.concatenate(([0], np.maximum.accumulate(rows)))[np.searchsorted(sweep.starts, ends)]

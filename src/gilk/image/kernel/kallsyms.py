@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""/proc/kallsyms as columns: what everything in the kernel and its modules is called, and where it lies now."""
+"""/proc/kallsyms as columns: the names and live addresses of everything in the kernel and its modules."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from gilk.values import dataclass
 
 Addresses = NDArray[np.uint64]
 
-CORE: Final = ""  # the owner of what is no module's
+CORE: Final = ""  # the owner of symbols that belong to no module
 _TEXT: Final = frozenset("tTwW")  # nm(1): text, and weak
 
 
 @dataclass(frozen=True)
 class KernelSymbols:
-    """Rows in the order of the file. ``kinds`` are nm's letters; ``owners`` modules' names, '' for the kernel."""
+    """The symbols, in the order of the file. ``kinds`` are nm's letters; ``owners`` are names of modules, '' for the
+    kernel.
+    """
 
     addresses: Addresses
     kinds: tuple[str, ...]
@@ -37,22 +39,26 @@ class KernelSymbols:
         return found
 
     def find(self, name: str) -> int | None:
-        """The address of a symbol of the kernel itself; of the first one where several have that name."""
+        """The address of a symbol of the kernel itself; that of the first one if several have the name; None if none
+        has.
+        """
         return self._core.get(name)
 
     def of_modules(self, name: str) -> dict[str, int]:
-        """Owner -> address, of a name that every module has."""
+        """The addresses of the symbols with a name that several modules may have, by the module's name."""
         rows = (i for i, known in enumerate(self.names) if known == name and self.owners[i])
         return {self.owners[i]: int(self.addresses[i]) for i in rows}
 
     def text(self) -> Iterator[tuple[int, str, str, str]]:
-        """(address, kind, name, owner) of all that nm calls text."""
+        """The symbols that nm calls text, as (address, kind, name, owner)."""
         rows = zip(self.addresses.tolist(), self.kinds, self.names, self.owners, strict=True)
         return (row for row in rows if row[1] in _TEXT)
 
 
 def parse(data: bytes) -> KernelSymbols:
-    """Raises ImageError `kernel-symbols` when a line is no symbol, or all addresses are hidden."""
+    """The symbols in the file's content. Raises ImageError `kernel-symbols` if a line is no symbol, or all addresses
+    are hidden.
+    """
     addresses, kinds, names, owners = [], [], [], []
     try:
         for line in data.decode().splitlines():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The small text files in which a kernel tells about itself, and its notes."""
+"""Reads small text files in which a kernel describes itself, and its notes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BUILD_ID: Final = 3  # NT_GNU_BUILD_ID
 
 @dataclass(frozen=True, slots=True)
 class LoadedModule:
-    """A line of /proc/modules: ``size`` in bytes, ``address`` of its text."""
+    """A line of /proc/modules. ``size`` is in bytes, ``address`` is that of the module's text."""
 
     name: str
     size: int
@@ -23,7 +23,7 @@ class LoadedModule:
 
 
 def modules(data: bytes) -> tuple[LoadedModule, ...]:
-    """Raises ImageError `kernel-listing`."""
+    """The modules in the content of /proc/modules. Raises ImageError `kernel-listing`."""
     found = []
     line = ""
     try:
@@ -36,7 +36,7 @@ def modules(data: bytes) -> tuple[LoadedModule, ...]:
 
 
 def blacklist(data: bytes) -> tuple[tuple[int, int], ...]:
-    """[start, end) of kprobes/blacklist, sorted. Raises ImageError `kernel-listing`."""
+    """The ranges [start, end) in the content of kprobes/blacklist, sorted. Raises ImageError `kernel-listing`."""
     found = []
     line = ""
     try:
@@ -51,7 +51,7 @@ def blacklist(data: bytes) -> tuple[tuple[int, int], ...]:
 
 
 def probes(data: bytes) -> tuple[int, ...]:
-    """Addresses in kprobes/list. Raises ImageError `kernel-listing`."""
+    """The addresses in the content of kprobes/list, sorted. Raises ImageError `kernel-listing`."""
     try:
         return tuple(sorted({int(line.split()[0], 16) for line in data.decode().splitlines()}))
     except (ValueError, IndexError):
@@ -59,7 +59,7 @@ def probes(data: bytes) -> tuple[int, ...]:
 
 
 def build_id(notes: bytes) -> str:
-    """The build id in /sys/kernel/notes, in hex; '' when there is none."""
+    """The build id in the content of /sys/kernel/notes, in hex; '' if there is none."""
     at = 0
     while at + 12 <= len(notes):
         name_size, size, kind = struct.unpack_from("<III", notes, at)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``struct module``: where a loaded module's code and tables lie. The kernel's own BTF says how to read it."""
+"""Reads ``struct module``, which tells where a loaded module's code and tables are. The kernel's own BTF has its
+layout.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ ENTRIES: Final = {"exception_table_entry": 12, "jump_entry": 16, "bug_entry": 12
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """Each table is (address, size in bytes)."""
+    """A loaded module. Its text, its constants and each table are (address, size in bytes)."""
 
     name: str
     text: tuple[int, int]
@@ -36,14 +38,16 @@ class Module:
 
 @dataclass(frozen=True)
 class ModuleLayout:
-    """``size`` of struct module in bytes, and the places of what is read of it."""
+    """The layout of struct module: its ``size`` in bytes, and the places of the members that are read."""
 
     size: int
     places: Mapping[str, MemberPlace]
 
     @classmethod
     def of(cls, btf: Btf) -> ModuleLayout:
-        """Raises ImageError `kernel-layout` when this kernel's modules are not as those that gilk knows."""
+        """The layout in this kernel. Raises ImageError `kernel-layout` if its modules are not like those that gilk
+        knows.
+        """
         found = btf.find("module", TypeKind.STRUCT)
         places = {name: at for name in _FIELDS if (at := place(btf, "module", name)) is not None}
         missing = [name for name in _FIELDS if name not in places]
@@ -76,7 +80,9 @@ class ModuleLayout:
 
 
 def check_entries(btf: Btf) -> None:
-    """Raises ImageError `kernel-layout` when this kernel's tables are made of something else."""
+    """Check the sizes of the elements of this kernel's tables. Raises ImageError `kernel-layout` if they differ from
+    ENTRIES.
+    """
     for name, expected in ENTRIES.items():
         found = btf.find(name, TypeKind.STRUCT)
         size = size_of(btf, found.number) if found else 0

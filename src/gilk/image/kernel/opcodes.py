@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The kind of each of iced's opcodes, as tables to index whole arrays with."""
+"""Properties of iced-x86's opcodes, as tables to index whole arrays with."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OpcodeFlow(IntEnum):
     JUMP_INDIRECT = 5
     RETURN = 6
     STOP = 7  # ud2, int3, hlt, or no instruction
-    SYSTEM = 8  # syscall, int n, and what ends or begins a transaction: goes on, but cannot be moved freely
+    SYSTEM = 8  # syscall, int n, and those that end or begin a transaction: they go on, but cannot be moved freely
 
 
 _FLOWS: Final = {
@@ -44,13 +44,13 @@ _PADDING: Final = frozenset({Mnemonic.NOP, Mnemonic.INT3})
 
 
 def _codes() -> list[Any]:
-    """All of iced's opcodes, which are plain integers."""
+    """All of iced-x86's opcodes, which are plain integers, sorted."""
     return sorted(value for name in dir(Code) if isinstance(value := getattr(Code, name), int) and name.isupper())
 
 
 @cache
 def flows() -> NDArray[np.uint8]:
-    """Code -> OpcodeFlow."""
+    """The OpcodeFlow of each opcode."""
     codes = _codes()
     table = np.zeros(codes[-1] + 1, np.uint8)
     probe = Instruction()
@@ -65,7 +65,7 @@ def flows() -> NDArray[np.uint8]:
 
 @cache
 def near() -> NDArray[np.uint8]:
-    """Code -> the bytes of its displacement, when it is a direct near branch, at the instruction's end; else 0."""
+    """The size in bytes of the displacement at the end of a direct near branch, by opcode; 0 for all other opcodes."""
     codes = _codes()
     table = np.zeros(codes[-1] + 1, np.uint8)
     for code in codes:
@@ -77,18 +77,18 @@ def near() -> NDArray[np.uint8]:
 
 @cache
 def padding() -> NDArray[np.bool_]:
-    """Code -> whether it may be there for alignment only."""
+    """Whether an instruction may be there for alignment only, by opcode."""
     return _flags(lambda probe: probe.mnemonic in _PADDING)
 
 
 @cache
 def raising() -> NDArray[np.bool_]:
-    """Code -> whether it raises an exception on purpose: ud2, int3, int n."""
+    """Whether an instruction raises an exception on purpose (ud2, int3, int n), by opcode."""
     return _flags(lambda probe: probe.flow_control in (FlowControl.EXCEPTION, FlowControl.INTERRUPT))
 
 
 def _flags(has: Callable[[Instruction], bool]) -> NDArray[np.bool_]:
-    """Code -> whether an instruction of that code has a property."""
+    """Whether ``has`` holds for an instruction, by opcode."""
     codes = _codes()
     table = np.zeros(codes[-1] + 1, np.bool_)
     probe = Instruction()

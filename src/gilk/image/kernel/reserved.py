@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The parts of a kernel's code that must not be touched: ranges, each with the name of a refusal."""
+"""The parts of a kernel's code that must not be changed: ranges, each with the name of a refusal."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Range = tuple[int, int, str]  # start, end, refusal
 
 FENTRY_SIZE: Final = 5
 _BUG_SIZE: Final = 2  # ud2
-_BRANCH_SIZE: Final = 5  # what the kernel writes over a static call's site, also where there is a ret now
-#: Symbols around code of one kind.
+_BRANCH_SIZE: Final = 5  # the bytes that the kernel writes over a static call's site, also where there is a ret now
+#: The symbols at the start and end of sections that are reserved, with the refusal.
 _SECTIONS: Final = (
     ("__cpuidle_text_start", "__cpuidle_text_end", "idle"),
     ("__noinstr_text_start", "__noinstr_text_end", "blacklisted"),
@@ -35,7 +35,9 @@ _SECTIONS: Final = (
 def ranges(
     snapshot: KernelSnapshot, sweep: Sweep, spans: tuple[FunctionSpan, ...], fentries: Addresses
 ) -> tuple[Range, ...]:
-    """Sorted by address; they may overlap, the reason that counts first. ``spans`` and ``fentries`` are sorted."""
+    """The reserved ranges, sorted by address. They may overlap; the reason that counts comes first. ``spans`` and
+    ``fentries`` must be sorted.
+    """
     found: list[Range] = [*_sections(snapshot.symbols), *_blacklisted(snapshot), *_blacklisted_parts(snapshot, spans)]
     found += _functions(snapshot, sweep, spans)
     for part in snapshot.parts:
@@ -60,8 +62,9 @@ def _blacklisted(snapshot: KernelSnapshot) -> Iterator[Range]:
 
 
 def _blacklisted_parts(snapshot: KernelSnapshot, spans: tuple[FunctionSpan, ...]) -> Iterator[Range]:
-    """The parts that the compiler has split off: to the kernel `foo.cold` is forbidden with `foo`, but its list lacks
-    it."""
+    """The ranges of parts that the compiler has split off: the kernel forbids `foo.cold` together with `foo`, but its
+    list does not have it.
+    """
     starts = [start for start, _ in snapshot.blacklist]
     for span in spans:
         for base in {name.partition(".")[0] for name in (span.name, *span.aliases) if "." in name}:
@@ -72,7 +75,9 @@ def _blacklisted_parts(snapshot: KernelSnapshot, spans: tuple[FunctionSpan, ...]
 
 
 def _functions(snapshot: KernelSnapshot, sweep: Sweep, spans: tuple[FunctionSpan, ...]) -> Iterator[Range]:
-    """Whole functions: those on our own list, and those that someone else has a probe in, or a splice."""
+    """The ranges of whole functions: those that is_denied() names, and those in which another tool has a probe or a
+    splice.
+    """
     starts = np.array([span.start for span in spans], np.uint64)
     for span, owner in zip(spans, owners(snapshot.parts, starts), strict=True):
         if is_denied((span.name, *span.aliases), owner):
@@ -87,7 +92,7 @@ def _functions(snapshot: KernelSnapshot, sweep: Sweep, spans: tuple[FunctionSpan
 
 
 def owners(parts: Iterable[KernelPart], addresses: Addresses) -> list[str]:
-    """The owner of the code at each address: a module, or '' for the kernel's own code and for addresses in none."""
+    """The module whose text contains each address; '' if that is the kernel's text or none."""
     found = sorted((part.text.address, part.text.end, part.owner) for part in parts)
     starts, ends = (np.array([each[i] for each in found], np.uint64) for i in (0, 1))
     rows = np.searchsorted(starts, addresses, "right") - 1
@@ -96,7 +101,7 @@ def owners(parts: Iterable[KernelPart], addresses: Addresses) -> list[str]:
 
 
 def _sites(part: KernelPart, sweep: Sweep) -> Iterator[Range]:
-    """Single instructions that the kernel knows by their addresses."""
+    """The ranges of single instructions that the kernel knows by their addresses."""
     known = part.tables
     yield from _whole(tables.exceptions(known.exceptions).sites, part, sweep, "faults", 1)
     yield from _whole(tables.static_keys(known.jumps).sites, part, sweep, "static-key", 2)
@@ -105,7 +110,9 @@ def _sites(part: KernelPart, sweep: Sweep) -> Iterator[Range]:
 
 
 def _whole(sites: Addresses, part: KernelPart, sweep: Sweep, reason: str, least: int) -> Iterator[Range]:
-    """Each as long as its instruction, ``least`` bytes at least. Sites in code that was freed are no more."""
+    """The range of each site's whole instruction, at least ``least`` bytes. Sites in code that was freed are
+    left out.
+    """
     sites = np.unique(inside(sites, part))
     rows = sweep.row(sites)
     lengths = np.maximum(np.where(rows >= 0, sweep.lengths[rows], 1), least)
@@ -113,7 +120,7 @@ def _whole(sites: Addresses, part: KernelPart, sweep: Sweep, reason: str, least:
 
 
 def inside(addresses: Addresses, part: KernelPart) -> Addresses:
-    """The addresses in a part's text."""
+    """Those of the addresses that are in a part's text."""
     return addresses[_within(addresses, part)]
 
 

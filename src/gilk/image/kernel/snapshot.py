@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The bytes read of a running kernel, before anything is made of them."""
+"""The data read from a running kernel, before anything is made of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TextRegion:
-    """Bytes of kernel memory at their live address."""
+    """The bytes of kernel memory from a live address on."""
 
     address: int
     data: bytes
@@ -21,7 +21,7 @@ class TextRegion:
 
 @dataclass(frozen=True, slots=True)
 class KernelTables:
-    """The tables in which the kernel looks up addresses of instructions: arrays as they lie in memory."""
+    """The tables in which the kernel looks up addresses of instructions: arrays in their form in memory."""
 
     exceptions: TextRegion  # struct exception_table_entry
     jumps: TextRegion  # struct jump_entry: static keys
@@ -31,7 +31,7 @@ class KernelTables:
 
 @dataclass(frozen=True, slots=True)
 class KernelPart:
-    """The kernel itself, ``owner`` '', or a module. ``constants`` may hold addresses of code."""
+    """The kernel itself, with the ``owner`` '', or a module. ``constants`` may hold addresses of code."""
 
     owner: str
     text: TextRegion
@@ -41,7 +41,9 @@ class KernelPart:
 
 @dataclass(frozen=True)
 class KernelSnapshot:
-    """``blacklist``: [start, end) where the kernel forbids kprobes; ``probes``: addresses of those there are."""
+    """All that was read of a kernel. ``blacklist``: the ranges [start, end) in which the kernel forbids kprobes;
+    ``probes``: the addresses of the kprobes that there are.
+    """
 
     release: str
     build_id: str

@@ -2,7 +2,7 @@
 """All instructions of a kernel as arrays: one linear decoding, begun anew at every symbol.
 
 A kernel has millions of instructions. To make an object for each and look at it costs a minute; a decoder that only
-says where each begins and what opcode it has takes a second, and the rest is arithmetic on whole arrays.
+tells where each begins and what opcode it has takes a second, and the rest is arithmetic on whole arrays.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from gilk.image.kernel.snapshot import TextRegion
 from gilk.values import dataclass
 
 _LENGTH_BITS = 4
-_LONGEST = 16  # bytes; one more than an instruction may have
+_LONGEST = 16  # in bytes; one more than an instruction may have
 _FILL = b"\xcc"
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Instructions by address. ``codes`` are iced's opcodes; ``targets`` where direct branches lead, else 0."""
+    """The instructions, by address. ``codes`` are iced-x86's opcodes; ``targets`` are those of direct branches, 0 for
+    others.
+    """
 
     starts: Addresses
     lengths: NDArray[np.uint8]
@@ -35,7 +37,7 @@ class Sweep:
 
     @classmethod
     def of(cls, texts: Iterable[TextRegion], heads: Addresses) -> Sweep:
-        """Decode ``texts``, which are sorted, beginning at each of ``heads`` and at their starts."""
+        """The sweep of ``texts``, which must be sorted; decoding begins at their starts and at each of ``heads``."""
         swept = [_one(text, heads) for text in texts if text.data]
         columns = [np.concatenate(column) for column in zip(*swept, strict=True)]
         return cls(*columns) if columns else cls(*(np.zeros(0, kind) for kind in ("u8", "u1", "u2", "u8")))
@@ -50,7 +52,7 @@ class Sweep:
 
     @cached_property
     def direct(self) -> NDArray[np.int64]:
-        """Rows of the branches, jumps and calls with their target in the instruction."""
+        """The rows of the branches, jumps and calls with their target in the instruction."""
         return np.flatnonzero(self.targets)
 
     @cached_property
@@ -58,7 +60,7 @@ class Sweep:
         return opcodes.padding()[self.codes]
 
     def row(self, addresses: Addresses) -> NDArray[np.int64]:
-        """For each address, the row of the instruction that begins there; -1 where none does."""
+        """The row of the instruction that begins at each address; -1 if none does."""
         rows = np.searchsorted(self.starts, addresses)
         rows[rows == len(self.starts)] = 0
         found = self.starts[rows] == addresses if len(self.starts) else np.zeros(len(addresses), np.bool_)
@@ -66,7 +68,9 @@ class Sweep:
 
 
 def distinct(addresses: Addresses) -> Addresses:
-    """Sorted, each once. np.unique hashes, which takes ten times as long for a million addresses."""
+    """The addresses, sorted, each once. np.unique uses hashes, which takes ten times as long for a million
+    addresses.
+    """
     if not len(addresses):
         return addresses
     inorder = np.sort(addresses)
@@ -86,7 +90,9 @@ def _one(text: TextRegion, heads: Addresses) -> tuple[Addresses, NDArray[np.uint
 
 
 def _decode(text: TextRegion, heads: Addresses) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]:
-    """Instructions, as code and length in one word; where each piece between two heads begins, and how many it has."""
+    """The instructions, as opcode and length in one word; the offset at which each piece between two heads begins, and
+    the number of instructions in each piece.
+    """
     low, high = np.searchsorted(heads, np.array([text.address + 1, text.end], np.uint64))
     cuts = [0, *(heads[low:high] - np.uint64(text.address)).tolist(), len(text.data)]
     words: list[int] = []
@@ -101,9 +107,9 @@ def _decode(text: TextRegion, heads: Addresses) -> tuple[NDArray[np.uint32], NDA
 
 
 def _without_fill(piece: bytes) -> bytes:
-    """Without what lies behind code: megabytes of int3 between sections, zeros at a module's end.
+    """The piece without most of the filling behind code: megabytes of int3 between sections, zeros at a module's end.
 
-    As much is left as may end an instruction.
+    As many bytes of it are left as the last instruction may have.
     """
     return piece[: len(piece.rstrip(_FILL if piece.endswith(_FILL) else b"\0")) + _LONGEST]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The tables by which the kernel knows single instructions. Each address in them is relative to its own field."""
+"""The tables in which the kernel lists single instructions. Each address in them is relative to its own field."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ _KEY_FLAGS: Final = np.uint64(3)  # STATIC_CALL_SITE_FLAGS: a tail call, an init
 
 @dataclass(frozen=True)
 class Pairs:
-    """An instruction's address and another: where it may lead, or what it belongs to."""
+    """Addresses of instructions, and for each another one: where it may lead, or what it belongs to."""
 
     sites: Addresses
     others: Addresses
 
 
 def exceptions(table: TextRegion) -> Pairs:
-    """Instructions that may fault, and where the kernel then goes on."""
+    """The instructions that may fault, and the addresses at which the kernel then goes on."""
     rows = _rows(table, _EXCEPTION)
     return Pairs(_absolute(table, rows, "insn"), _absolute(table, rows, "fixup"))
 
 
 def static_keys(table: TextRegion) -> Pairs:
-    """Instructions that are a jump while a static key is on, or off, and where that leads."""
+    """The instructions that are jumps while a static key is on, or off, and the targets of those jumps."""
     rows = _rows(table, _JUMP)
     return Pairs(_absolute(table, rows, "code"), _absolute(table, rows, "target"))
 
 
 def bugs(table: TextRegion) -> tuple[Addresses, NDArray[np.bool_]]:
-    """The traps of BUG and WARN; which of them go on behind."""
+    """The addresses of the traps of BUG and WARN, and whether control goes on behind each."""
     rows = _rows(table, _BUG)
     return _absolute(table, rows, "address"), (rows["flags"] & _WARNING).astype(np.bool_)
 
 
 def static_calls(table: TextRegion) -> Pairs:
-    """Call sites, and the addresses of their keys (struct static_call_key)."""
+    """The addresses of static call sites, and those of their keys (struct static_call_key)."""
     rows = _rows(table, _STATIC_CALL)
     return Pairs(_absolute(table, rows, "address"), _absolute(table, rows, "key") & ~_KEY_FLAGS)
 

@@ -15,7 +15,9 @@ _COLUMNS = {1: 3, 2: 5, 4: 8, 8: 16}
 
 
 def table(snapshot: Snapshot, indent: int = INDENT) -> bytes:
-    """As its format says; without one, a line a row, below an empty line when it is printa()'s."""
+    """The text of a snapshot: by its format; or if it has none, a line for each row, below an empty line if printa()
+    made it.
+    """
     if snapshot.format is None:
         lines = b"".join(_line(row, indent) for row in snapshot.rows)
         return lines if snapshot.final else b"\n" + lines
@@ -40,7 +42,7 @@ def _number(value: Value) -> bytes:
 
 
 def key(value: Value, indent: int = INDENT) -> bytes:
-    """A key without a format. Small integers are unsigned, whatever they were: so DTrace has it."""
+    """A key without a format. Small integers are shown unsigned even if they are signed, as in DTrace."""
     match value:
         case Integer():
             number = value.as_unsigned if value.size < 4 else value.as_signed

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Events as JSON objects, one for each, as in docs/cli/dtrace.md. `VERSION` grows when one changes its meaning."""
+"""Events as JSON objects, one for each, as described in docs/cli/dtrace.md. `VERSION` grows when an object changes its
+meaning.
+"""
 
 from __future__ import annotations
 
@@ -33,24 +35,24 @@ Json = dict[str, Any]
 
 
 def first(program: str) -> Json:
-    """The first line. ``program``: gilk's version."""
+    """The object for the first line. ``program`` is gilk's version."""
     return {"type": "dtrace", "version": VERSION, "gilk": program}
 
 
 def error(**what: Any) -> Json:
-    """Why there is nothing, or nothing more."""
+    """The object that says why there are no results, or no further ones."""
     return {"type": "error", "error": what}
 
 
 class Encoder:
-    """One per session: it numbers the records, so that what belongs to one can be found. From 1."""
+    """Makes the objects of one session: it numbers records, from 1, so that the events of a record can be found."""
 
     def __init__(self, printsize: int = 1024, strsize: int = 256) -> None:
         self._sizes = printsize, strsize
         self._record, self._open = 0, False
 
     def object(self, event: events.Event) -> Json | None:
-        """None: there is no line for it."""
+        """The object for an event; None if there is no line for it."""
         if isinstance(event, events.RecordEnded):
             self._open = False
             return None
@@ -65,7 +67,7 @@ class Encoder:
 
 
 def string(data: bytes | str) -> str | Json:
-    """A string where it is UTF-8; else ``{"bytes": "hexadecimal"}``."""
+    """The string if it is UTF-8; otherwise ``{"bytes": "hexadecimal"}``."""
     raw = encoded(data) if isinstance(data, str) else data
     try:
         return raw.decode()
@@ -130,7 +132,7 @@ def _fired(one: events.ProbeFired) -> Json:
     return {**when, **_probe(one.probe), "clause": one.clause}
 
 
-#: The name of an event, and its members.
+#: The name in JSON of each type of event, and the function that makes its members.
 _EVENTS: dict[type, tuple[str, Callable[[Any], Json]]] = {
     events.Listed: ("probe", lambda one: _probe(one.probe)),
     events.Matched: ("matched", lambda one: {"of": one.kind, "name": string(one.name), "probes": one.probes}),

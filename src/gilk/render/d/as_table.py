@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Events as rows of a table, as in docs/cli/dtrace.md. `VERSION` grows when a column changes its meaning."""
+"""Events as rows of a table, as described in docs/cli/dtrace.md. `VERSION` grows when a column changes its meaning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row = dict[str, Any]
 _64 = (1 << 64) - 1
 
 _BUCKET = pa.struct([("bucket", pa.string()), ("value", pa.int64()), ("count", pa.int64())])
-#: A value has the members that its type has, and null for the others.
+#: A value has the members that fit its type, and null for the others.
 _VALUE = pa.struct(
     [
         *(("integer", pa.int64()), ("unsigned", pa.uint64()), ("real", pa.float64()), ("text", pa.string())),
@@ -39,7 +39,7 @@ SCHEMA = pa.schema(
 
 
 class Rows:
-    """One per session: rows have what is known of the record that they belong to, and its number, from 1."""
+    """Makes the rows of one session: each has the facts about the record that it belongs to, and its number, from 1."""
 
     def __init__(self, printsize: int = 1024, strsize: int = 256) -> None:
         self._sizes = printsize, strsize
@@ -74,7 +74,7 @@ class Rows:
                 self._add("refused", probe=_string(str(probe)), text=_string(reason))
 
     def take(self) -> pa.Table:
-        """The rows added since the last time."""
+        """The rows added since the last call."""
         taken, self._rows = self._rows, []
         return pa.Table.from_pylist(taken, SCHEMA)
 
@@ -134,7 +134,7 @@ def _value(one: Value) -> Row:
 
 
 def _integer(value: int) -> Row:
-    """Null where the type of the column has no room for it."""
+    """The members of an integer; null for a type of column that cannot hold it."""
     return {
         "integer": value if value < 1 << 63 else None,
         "unsigned": value if value >= 0 else None,
@@ -142,7 +142,7 @@ def _integer(value: int) -> Row:
 
 
 def _text(data: bytes) -> Row:
-    """The text of ``data``, or the bytes where they are not UTF-8."""
+    """The text of ``data``, or its bytes if they are not UTF-8."""
     try:
         return {"text": data.decode()}
     except UnicodeDecodeError:
@@ -150,5 +150,5 @@ def _text(data: bytes) -> Row:
 
 
 def _string(text: str) -> str:
-    """The text with bytes that are not UTF-8 written out."""
+    """The text with bytes that are not UTF-8 written as escapes."""
     return text.encode(errors="surrogateescape").decode(errors="backslashreplace")

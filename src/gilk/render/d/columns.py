@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Columns. Widths count bytes, as C's do."""
+"""Pads text to columns. Widths count bytes, as in C."""
 
 from __future__ import annotations
 

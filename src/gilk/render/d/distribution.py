@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""quantize(), lquantize() and llquantize() as histograms."""
+"""Draws quantize(), lquantize() and llquantize() as histograms."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def drawn(value: Distribution) -> bytes:
 
 
 def distribution(what: Aggregating, counts: Sequence[int], normal: int = 1) -> bytes:
-    """``counts``, signed, by cell. ``normal`` divides what is printed; bars stay."""
+    """The histogram. ``counts`` are signed, by cell. ``normal`` divides the numbers that are printed; bars stay as they
+    are.
+    """
     first, last = shown(what, counts)
     names = labels(what, first)
     bar = _Bars(counts)
@@ -30,7 +32,9 @@ def distribution(what: Aggregating, counts: Sequence[int], normal: int = 1) -> b
 
 
 def rows(value: Distribution) -> list[dict[str, str | int]]:
-    """The buckets that a picture of it shows: ``bucket``, their name, ``value``, where they begin, and ``count``."""
+    """The buckets that a picture of the distribution shows: ``bucket``, its name, ``value``, where it begins, and
+    ``count``.
+    """
     first, last = shown(value.what, value.counts)
     names, begins = labels(value.what, first), starts(value.what)
     return [
@@ -40,7 +44,7 @@ def rows(value: Distribution) -> list[dict[str, str | int]]:
 
 
 def shown(what: Aggregating, counts: Sequence[int]) -> tuple[int, int]:
-    """The first and last cell to print: those with something in them, and an empty one on either side."""
+    """The first and last cell to print: those that are not empty, and an empty one on either side."""
     full = [at for at, count in enumerate(counts) if count]
     if full:
         return max(full[0] - 1, 0), min(full[-1] + 1, len(counts) - 1)
@@ -54,7 +58,9 @@ def shown(what: Aggregating, counts: Sequence[int]) -> tuple[int, int]:
 
 
 class _Bars:
-    """Counts may be negative, of values that were given a negative weight: their bars go to the left."""
+    """The bars of a histogram. Counts may be negative, if values were given a negative weight: their bars go to the
+    left.
+    """
 
     def __init__(self, counts: Sequence[int]) -> None:
         self.total = sum(map(abs, counts))

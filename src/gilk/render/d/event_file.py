@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A file of events (as_table.py), which is readable at every moment (trace/table_file.py)."""
+"""A file of events (as_table.py), which can be read at any moment (trace/table_file.py)."""
 
 from __future__ import annotations
 
@@ -16,32 +16,34 @@ from gilk.trace import table_file
 from gilk.trace.d.events import Event
 from gilk.trace.table_file import EVENTS_KEY, Stored, TableFile
 
-_MOST = 8192  # rows that wait to be written
-_LONGEST = 1.0  # seconds that they wait, as long as more come
+_MOST = 8192  # the most rows that wait to be written
+_LONGEST = 1.0  # the most seconds that they wait, as long as more come
 
 
 class EventFile:
-    """Writes one. An earlier FILE stays until `close`."""
+    """Writes a file of events. An earlier FILE stays until `close`."""
 
     def __init__(self, path: Path, program: str, printsize: int = 1024, strsize: int = 256) -> None:
-        """``program``: gilk's version. ``printsize``, ``strsize``: the options. Raises StoreError, OSError."""
+        """``program`` is gilk's version; ``printsize`` and ``strsize`` are D's options. Raises StoreError, OSError."""
         self._notes = {EVENTS_KEY: json.dumps({"version": VERSION, "gilk": program}).encode()}
         self._rows = Rows(printsize, strsize)
         self._file = TableFile(path, SCHEMA, self._notes, "events", "gilk query {} 'SELECT * FROM events'")
         self._due = time.monotonic() + _LONGEST
 
     def add(self, event: Event) -> None:
-        """StoreError('disk-full') the first time there is no room; after that events are only counted."""
+        """Add an event. Raises StoreError('disk-full') the first time there is no room; after that events are only
+        counted.
+        """
         self._rows.add(event)
         if len(self._rows) >= _MOST or (len(self._rows) and time.monotonic() >= self._due):
             self._flush()
 
     def close(self) -> Path:
-        """Make FILE and return its path; or leave and return what there is of it, FILE.partial.
+        """Make FILE and return its path; or, if that fails, leave FILE.partial and return its path.
 
-        ``unwritten`` is then how many rows found no room. Nothing is raised.
+        ``unwritten`` is then the number of rows that found no room. Nothing is raised.
         """
-        with contextlib.suppress(StoreError, OSError):  # the file knows, and keeps what it has
+        with contextlib.suppress(StoreError, OSError):  # the file has noted the error, and keeps its rows
             self._flush()
         return self._file.close(self._notes)
 
@@ -59,12 +61,12 @@ class EventFile:
 
 
 def is_one(path: Path) -> bool:
-    """Whether a file, or what was left of it, says that it is one."""
+    """Whether a file, or the part that was left of it, has the notes of a file of events."""
     return EVENTS_KEY in table_file.first_notes(path)
 
 
 def read(path: Path) -> dict[str, pa.Table]:
-    """Tables by their names: `events`, all of them, and `aggregations`, those rows that are of one.
+    """The tables of the file by their names: `events`, all rows, and `aggregations`, those that belong to one.
 
     Raises StoreError: 'no-such-file', 'no-permission', and 'bad-trace' for anything that `EventFile` did not write.
     """

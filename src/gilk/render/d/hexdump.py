@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Raw bytes in hexadecimal: tracemem(), structures and arrays, and strings with the option rawbytes."""
+"""Raw bytes in hexadecimal: for tracemem(), structures and arrays, and strings with the option rawbytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _HEADER = b"\n" + b" " * 11 + b"".join(b"  %x" % column for column in range(_ROW
 
 
 def hexdump(data: bytes) -> bytes:
-    """Nothing of no bytes."""
+    """The lines of a dump; b'' for no bytes."""
     rows = (_row(at, data[at : at + _ROW]) for at in range(0, len(data), _ROW))
     return _HEADER + b"".join(rows) if data else b""
 
@@ -20,7 +20,7 @@ def _row(at: int, data: bytes) -> bytes:
 
 
 def as_text(data: bytes) -> bytes | None:
-    """The text that an array of characters holds: printable, and after the first NUL nothing but NULs. Else None."""
+    """The text in an array of characters: printable, and after the first NUL nothing but NULs. None for other data."""
     text = data.rstrip(b"\0")
     printable = all(0x20 <= byte < 0x7F or 0x07 <= byte <= 0x0D for byte in text)
     return text if text and printable else None

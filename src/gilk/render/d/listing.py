@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""-l: a line a probe; and what -v adds about how far one may rely on probes and programs."""
+"""The output of -l, a line for each probe, and what -v adds about the stability of probes and programs."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ def listing(probe: DProbe) -> str:
 
 
 def probe_details(probe: Attributes, arguments: Attributes, types: Sequence[str]) -> str:
-    """With -l -v, below a probe's line. ``types``: of args[]."""
+    """The text below a probe's line, with -l -v. ``types`` are those of args[]."""
     names = "".join(f"\t\targs[{number}]: {name}\n" for number, name in enumerate(types)) or "\t\tNone\n"
     text = _attributes("Probe Description Attributes", probe) + _attributes("Argument Attributes", arguments)
     return f"{text}\n\tArgument Types\n{names}\n"
 
 
 def program_details(kind: str, name: str, probes: Attributes, statements: Attributes) -> str:
-    """With -v, before tracing. ``kind``: ``script`` or ``description``. With -e, `enabled` of each clause follows;
-    without it, an empty line."""
+    """The text before tracing, with -v. ``kind`` is ``script`` or ``description``. With -e, `enabled` of each clause
+    follows; without it, an empty line.
+    """
     text = f"\nStability attributes for {kind} {name}:\n"
     text += _attributes("Minimum Probe Description Attributes", probes)
     return text + _attributes("Minimum Statement Attributes", statements)
 
 
 def enabled(description: str) -> str:
-    """With -v and -e, before the details of each probe description of a program."""
+    """The text before the details of each probe description of a program, with -v and -e."""
     return f"\n{description}\n"
 
 

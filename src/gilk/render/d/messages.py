@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Messages for standard error: notices, losses, faults of clauses, and errors in a program.
 
-Each is a line or more with its newline, and begins with the name that the command was called by.
+Each is one or more lines with their newlines, and begins with the name by which the command was called.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ FAULTS = {
     Fault.UNKNOWN: "unknown fault",
 }
 _WITH_ADDRESS = {Fault.BAD_ADDRESS, Fault.BAD_ALIGNMENT, Fault.BAD_STACK, Fault.BAD_SIZE}
-_NOWHERE = (1 << 64) - 1  # an address that nobody knows
+_NOWHERE = (1 << 64) - 1  # stands for an address that is not known
 
 
-#: DTrace's tag, what was lost in the singular, and what follows the plural's "s".
+#: For each kind of loss DTrace's tag, the noun in the singular, and the text behind the plural's "s".
 LOSSES = {
     DropKind.PRINCIPAL: ("DTRACEDROP_PRINCIPAL", "drop", " on CPU {cpu}"),
     DropKind.AGGREGATION: ("DTRACEDROP_AGGREGATION", "aggregation drop", " on CPU {cpu}"),
@@ -71,13 +71,15 @@ _UNITS = " kmgtpe"
 
 
 def kind_of(fault: int) -> Fault:
-    """``fault``: arg4 of dtrace:::ERROR, which a hostile process may have written."""
+    """The fault with the number ``fault``: arg4 of dtrace:::ERROR, which a hostile process may have written."""
     return next((one for one in Fault if one == fault), Fault.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """``program``: what the command was called by. ``quiet`` silences what is for information only."""
+    """Makes messages. ``program`` is the name by which the command was called. ``quiet`` silences messages that only
+    inform.
+    """
 
     program: str = "dtrace"
     quiet: bool = False
@@ -89,14 +91,16 @@ class Messages:
         return "" if self.quiet else self.error(text)
 
     def matched(self, kind: str, name: str, probes: int) -> str:
-        """``kind``: ``script`` or ``description``, of which the name is what stands before the first of ``{/;``."""
+        """The number of probes that matched. ``kind`` is ``script`` or ``description``; the name of a description is
+        the text before the first of ``{/;``.
+        """
         return self.notice(f"{kind} '{name}' matched {probes} probe{'' if probes == 1 else 's'}")
 
     def destructive(self) -> str:
         return self.notice("allowing destructive actions")
 
     def drop(self, kind: DropKind, count: int, cpu: int = 0, tagged: bool = False) -> str:
-        """``tagged``: the option droptags."""
+        """A loss. ``tagged`` is the option droptags."""
         tag, what, after = LOSSES[kind]
         before = f"[{tag}] " if tagged else ""
         return self.error(f"{before}{count} {what}{'s' if count > 1 else ''}{after.format(cpu=cpu)}")
@@ -105,26 +109,30 @@ class Messages:
         return self.error(f"stream-corrupt: the process wrote into gilk's own memory: {what}")
 
     def fault(self, clause: str, probe: DProbe, fault: int, address: int = 0, pc: int | None = None) -> str:
-        """A run-time error in a clause. ``pc``: where in its code, if that is known."""
+        """A run-time error in a clause. ``pc`` is its place in the clause's code, if that is known."""
         kind = kind_of(fault)
         where = "" if pc is None else f" at BPF pc {pc}"
         text = f"error in {clause} for probe ID {probe.number} ({probe}): "
         return self.error(f"{text}{FAULTS[kind]}{_details(kind, address)}{where}")
 
     def library_fault(self, clause: str, probe: DProbe, what: str) -> str:
-        """The message about a fault of the consumer's own: in freopen(), setopt()."""
+        """A fault of the consumer itself: in freopen(), setopt()."""
         return self.error(f"error in {clause} for probe ID {probe.number} ({probe}): {what}")
 
     def rejected(self, script: str, line: int, diagnostic: Diagnostic, tagged: bool = False) -> str:
-        """A script that does not compile. ``tagged``: the option errtags."""
+        """A script that does not compile. ``tagged`` is the option errtags."""
         return self.error(f"failed to compile script {script}: {_diagnosed(line, diagnostic, tagged)}")
 
     def bad_specifier(self, specifier: str, diagnostic: Diagnostic, line: int = 0, tagged: bool = False) -> str:
-        """A program on the command line that does not compile. Without a line, as of probes that do not exist."""
+        """A program on the command line that does not compile. ``line`` is 0 if there is none, as for probes that do
+        not exist.
+        """
         return self.error(f"invalid probe specifier {specifier}: {_diagnosed(line, diagnostic, tagged)}")
 
     def lowered(self, what: str, size: int) -> str:
-        """``what``: ``buffer size``, ``aggregation size``..."""
+        """An option that was lowered. ``what`` is ``buffer size``, ``aggregation size`` and so on; ``size`` is in
+        bytes.
+        """
         unit = max((n for n in range(len(_UNITS)) if size >> 10 * n), default=0)
         exact = size % (1 << 10 * unit) == 0
         amount = f"{size >> 10 * unit}{_UNITS[unit]}" if exact else f"{size} bytes"

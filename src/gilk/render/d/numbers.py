@@ -13,7 +13,9 @@ _BASES = {"o": "o", "x": "x", "X": "X", "u": "d", "d": "d", "i": "d"}
 
 @dataclass(frozen=True, slots=True)
 class NumberFormat:
-    """A negative ``width`` is one to the left. ``precision`` None: not given."""
+    """The flags, width and precision of a conversion. A negative ``width`` aligns to the left. ``precision`` is None if
+    it is not given.
+    """
 
     flags: Flags = Flags.NONE
     width: int = 0
@@ -28,7 +30,7 @@ class NumberFormat:
 
 
 def integer(shape: NumberFormat, letter: str, value: int) -> bytes:
-    """``letter``: d, i, u, o, x or X. The last four are given no negative value."""
+    """The text of an integer. ``letter``: d, i, u, o, x or X. With the last four the value must not be negative."""
     digits = format(abs(value), _BASES[letter]) if value or shape.precision != 0 else ""
     digits = digits.rjust(shape.precision or 0, "0")
     lead = _sign(shape, value) if letter in "di" else ""
@@ -43,7 +45,7 @@ def integer(shape: NumberFormat, letter: str, value: int) -> bytes:
 
 
 def floating(shape: NumberFormat, letter: str, value: float) -> bytes:
-    """``letter``: e, E, f, g or G."""
+    """The text of a float. ``letter``: e, E, f, g or G."""
     marks = "#" if Flags.ALTERNATE in shape.flags else ""
     precision = 6 if shape.precision is None else shape.precision
     digits = f"%{marks}.{precision}{letter}" % abs(value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Events as dtrace(1) prints them: text for the output, and for standard error."""
+"""Prints events as dtrace(1) does: text for the output, and for standard error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gilk.trace.d import events
 from gilk.trace.d.values import encoded
 from gilk.values import dataclass
 
-#: Sizes that options give, as messages call them.
+#: The names that messages use for the sizes that options set.
 _SIZES = {
     "bufsize": "buffer size",
     "aggsize": "aggregation size",
@@ -26,15 +26,17 @@ _NOT_RESTORED = "the code of the process is not, or could not be compared with, 
 
 @dataclass
 class Printer:
-    """One per session: it knows what style options have led to, and how deep in the flow of calls each processor is."""
+    """Prints the events of one session: it knows the style after changes of options, and the depth of each processor in
+    the flow of calls.
+    """
 
     messages: Messages
     style: Style
-    _record: Style = field(init=False)  # of the record that has begun
+    _record: Style = field(init=False)  # the style at the beginning of the present record
     _flows: dict[int, records.FlowIndent] = field(default_factory=dict)
 
     def output(self, event: events.Event) -> bytes:
-        """The bytes to print for an event. Every event is to be given once, in order."""
+        """The bytes to print for an event. Every event must be given once, in order."""
         match event:
             case events.Printed():
                 return self._printed(event)
@@ -56,7 +58,7 @@ class Printer:
         return b""
 
     def complaint(self, event: events.Event) -> str:
-        """The text for standard error about an event; empty for most."""
+        """The text for standard error about an event; '' for most."""
         messages = self.messages
         match event:
             case events.Matched(kind=kind, name=name, probes=probes) if not self.style.quiet:

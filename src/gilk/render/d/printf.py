@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""printf(): values by a format. Which conversion fits which value has been checked by the compiler."""
+"""printf(): formats values. The compiler has checked which conversion fits which value."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _ESCAPES = dict(zip(b'\0\a\b\f\n\r\t\v"\\', b'0abfnrtv"\\', strict=True))
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _NANOSECONDS = 1_000_000_000
-WIDEST = 16384  # columns: a format that the traced process has a say in is not to fill the memory
+WIDEST = 16384  # in columns; the traced process may choose a width, and must not fill the memory with it
 
 
-#: The name of an address.
+#: Returns the name of an address.
 Name = Callable[[int], bytes]
 
 
 def nameless(address: int) -> bytes:
-    """The text for an address of which nothing is known."""
+    """The text for an address without a name."""
     return b"0x%x" % address
 
 
 def formatted(printed: Printed) -> bytes:
-    """The text of a printed value that has a format, or is empty."""
+    """The text of a printed value with a format; b'' if it has no format."""
     return render(pieces(printed.format or ""), printed.values, name=named(printed.names))
 
 
@@ -55,8 +55,9 @@ def render(
     aggregates: Sequence[Value] = (),
     name: Name = nameless,
 ) -> bytes:
-    """``values`` are taken from left to right. Conversions with ``@`` take ``aggregates``, the last one for ever.
-    ``name``: for ``%a`` and ``%A``."""
+    """The text of the pieces of a format. ``values`` are taken from left to right. Conversions with ``@`` take
+    ``aggregates``, the last of which is repeated. ``name`` is for ``%a`` and ``%A``.
+    """
     given = iter(values)
     totals = chain(aggregates, repeat(aggregates[-1])) if aggregates else iter(())
     return b"".join(
@@ -73,7 +74,7 @@ def _converted(one: Conversion, given: Iterator[Value], totals: Iterator[Value],
         precision = _dynamic(next(given))
     value = next(totals if one.aggregation else given)
     if isinstance(value, Distribution):
-        return drawn(value)  # whatever the conversion
+        return drawn(value)  # with any conversion
     width, precision = max(-WIDEST, min(width, WIDEST)), min(precision, WIDEST)
     shape = NumberFormat(one.flags, width, precision if precision > 0 else None)
     if one.rule.shows is Shows.ADDRESS and isinstance(value, Integer):
@@ -84,12 +85,14 @@ def _converted(one: Conversion, given: Iterator[Value], totals: Iterator[Value],
 
 
 def _dynamic(value: Value) -> int:
-    """An int, whatever its type was."""
+    """The value as C's int, whatever its own type is."""
     return Integer(value.as_typed, 4).as_signed if isinstance(value, Integer) else 0
 
 
 def _stack(value: Stack, shape: NumberFormat, dynamic: bool) -> bytes:
-    """Flush left; ``%-20k`` and a negative ``*`` indent every line by so much. A width without ``-`` pads each."""
+    """The lines of a stack, at the left margin; ``%-20k`` and a negative ``*`` indent every line by that width. A width
+    without ``-`` pads each line.
+    """
     indent = -shape.width if dynamic and shape.width < 0 else shape.width if Flags.LEFT in shape.flags else 0
     if Flags.LEFT in shape.flags:
         shape = NumberFormat(shape.flags, 0, shape.precision)
@@ -156,7 +159,7 @@ def _escaped(_: Rule, shape: NumberFormat, value: Value) -> bytes:
 
 
 def escaped(value: Value) -> bytes:
-    """With C's escapes, others in octal. The NUL that ends a string is shown too, as DTrace shows it."""
+    """The bytes with C's escapes, others in octal. The NUL that ends a string is shown too, as in DTrace."""
     match value:
         case Integer():
             return _escape(value.value & 0xFF)
@@ -184,7 +187,7 @@ def _time(_: Rule, shape: NumberFormat, value: Value) -> bytes:
 
 
 def _mail_time(_: Rule, shape: NumberFormat, value: Value) -> bytes:
-    """The year is that of the ISO week, as DTrace has it."""
+    """The date and time of a mail header. The year is that of the ISO week, as in DTrace."""
     when = time.localtime(_integer(value).as_unsigned // _NANOSECONDS)
     date = f"{_DAYS[when.tm_wday]}, {when.tm_mday:02} {_MONTHS[when.tm_mon - 1]} {time.strftime('%G', when)}"
     clock = f"{when.tm_hour:02}:{when.tm_min:02}:{when.tm_sec:02} {when.tm_zone}"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The line of a record: which processor, which probe; and with -F, how deep in the flow of calls.
+"""The line of a record: the processor, the probe, and with -F, the depth in the flow of calls.
 
-A record is ``prefix``, then what its actions print, then ``end``. The flow's state is a value that callers keep, one
+A record is ``prefix``, then the output of its actions, then ``end``. The flow's state is a value that callers keep, one
 for each processor.
 """
 
@@ -23,14 +23,16 @@ class Turn(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FlowIndent:
-    """``last``: the probe and the clause of the record before, on this processor."""
+    """The state of the flow of a processor. ``last``: the probe and the clause of the record before on this
+    processor.
+    """
 
     indent: int = 0
     last: tuple[int, int] | None = None
 
 
 def header(style: Style) -> bytes:
-    """Before the first record."""
+    """The line before the first record."""
     if style.flow:
         return b"FUNCTION".ljust(41) + b"\n" if style.testing else b"CPU " + b"FUNCTION".ljust(41) + b"\n"
     if style.quiet:
@@ -40,7 +42,7 @@ def header(style: Style) -> bytes:
 
 
 def prefix(style: Style, cpu: int, probe: DProbe) -> bytes:
-    """Without -F."""
+    """The beginning of a record's line, without -F."""
     if style.quiet:
         return b""
     name = right(f"{probe.function}:{probe.name}", 32) + b" "
@@ -48,7 +50,7 @@ def prefix(style: Style, cpu: int, probe: DProbe) -> bytes:
 
 
 def flow_prefix(style: Style, cpu: int, probe: DProbe, clause: int, flow: FlowIndent) -> tuple[bytes, FlowIndent]:
-    """With -F, and the state afterwards."""
+    """The beginning of a record's line with -F, and the state of the flow afterwards."""
     turn = _turn(probe, clause, flow)
     indent = max(flow.indent - 2, 0) if turn is Turn.RETURN else flow.indent
     if turn is Turn.NONE:
@@ -62,12 +64,12 @@ def flow_prefix(style: Style, cpu: int, probe: DProbe, clause: int, flow: FlowIn
 
 
 def end(style: Style) -> bytes:
-    """After a record."""
+    """The text behind a record."""
     return b"" if style.quiet else b"\n"
 
 
 def _turn(probe: DProbe, clause: int, flow: FlowIndent) -> Turn:
-    """A second clause of the same entry does not indent again."""
+    """Whether the record enters or leaves a function. A second clause of the same entry does not indent again."""
     if _named(probe.name, "entry"):
         again = flow.last is not None and flow.last[0] == probe.number and flow.last[1] != clause
         return Turn.NONE if again else Turn.ENTRY
@@ -75,5 +77,5 @@ def _turn(probe: DProbe, clause: int, flow: FlowIndent) -> Turn:
 
 
 def _named(name: str, what: str) -> bool:
-    """``entry`` itself, and ``method-entry``, but not ``carpentry``."""
+    """Whether a probe's name is ``what`` itself (``entry``) or ends in it (``method-entry``, but not ``carpentry``)."""
     return name == what or name.endswith(f"-{what}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Stacks: a line a frame, below the line they were traced on."""
+"""Stacks: a line for each frame, below the line of the record."""
 
 from __future__ import annotations
 

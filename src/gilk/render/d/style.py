@@ -10,7 +10,7 @@ from gilk.lang.d.options import Options
 from gilk.render.d.stacks import INDENT
 from gilk.values import dataclass
 
-#: Options that setopt() can change, with the name of their field.
+#: Options that setopt() can change, with the names of their fields.
 _CHANGING = {
     "quiet": "quiet",
     "flowindent": "flow",
@@ -23,9 +23,9 @@ _CHANGING = {
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """``testing``: _DTRACE_TESTING is in the environment: nothing that differs from run to run. ``flow``: -F.
-
-    ``indent``: of stacks, in columns. ``printsize``, ``strsize``: bytes.
+    """The form of the output. ``testing``: _DTRACE_TESTING is in the environment, and nothing that differs from run to
+    run is printed. ``flow``: the option -F. ``indent`` is that of stacks, in columns. ``printsize`` and ``strsize`` are
+    in bytes.
     """
 
     quiet: bool = False
@@ -45,7 +45,7 @@ class Style:
         return cls(*flags, options.number("stackindent"), *told, *sizes)
 
     def changed(self, option: str, value: int | str) -> Style:
-        """With an option set. Most have nothing to do with it."""
+        """The style after an option was set. Most options do not change it."""
         if option not in _CHANGING:
             return self
         made: Any = int(value) if option in ("stackindent", "printsize") else bool(value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The text of what an action has printed, where that takes more than its values: a format, or a type."""
+"""The text of an action's output, if that takes more than its values: a format, or a type."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gilk.trace.d.values import Memory
 
 
 def text_of(printed: Printed, printsize: int, strsize: int) -> bytes | None:
-    """``printsize``, ``strsize``: the options, in bytes. None where the values alone are what was printed."""
+    """The text; None if the output is just the values. ``printsize`` and ``strsize`` are the options, in bytes."""
     if printed.format is not None:
         return printf.formatted(printed)
     match printed.values:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""trace(), tracemem(), stack(), ustack(), sym() and the like: how a datum is printed without a format."""
+"""The output of trace(), tracemem(), stack(), ustack(), sym() and others: how a datum is printed without a format."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from gilk.render.d.hexdump import hexdump
 from gilk.render.d.stacks import INDENT, block
 from gilk.trace.d.values import Bytes, Distribution, Dump, Floating, Integer, Stack, Symbol, Text, Value
 
-#: Columns of integers by their size, signed and unsigned, with the space before them.
+#: The number of columns of integers by their size, signed and unsigned, with the space before them.
 _SIGNED = {1: 4, 2: 6, 4: 11, 8: 20}
 _UNSIGNED = {1: 4, 2: 6, 4: 11, 8: 21}
 
 
 def trace(value: Value, quiet: bool = False, indent: int = INDENT) -> bytes:
-    """``quiet`` takes integers and strings out of their columns."""
+    """The text of a value. ``quiet``: integers and strings are not padded to columns."""
     match value:
         case Integer():
             return _integer(value, quiet)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""print(): memory, member by member, as its type says. Zeros are left out, except in arrays."""
+"""The output of print(): memory, member by member, according to its type. Zeros are left out, except in arrays."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from dataclasses import field
 from gilk.lang.types import Array, Enumeration, Float, Integer, Member, Pointer, Record, String, Type, size_of, text
 from gilk.values import dataclass
 
-_INDENT = 44  # columns before the outermost line
-_MOST_LINES = 1 << 16  # of a type that says it has more: members may lie in each other, two in each
+_INDENT = 44  # the columns before the outermost line
+_MOST_LINES = 1 << 16  # a type may claim more lines: members may be nested, two in each
 _FLOATS = {4: "<f", 8: "<d"}
 
 
 def printed(address: int, type_: Type, data: bytes, most: int, strsize: int) -> bytes:
-    """``data`` as it was at ``address``. Members that begin behind ``most`` bytes are only hinted at."""
+    """The text for ``data``, the memory at ``address``. Members that begin more than ``most`` bytes behind it are only
+    hinted at.
+    """
     writer = _Writer(data, most, strsize)
     writer.line(f"0x{address:x} = *", -_INDENT)
     writer.value("", type_, 0, 0, "")
@@ -63,7 +65,7 @@ class _Writer:
                 self.value(name, member.type, start, depth)
 
     def _more(self, depth: int) -> None:
-        """A hint at what is left out: DTrace gives it before it closes the structs that end there."""
+        """Hint at members that are left out; DTrace does so before it closes the structs that end there."""
         at = len(self.lines)
         while self.lines[at - 1].lstrip().startswith("}"):
             at -= 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How far one may rely on programs and probes, as text (-v)."""
+"""The stability of programs and probes as text (-v)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from gilk.render.d.listing import enabled, probe_details, program_details
 
 
 def tell_probe(found: ProbeStability) -> str:
-    """The lines that -l has below that of a probe."""
+    """The lines below that of a probe, with -l."""
     return probe_details(found.description, found.arguments, found.types)
 
 
 def tell_program(kind: str, name: str, found: ProgramStability, alone: bool) -> str:
-    """``kind``, ``name``: as in messages. ``alone``: with -e, all its descriptions follow."""
+    """The text about a program. ``kind`` and ``name`` are as in messages. ``alone``: with -e; all its descriptions
+    follow.
+    """
     told = program_details(kind, name, found.descriptions, found.statements)
     if not alone:
         return f"{told}\n"

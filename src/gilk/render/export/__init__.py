@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Traces in the formats of other programs: a format a module."""
+"""Writes traces in the formats of other programs; each format has a module."""

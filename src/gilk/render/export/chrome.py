@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Trace Event JSON, which chrome://tracing, Perfetto, Speedscope and others read.
 
-A call is a complete event ("X"), times are in microseconds since the session began. A thread that is divided into
-stacks has a number of its own for each: in this format, calls of one thread must nest.
+A call is a complete event ("X"); times are in microseconds since the session began. A thread that is divided into
+stacks has a number of its own for each stack, since calls of one thread must nest in this format.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from gilk.trace.nesting import Ints
 from gilk.trace.paths import Symbol, symbols_of
 from gilk.trace.reading import Trace
 
-_CHUNK = 20_000  # calls
+_CHUNK = 20_000  # in calls
 _STACK_NUMBER = 1 << 31  # beyond all thread numbers
 
 
 def parts(trace: Trace) -> Iterator[str]:
-    """The text of the file, piece by piece."""
+    """The text of the file, in pieces."""
     flow = trace.flow
     yield '{"displayTimeUnit":"ns","otherData":' + _json(_other(trace)) + ',"traceEvents":[\n'
     yield ",\n".join(_json(each) for each in _named(trace, flow))
@@ -36,7 +36,7 @@ def parts(trace: Trace) -> Iterator[str]:
 
 
 def _calls(flow: Flow, named: tuple[Ints, tuple[Symbol, ...]], rows: range, number: int) -> Iterator[str]:
-    """Names are written out once, not once per call."""
+    """The events of the calls in ``rows``. The part with the name is made once for each symbol, not for each call."""
     symbol, symbols = named
     part = slice(rows.start, rows.stop)
     heads = [f'{{"ph":"X","name":{_json(name)},"cat":"{lane}"' for name, _, lane in symbols]
@@ -63,7 +63,7 @@ def _named(trace: Trace, flow: Flow) -> Iterator[dict[str, Any]]:
 
 
 def _track_numbers(flow: Flow) -> list[int]:
-    """The thread's number, or one that no thread has for the second and further stacks of one."""
+    """The number of each track: that of its thread, or for further stacks of a thread one that no thread has."""
     found = []
     for n, rows in enumerate(flow.tracks):
         stack = int(flow.column("stack")[rows.start])
@@ -72,7 +72,7 @@ def _track_numbers(flow: Flow) -> list[int]:
 
 
 def _marks(flow: Flow) -> Iterator[dict[str, Any]]:
-    """Instants where records were dropped, and where functions were no longer followed."""
+    """Instants at which records were dropped, and at which functions were no longer followed."""
     for pid, tid, time in flow.gaps:
         yield {"ph": "i", "s": "t", "name": "records dropped", "cat": "gilk", "pid": pid, "tid": tid, "ts": time / 1000}
     for each in flow.omitted:
@@ -93,7 +93,7 @@ def _other(trace: Trace) -> dict[str, Any]:
 
 
 def _micro(nanoseconds: int) -> str:
-    """Exactly, as a float would not be after a few months."""
+    """The time in microseconds, exactly: a float would not be exact after a few months."""
     return f"{nanoseconds // 1000}.{nanoseconds % 1000:03d}"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Coverage as other programs read it: lcov's tracefiles, and DynamoRIO's drcov."""
+"""Coverage in formats of other programs: lcov's tracefiles, and DynamoRIO's drcov."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from gilk.image.demangle import readable
 from gilk.trace.coverage import FunctionCoverage, SourceCoverage
 
-_MOST_BLOCK = 0xFFFF  # bytes: drcov's blocks have 16 bits for their size
+_MOST_BLOCK = 0xFFFF  # in bytes: drcov's blocks have 16 bits for their size
 
 
 def lcov(sources: Sequence[SourceCoverage]) -> Iterator[str]:
-    """A tracefile (geninfo(1)): functions and lines of each file, with how often they ran."""
+    """A tracefile (geninfo(1)): the functions and lines of each file, with the number of times that they ran."""
     for source in sources:
         yield f"TN:\nSF:{_word(source.file)}\n"
         for line, name, _ in source.functions:
@@ -27,7 +27,7 @@ def lcov(sources: Sequence[SourceCoverage]) -> Iterator[str]:
 
 
 def drcov(functions: Sequence[FunctionCoverage]) -> Iterator[str | bytes]:
-    """The blocks that ran (drcov, version 2): offsets in what is mapped of each image."""
+    """The blocks that ran (drcov, version 2), as offsets in the mapping of each image."""
     images = list(dict.fromkeys((each.path, each.low, each.high, each.bias) for each in functions))
     yield "DRCOV VERSION: 2\nDRCOV FLAVOR: gilk\n"
     yield f"Module Table: version 2, count {len(images)}\nColumns: id, base, end, entry, path\n"
@@ -44,5 +44,5 @@ def drcov(functions: Sequence[FunctionCoverage]) -> Iterator[str | bytes]:
 
 
 def _word(text: str) -> str:
-    """Text on one line."""
+    """The text on one line, with unprintable characters replaced."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Perfetto's own format: a track per thread, on it a slice per call, which begins and ends with a packet each.
+"""Perfetto's own format: a track per thread, and on it a slice per call, which begins and ends with a packet each.
 
-The numbers are those of protos/perfetto/trace/perfetto_trace.proto; a test reads what is made here with the project's
-own description of it. Times are of CLOCK_MONOTONIC.
+The numbers are those of protos/perfetto/trace/perfetto_trace.proto; a test reads the output with the project's own
+description of it. Times are of CLOCK_MONOTONIC.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OUR_SEQUENCE = 1
 
 
 def parts(trace: Trace) -> Iterator[bytes]:
-    """The bytes of the file, piece by piece."""
+    """The bytes of the file, in pieces."""
     flow, start = trace.flow, trace.about.start
     yield _clocks(trace)
     yield from _tracks(trace, flow)
@@ -43,9 +43,9 @@ def _packet(*fields: bytes) -> bytes:
 
 
 def _clocks(trace: Trace) -> bytes:
-    """One moment on the clocks that readers know; Clock: clock_id 1, timestamp 2.
+    """The same moment on the clocks that readers know; Clock: clock_id 1, timestamp 2.
 
-    We do not know the clock that counts from the boot: it is taken for the monotonic one, from which it differs by the
+    The clock that counts from the boot is not known: it is taken to be the monotonic one, from which it differs by the
     time that the machine has slept.
     """
     about = trace.about
@@ -59,7 +59,7 @@ def _uuid(track: int) -> int:
 
 
 def _tracks(trace: Trace, flow: Flow) -> Iterator[bytes]:
-    """A track per process, thread and stack; uuid 1, name 2, process 3, thread 4, parent_uuid 5."""
+    """A track for each process, thread and stack; uuid 1, name 2, process 3, thread 4, parent_uuid 5."""
     command = trace.about.command
     first_of: dict[tuple[int, int], int] = {}
     processes: set[int] = set()
@@ -82,7 +82,9 @@ def _tracks(trace: Trace, flow: Flow) -> Iterator[bytes]:
 
 
 def _names(flow: Flow, symbols: tuple[Symbol, ...]) -> bytes:
-    """Names are written once; slices have their numbers. event_categories 1, event_names 2; of each iid 1, name 2."""
+    """The names, which are written once; slices refer to their numbers. event_categories 1, event_names 2; of each iid
+    1, name 2.
+    """
     lanes = flow.names("lane") if flow.table.num_rows else []
     names = [message(2, number(1, n + 1), text(2, name)) for n, (name, _, _) in enumerate(symbols)]
     categories = [message(1, number(1, n + 1), text(2, lane)) for n, lane in enumerate(lanes)]
@@ -90,7 +92,7 @@ def _names(flow: Flow, symbols: tuple[Symbol, ...]) -> bytes:
 
 
 def _slices(flow: Flow, named: tuple[Ints, tuple[Symbol, ...]], rows: range, track: int, start: int) -> Iterator[bytes]:
-    """Each call's begin; before it the ends of those that it is not within."""
+    """The packet of each call's beginning, after the packets that end earlier slices which do not contain it."""
     symbol, symbols = named
     images, states = [text(6, image) for _, image, _ in symbols], flow.names("state")
     lanes = flow.column("lane").tolist()
@@ -113,7 +115,7 @@ def _slices(flow: Flow, named: tuple[Ints, tuple[Symbol, ...]], rows: range, tra
 
 
 class _end:
-    """The packet that ends a slice of a track: all of it but the time is always the same."""
+    """Makes the packets that end slices of a track, which differ only in the time."""
 
     def __init__(self, track: int) -> None:
         self._event = number(_TYPE, _END) + number(_ON, _uuid(track))
@@ -133,7 +135,9 @@ def _note(name: str, value: bytes) -> bytes:
 
 
 def _marks(flow: Flow, start: int) -> Iterator[bytes]:
-    """Instants where records were dropped and functions no longer followed; name 23 is written out."""
+    """Instants at which records were dropped, and at which functions were no longer followed; name 23 is not a number
+    here.
+    """
     tracks = {}
     for n, rows in reversed([*enumerate(flow.tracks)]):
         tracks[int(flow.column("pid")[rows.start]), int(flow.column("tid")[rows.start])] = _uuid(n)

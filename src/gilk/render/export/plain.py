@@ -14,12 +14,13 @@ from gilk.render.text import cell
 from gilk.trace.paths import label, of_flow
 from gilk.trace.reading import Trace
 
-_CHUNK = 100_000  # rows
+_CHUNK = 100_000  # in rows
 
 
 def folded(trace: Trace) -> Iterator[str]:
-    """`thread;function;function NANOSECONDS`, the time spent in the last function itself; kernel functions end with
-    `_[k]`. A semicolon in a name becomes a colon."""
+    """Lines `thread;function;function NANOSECONDS`, with the time spent in the last function itself; functions of the
+    kernel end with `_[k]`. A semicolon in a name becomes a colon.
+    """
     flow = trace.flow
     threads: dict[str, list[range]] = {}
     for rows in flow.tracks:
@@ -41,7 +42,7 @@ def folded(trace: Trace) -> Iterator[str]:
 
 
 def csv(trace: Trace) -> Iterator[bytes]:
-    """A line per call, after one with the names of the columns; `row` is what `parent` refers to."""
+    """A line with the names of the columns, then a line for each call; `parent` refers to the column `row`."""
     table = trace.flow.table
     names = [name for name in table.column_names if pa.types.is_dictionary(table.schema.field(name).type)]
     for first in range(0, max(table.num_rows, 1), _CHUNK):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Protocol Buffers as bytes: as much of the encoding as a trace needs (protobuf.dev/programming-guides/encoding)."""
+"""Encodes Protocol Buffers, as far as a trace needs it (protobuf.dev/programming-guides/encoding)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ def varint(value: int) -> bytes:
 
 
 def number(field: int, value: int) -> bytes:
-    """A uint64, an enum, or an int32, where negative numbers are as 64 bits."""
+    """A field with a uint64, an enum, or an int32, of which negative numbers have 64 bits."""
     return varint(field << 3) + varint(value & 0xFFFF_FFFF_FFFF_FFFF)
 
 
 def message(field: int, *parts: bytes) -> bytes:
-    """A message as a field of another one; also bytes."""
+    """A field with another message, or with bytes."""
     body = b"".join(parts)
     return varint(field << 3 | 2) + varint(len(body)) + body
 
 
 def text(field: int, value: str) -> bytes:
-    """UTF-8, as the format demands: what is not is replaced."""
+    """A field with text in UTF-8, as the format demands; other characters are replaced."""
     return message(field, value.encode("utf-8", "replace"))

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which column each block is in: above the middle of those that hang from it, trees as close together as they go.
+"""Chooses the column of each block: above the middle of those that hang from it, with trees as close together as
+possible.
 
-Columns are counted in halves: a block is two wide, so that one can stand above the middle of two others.
+Columns are counted in halves: a block is two wide, so that it can stand above the middle of two others.
 """
 
 from __future__ import annotations
 
 from gilk.render.layout.rows import RowPlacement
 
-WIDE = 2  # halves of a column
+WIDE = 2  # the width of a block in halves of a column
 
 
 def columns(found: RowPlacement) -> tuple[int, ...]:
-    """The left half of each block; none is negative."""
+    """The left half column of each block; none is negative."""
     below: list[list[int]] = [[] for _ in found.row]
     roots: list[int] = []
     for block, parent in enumerate(found.parent):
@@ -25,8 +26,9 @@ def columns(found: RowPlacement) -> tuple[int, ...]:
 
 
 class _Trees:
-    """``offset``: of a block from the one it hangs from. The outline of a tree is, row by row from its root on, the
-    first and the last half that it takes, counted from its root."""
+    """Lays out trees. ``_offset`` has the offset of each block from the one it hangs from. The outline of a tree has,
+    row by row from its root on, the first and the last half column that it takes, counted from its root.
+    """
 
     def __init__(self, below: list[list[int]], row: tuple[int, ...]) -> None:
         self._below, self._row = below, row
@@ -34,7 +36,7 @@ class _Trees:
         self._outline: dict[int, list[list[int]]] = {}
 
     def lay(self, root: int) -> None:
-        """The trees below first."""
+        """Lay out a tree, the trees below its root first."""
         waiting = [(root, False)]
         while waiting:
             block, ready = waiting.pop()
@@ -60,7 +62,7 @@ class _Trees:
         self._outline[block] = [[0, WIDE], *([0, WIDE] for _ in range(gap)), *outline]
 
     def join(self, trees: list[int]) -> list[list[int]]:
-        """Lay trees side by side; the outline of all, and each one's offset from the first."""
+        """Lay trees side by side and set the offset of each from the first; returns the outline of all."""
         all_of_them: list[list[int]] = []
         for block in trees:
             mine = self._outline.pop(block)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From rows, columns and ways to places."""
+"""Turns rows, columns and ways into places in a picture."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from gilk.render.layout.model import Arc, Box, Drawing, Point, Route
 from gilk.render.layout.routes import ArcWay, lanes, ways
 from gilk.render.layout.rows import rows
 
-_LANE = 10  # between two edges side by side
-_MARGIN = 14  # between a box and the nearest edge
+_LANE = 10  # the distance between two edges side by side
+_MARGIN = 14  # the distance between a box and the nearest edge
 
 Size = tuple[int, int]
-_Stretch = tuple[int, int, int]  # in which gap, from where to where; a gap below 0 is one in which no lane is taken
+_Stretch = tuple[int, int, int]  # the gap, from and to; a negative gap means that no lane is taken
 
 
 def draw(sizes: Sequence[Size], links: Sequence[Arc]) -> Drawing:
-    """``sizes``: width and height of each block's box. The first block is the entry."""
+    """The drawing of a graph. ``sizes``: width and height of each block's box. The first block is the entry."""
     found = rows(len(sizes), links)
     column = columns(found)
     chosen = ways(links, found.row, column)
@@ -38,7 +38,9 @@ def draw(sizes: Sequence[Size], links: Sequence[Arc]) -> Drawing:
 
 
 class _Across:
-    """Where boxes and channels are, from left to right: channels are as wide as their lanes, columns as their boxes."""
+    """The places of boxes and channels from left to right: channels are as wide as their lanes, columns as
+    their boxes.
+    """
 
     def __init__(self, sizes: Sequence[Size], column: Sequence[int], chosen: Sequence[ArcWay]) -> None:
         spans = [(w.channel, min(w.first, w.last), max(w.first, w.last)) for w in chosen]
@@ -61,7 +63,7 @@ class _Across:
         self.sizes = sizes
 
     def lane_x(self, number: int) -> int | None:
-        """The lane of that link; None where it needs none."""
+        """The place of the lane of a link; None if it needs none."""
         channel = self._way[number].channel
         return None if channel < 0 else self._channel[channel] + _MARGIN + self._lane[number] * _LANE
 
@@ -71,8 +73,9 @@ def _wide(lanes_there: int) -> int:
 
 
 def _ports(links: Sequence[Arc], across: _Across) -> list[tuple[int, int]]:
-    """Where each link leaves its box and where it enters the other, spread over the sides in the order of where they
-    go to or come from."""
+    """The places at which each link leaves its box and enters the other; on each side of a box they are spread in the
+    order of the places at the other end.
+    """
     leaving, entering = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
     for number, link in enumerate(links):
         leaving[link.source].append(number)
@@ -91,8 +94,7 @@ def _ports(links: Sequence[Arc], across: _Across) -> list[tuple[int, int]]:
 
 
 def _flat(ports: tuple[int, int], way: ArcWay, lane: int | None) -> tuple[_Stretch, _Stretch]:
-    """The two stretches of a link that go from side to side; one between neighbouring rows, and one of no length, take
-    no lane."""
+    """The two horizontal stretches of a link; one between neighbouring rows, and one of no length, take no lane."""
     turn = ports[1] if lane is None else lane
     return _stretch(way.first, ports[0], turn), _stretch(way.last, turn, ports[1])
 
@@ -102,7 +104,7 @@ def _stretch(gap: int, begin: int, end: int) -> _Stretch:
 
 
 class _Down:
-    """Where rows and gaps are, from top to bottom."""
+    """The places of rows and gaps from top to bottom."""
 
     def __init__(self, high: Sequence[int], lanes_there: Mapping[Hashable, int]) -> None:
         self.row, self._gap, at = list[int](), list[int](), 0

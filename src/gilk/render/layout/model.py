@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A graph to be laid out, and the result; all lengths in one unit, pixels for those who draw."""
+"""A graph to be laid out, and the result; all lengths are in one unit, which is pixels for the modules that draw."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class Box:
 @dataclass(frozen=True, slots=True)
 class Route:
     """An edge as a line with corners, from the lower side of one box to the upper side of another. ``back``: it closes
-    a loop."""
+    a loop.
+    """
 
     link: Arc
     points: tuple[Point, ...]
@@ -38,7 +39,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Boxes in the order of the blocks, routes in the order of the links."""
+    """The whole picture: boxes in the order of the blocks, routes in the order of the links."""
 
     width: int
     height: int

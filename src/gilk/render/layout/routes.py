@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which way each edge takes: down into the gap below its block, along a channel that no block is in, and to the top of
+"""Chooses the way of each edge: down into the gap below its block, along a channel without blocks, and to the top of
 the other block.
 
-Gap n is the one above row n. Channel k lies to the left of half column k; a block at column c stands in the way of
-channel c + 1, in its own row.
+Gap n is the one above row n. Channel k lies to the left of half column k; a block at column c blocks channel c + 1 in
+its own row.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ArcWay:
-    """From gap ``first`` to gap ``last`` in ``channel``, which is -1 where they are the same gap."""
+    """The way of an edge from gap ``first`` to gap ``last`` in ``channel``, which is -1 if they are the same gap."""
 
     first: int
     last: int
@@ -50,7 +50,7 @@ def _way(link: Arc, row: Sequence[int], column: Sequence[int], taken: dict[int, 
 
 
 def _nearest(begin: int, end: int, widest: int) -> Iterable[int]:
-    """Channels, those first by which the way is shortest: from the end's own on to the beginning's, then outwards."""
+    """Channels, those with the shortest way first: from that of the end on to that of the beginning, then outwards."""
     step = 1 if begin >= end else -1
     yield from range(end, begin + step, step)
     low, high = min(begin, end), max(begin, end)
@@ -64,8 +64,9 @@ def _nearest(begin: int, end: int, widest: int) -> Iterable[int]:
 
 
 def lanes(spans: Sequence[tuple[Hashable, int, int]]) -> tuple[list[int], dict[Hashable, int]]:
-    """Places side by side for what would lie over each other: (channel or gap, from, to), each its own lane; and how
-    many lanes there are by channel or gap."""
+    """Lanes for spans (channel or gap, from, to), so that no two overlap: the lane of each, and the number of lanes by
+    channel or gap.
+    """
     lane, ends = [0] * len(spans), defaultdict[Hashable, list[int]](list)
     for number in sorted(range(len(spans)), key=lambda n: (spans[n][1], -spans[n][2], n)):
         where, low, high = spans[number]

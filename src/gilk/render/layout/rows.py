@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which row each block is in: one below the lowest of those that lead to it, loops left aside."""
+"""Chooses the row of each block: one below the lowest of those that lead to it, if edges that close loops are
+ignored.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from gilk.values import dataclass
 @dataclass(frozen=True, slots=True)
 class RowPlacement:
     """``row`` of each block; ``parent``: the block above that it hangs from, -1 for none; ``back``: the numbers of the
-    links that close loops."""
+    links that close loops.
+    """
 
     row: tuple[int, ...]
     parent: tuple[int, ...]
@@ -34,7 +37,9 @@ def rows(blocks: int, links: Sequence[Arc]) -> RowPlacement:
 
 
 def _walked(blocks: int, links: Sequence[Arc], leading: Sequence[Sequence[int]]) -> tuple[list[int], frozenset[int]]:
-    """The blocks so that each comes after all that lead to it, and the links that had to be left aside for that."""
+    """The blocks in an order in which each comes after all that lead to it, and the links that had to be ignored for
+    that.
+    """
     done, back = [0] * blocks, set()  # 1: on the way, 2: finished
     finished: list[int] = []
     for first in range(blocks):

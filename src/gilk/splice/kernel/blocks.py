@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""All basic blocks of a kernel as arrays of rows: numbers of instructions in its sweep.
+"""All basic blocks of a kernel as arrays of rows; a row is the number of an instruction in the kernel's sweep.
 
-The same blocks as analysis finds function by function; tests/kernel compares them.
+They are the same blocks that analysis finds function by function; tests/kernel compares them.
 """
 
 from __future__ import annotations
@@ -22,20 +22,22 @@ from gilk.values import dataclass
 Rows = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-#: Flows after which control never reaches the next byte.
+#: The flows of instructions after which control never reaches the next byte.
 _CLOSED: Final = (OpcodeFlow.JUMP, OpcodeFlow.JUMP_INDIRECT, OpcodeFlow.RETURN, OpcodeFlow.STOP)
 
 
 @dataclass(frozen=True)
 class Instructions:
-    """The facts about each instruction in a function that the finding of blocks needs. Rows are those of the sweep."""
+    """The facts about each instruction in a function that are needed to find blocks. Arrays are indexed by the sweep's
+    rows.
+    """
 
     kernel: KernelImage
     analysis: KernelAnalysis
 
     @cached_property
     def owner(self) -> Rows:
-        """The function, -1 for none."""
+        """The number of each instruction's function; -1 for an instruction in none."""
         starts, spans = self.kernel.sweep.starts, self.analysis.spans
         edges = np.stack((np.searchsorted(starts, spans.starts), np.searchsorted(starts, spans.ends)), axis=1)
         numbers = np.stack((np.arange(len(edges)), np.full(len(edges), -1)), axis=1)
@@ -45,12 +47,12 @@ class Instructions:
 
     @cached_property
     def detoured(self) -> Flags:
-        """May lead elsewhere than its bytes say, and then goes on."""
+        """Whether each instruction may lead elsewhere than its bytes say, and otherwise goes on to the next one."""
         return self._marked(np.array(list(self.kernel.image.detours), np.uint64))
 
     @cached_property
     def dropped(self) -> Flags:
-        """Calls that do not come back."""
+        """Whether each instruction is a call that does not return."""
         sweep, spans = self.kernel.sweep, self.analysis.spans
         calls = sweep.direct[sweep.flows[sweep.direct] == OpcodeFlow.CALL]
         near = spans.near(sweep.targets[calls])
@@ -61,12 +63,12 @@ class Instructions:
 
     @cached_property
     def closed(self) -> Flags:
-        """Nothing runs on to the next byte, not even from a call that should not come back."""
+        """Whether each instruction never goes on to the next byte. Calls that should not return are not among them."""
         return np.isin(self.kernel.sweep.flows, _CLOSED) & ~self.detoured
 
     @cached_property
     def ending(self) -> Flags:
-        """The last of its block."""
+        """Whether each instruction is the last of its block."""
         found: Flags = self.closed | self.detoured | self.dropped | (self.kernel.sweep.flows == OpcodeFlow.BRANCH)
         return found
 
@@ -78,7 +80,7 @@ class Instructions:
 
     @cached_property
     def entered(self) -> Addresses:
-        """Every address in code that something leads to, besides falling through; sorted."""
+        """Every address in code that anything leads to other than by falling through; sorted."""
         sweep, jumps = self.kernel.sweep, self.analysis.jumps
         direct = sweep.targets[sweep.direct]
         detours = [to for others in self.kernel.image.detours.values() for to in others]
@@ -88,7 +90,9 @@ class Instructions:
 
     @cached_property
     def roots(self) -> Addresses:
-        """Where functions are entered from elsewhere. An address that is only taken (_THIS_IP_) is no such place."""
+        """The addresses at which functions are entered from elsewhere. An address that is only taken (_THIS_IP_) is not
+        one.
+        """
         jumps = self.analysis.jumps
         ways = (jumps.targets.view(np.uint64), jumps.pointers.view(np.uint64))
         return distinct(np.concatenate((self.analysis.spans.starts, *ways)))
@@ -102,8 +106,8 @@ class Instructions:
 
 @dataclass(frozen=True)
 class Blocks:
-    """By address: the first and the last row of each, the function that each is of; ``inner`` are addresses that
-    something leads to where no block begins, sorted.
+    """All blocks, in address order: for each its first and its last row, and the number of its function; ``inner`` are
+    the addresses that something leads to where no block begins, sorted.
     """
 
     first: Rows
@@ -134,7 +138,7 @@ class Blocks:
 
 
 def _reached(code: Instructions, first: Rows, last: Rows, owner: Rows) -> Flags:
-    """Which blocks can be got to from a root: level by level."""
+    """Whether each block can be reached from a root; a breadth-first search."""
     sweep = code.kernel.sweep
     sources, targets = _edges(code, first, last, owner)
     order = np.argsort(sources, kind="stable")
@@ -153,7 +157,7 @@ def _reached(code: Instructions, first: Rows, last: Rows, owner: Rows) -> Flags:
 
 
 def _edges(code: Instructions, first: Rows, last: Rows, owner: Rows) -> tuple[Rows, Rows]:
-    """From block to block of one function."""
+    """The edges between blocks of the same function, as two arrays of block numbers: from and to."""
     sweep, blocks = code.kernel.sweep, np.arange(len(first))
     falls = blocks[:-1][~(code.closed | code.dropped)[last[:-1]] & (first[1:] == last[:-1] + 1)]
     jumps = blocks[np.isin(sweep.flows[last], (OpcodeFlow.BRANCH, OpcodeFlow.JUMP))]

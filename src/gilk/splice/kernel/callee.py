@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The registers that a compiled instrument changes, read from its code, so that a patch keeps no more than it must."""
+"""Reads from the code of a compiled instrument the registers that it changes, so that a patch saves no more than it
+must.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +14,19 @@ from gilk.splice.kernel.instrument import CALLER_SAVED
 
 
 class Callee(NamedTuple):
-    """``clobbers`` are registers that may come back changed; ``numbered``: it may look at its iid."""
+    """The facts about a compiled instrument: ``clobbers`` are the registers that it may change, and ``numbered`` says
+    whether it may read its iid.
+    """
 
     clobbers: int
     numbered: bool
 
 
 def examine(code: bytes, address: int, returns: Container[int] = ()) -> Callee:
-    """The facts about a function that keeps to the calling convention, all of it in ``code``.
+    """The facts about a function that keeps to the calling convention, and of which ``code`` is the whole.
 
-    One that calls, or goes, elsewhere may do to registers all that the convention allows. ``returns``: where a jump
-    is a return (Image.returns). Traps behind returns are never come by.
+    A function that calls or jumps to other code may change all registers that the convention allows. ``returns``: the
+    addresses a jump to which is a return (Image.returns). Traps behind returns are ignored.
     """
     changed = read = 0
     for instruction in x86.decode(code, address):

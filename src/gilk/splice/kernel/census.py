@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How every point of a kernel would be spliced, by arithmetic on whole arrays: the table of tactics, for all at once.
+"""Counts how every point of a kernel would be spliced, by arithmetic on whole arrays: the table of tactics for all
+points at once.
 
-Jumps, calls, fentry and refusals come out as the planner decides them. Where a block is too short, a bounce is taken to
-be possible when there is any room for its jump within reach: which of several points gets which room, and what a copy
-could still rescue, is for the planner, one function at a time. tests/kernel says how near that is.
+Jumps, calls, fentry and refusals come out as the planner decides them. In a block that is too short, a bounce counts as
+possible if there is any room for its jump within reach: only the planner, which looks at one function at a time,
+decides which of several points gets which room, and what a copy could still rescue. tests/kernel says how near the
+figures are.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True)
 class Census:
-    """The outcomes at all blocks of a kernel. ``pre`` and ``post`` are columns of OUTCOMES, one a block."""
+    """The outcomes at all blocks of a kernel. ``pre`` and ``post`` have for each block an index into OUTCOMES."""
 
     code: Instructions
     blocks: Blocks
@@ -47,12 +49,12 @@ class Census:
 
     @property
     def strict(self) -> Flags:
-        """Whether, in each function, a jump of unknown target may lead anywhere."""
+        """Whether each function has a jump of unknown target, which may lead anywhere in it."""
         return self._cuts.strict
 
 
 def _decided(points: KernelStretches) -> Columns:
-    """Round by round, as the planner does."""
+    """The outcome of each point, decided round by round as the planner does."""
     found = points.refused.copy()
     for number, rows in enumerate(rounds(KERNEL)):
         for row in rows:
@@ -64,6 +66,6 @@ def _decided(points: KernelStretches) -> Columns:
 
 
 def _try(points: KernelStretches, row: Row, found: Columns, left: Flags) -> None:
-    """Has a tactic take what it can of ``left``."""
+    """Set the outcome of the points among ``left`` that the tactic of ``row`` can splice."""
     which = np.flatnonzero(left)
     found[which[row.tactic.among(points, which, row.effort)]] = OUTCOMES.index(row.tactic.name)

@@ -27,13 +27,13 @@ CALLER_SAVED = sum(1 << reg for reg in (0, 1, 2, 6, 7, 8, 9, 10, 11))
 _ARGUMENTS = (asm.RDI, asm.RSI, asm.RDX, asm.RCX, asm.R8, asm.R9)
 _ARGUMENT_BITS = sum(1 << reg for reg in _ARGUMENTS)
 _EVERYTHING = FLAGS | (1 << 16) - 1
-_IID, _WHO, _BODY = 8, 12, 16  # in a record
-_SP_BITS_FROM, _SP_BITS_TO = 4, 22  # of the stack pointer in `who`; pid lies below
+_IID, _WHO, _BODY = 8, 12, 16  # offsets in a record
+_SP_BITS_FROM, _SP_BITS_TO = 4, 22  # the stack pointer from this bit on lies in `who` from that bit on; pid lies below
 
 
 @dataclass(frozen=True, slots=True)
 class KernelCount:
-    """Adds one to the counter at ``gs``, relative to GS, of the CPU it happens to be on."""
+    """Adds one to the counter at ``gs``, an offset from GS, of the CPU that runs it."""
 
     gs: int
 
@@ -56,7 +56,7 @@ class KernelCount:
         builder.emit(b"".join(reversed(back)))
 
     def _far(self, builder: CodeBuilder, live: int) -> bytes:
-        """Beyond the reach of a displacement; the code to run afterwards."""
+        """Append the increment of a counter that a displacement cannot reach; returns the code to run afterwards."""
         reg = dead(live)
         back = b""
         if reg is None:
@@ -68,7 +68,7 @@ class KernelCount:
 
 
 class _Record(ABC):
-    """An instrument that is the same wherever the same is live, but for its number."""
+    """An instrument whose code is, but for its number, the same at all points where the same registers are live."""
 
     __slots__ = ()
     iid: int
@@ -84,7 +84,7 @@ class _Record(ABC):
     @staticmethod
     @abstractmethod
     def _write(builder: CodeBuilder, rings: RingPlaces, live: int, pushed: int) -> None:
-        """The code with any number, and where that is."""
+        """Write the code with any number, and mark the hole for the number."""
 
 
 @lru_cache(maxsize=4096)
@@ -98,7 +98,7 @@ def _template(
 
 @dataclass(frozen=True, slots=True)
 class KernelStamp(_Record):
-    """Records time, iid and who (16 bytes)."""
+    """Records time, iid and `who`: the pid and bits of the stack pointer (16 bytes)."""
 
     iid: int
     rings: RingPlaces
@@ -110,7 +110,7 @@ class KernelStamp(_Record):
 
 @dataclass(frozen=True, slots=True)
 class KernelStampWithArguments(_Record):
-    """Records time, who, and the six integer argument registers (64 bytes)."""
+    """Records time, iid, `who`, and the six integer argument registers (64 bytes)."""
 
     iid: int
     rings: RingPlaces
@@ -126,9 +126,9 @@ class KernelStampWithArguments(_Record):
 
 @dataclass(frozen=True, slots=True)
 class KernelCallWithIid:
-    """Calls ``void f(unsigned iid)`` at ``function``; ``clobbers`` are the registers it may change.
+    """Calls ``void f(unsigned iid)`` at ``function``; ``clobbers`` are the registers that it may change.
 
-    It gets no number unless it is ``numbered``; callee.examine tells both.
+    The function gets no number unless it is ``numbered``; callee.examine tells both.
     """
 
     function: int
@@ -153,10 +153,11 @@ class KernelCallWithIid:
 
 @dataclass(frozen=True, slots=True)
 class KernelCallWithRegisters:
-    """Calls ``void f(const struct gilk_regs *, unsigned iid)``; the driver's ``thunk`` in between keeps everything.
+    """Calls ``void f(const struct gilk_regs *, unsigned iid)``; the driver's ``thunk`` in between saves all registers.
 
-    ``replaces``: at an entry, where flags are dead, ``f`` may have the patch return to the caller in place of going on:
-    by a 0 where its number was pushed (gilk_return() in native/include/kernel/gilk_woven.h).
+    ``replaces``: at an entry, where flags are dead, ``f`` may have the patch return to the caller instead of going on.
+    It does so by writing 0 to the place where its number was pushed (gilk_return() in
+    native/include/kernel/gilk_woven.h).
     """
 
     function: int
@@ -179,7 +180,9 @@ class KernelCallWithRegisters:
 
     @staticmethod
     def _or_return(builder: CodeBuilder, number_at: int, shift: int) -> None:
-        """``shift``: from the stack pointer to where the caller's return address is."""
+        """Append the check whether ``f`` asked for a return. ``shift`` is the distance in bytes from the stack pointer
+        to the caller's return address.
+        """
         replaced = builder.label()
         builder.emit(asm.cmp_stack_zero(number_at))
         builder.local(asm.JZ32, replaced)
@@ -194,7 +197,9 @@ class KernelCallWithRegisters:
 def _record(
     builder: CodeBuilder, rings: RingPlaces, kind: int, live: int, pushed: int, values: tuple[int, ...]
 ) -> None:
-    """Reserve, fill, commit; the iid is the hole. ``values`` are registers to store behind the head."""
+    """Append the code that reserves a record, fills it and commits it; the iid is the hole. ``values`` are the
+    registers to store behind the head.
+    """
     at = scratch(live, RAX_BIT | RDX_BIT | 1 << asm.RSP | 1 << asm.R12 | sum(1 << reg for reg in values))
     frame = kept(live, RAX_BIT | RDX_BIT | 1 << at | FLAGS)
     enter(builder, frame)
@@ -213,9 +218,10 @@ def _record(
 
 
 def _filter(builder: CodeBuilder, rings: RingPlaces, done: int) -> None:
-    """To the label ``done`` unless records of this process are wanted; overwrites the flags, and rax and rdx.
+    """Append a jump to the label ``done`` that is taken if records of this process are not wanted; overwrites the
+    flags, rax and rdx.
 
-    The word that it looks at may become 0 at any time.
+    The word at ``rings.filter`` may become 0 at any time.
     """
     filtered, wanted = builder.label(), builder.label()
     builder.emit(asm.cmp_gs_zero(rings.filter))
@@ -238,7 +244,9 @@ def _filter(builder: CodeBuilder, rings: RingPlaces, done: int) -> None:
 
 
 def _or_interrupt(builder: CodeBuilder, interrupts: InterruptMask, wanted: int, done: int) -> None:
-    """The bits are at rdx, the process is eax; bit 0, the idle task's, stands for interrupts."""
+    """Append the test of the process in eax against the bit map at rdx; bit 0, that of the idle task, stands for
+    interrupts.
+    """
     idle = builder.label()
     builder.emit(asm.test(asm.RAX))
     builder.local(asm.JZ32, idle)
@@ -252,7 +260,9 @@ def _or_interrupt(builder: CodeBuilder, interrupts: InterruptMask, wanted: int, 
 
 
 def _reserve(builder: CodeBuilder, rings: RingPlaces, kind: int, at: int, done: int) -> None:
-    """The record's address in ``at``; overwrites rax and the flags. To the label ``done`` when there is none."""
+    """Append code that puts the address of a new record into ``at``; overwrites rax and the flags. It jumps to the
+    label ``done`` if there is no room.
+    """
     again, slow, filled = builder.label(), builder.label(), builder.label()
     builder.emit(asm.load_gs(asm.RAX, rings.wpos[kind]))
     builder.place(again)
@@ -276,7 +286,9 @@ def _reserve(builder: CodeBuilder, rings: RingPlaces, kind: int, at: int, done: 
 
 
 def _who(builder: CodeBuilder, rings: RingPlaces, depth: int) -> None:
-    """pid, and bits of the stack pointer as it was ``depth`` bytes ago, in edx; overwrites rax."""
+    """Append code that puts the pid, and bits of the stack pointer before it moved by ``depth`` bytes, into edx;
+    overwrites rax.
+    """
     builder.emit(asm.load_gs(asm.RDX, rings.current) + asm.load32(asm.RDX, asm.RDX, rings.pid))
     builder.emit(asm.lea_stack(asm.RAX, depth))
     builder.emit(asm.shift_right(asm.RAX, _SP_BITS_FROM) + asm.shift_left(asm.RAX, _SP_BITS_TO))

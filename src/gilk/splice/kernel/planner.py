@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Plans for the kernel: those of splice.planner, and entries of functions.
+"""Plans for the kernel: those that splice.planner makes, and those for entries of functions.
 
-A traced function begins with a nop that ftrace turns into a call. It is
-ftrace's, so an entry is led away right behind it, where as much has happened:
-nothing. Only where no jump fits there does the patch become what ftrace
-calls; that is as quick, but costs a registration for each function.
+A traced function begins with a nop that ftrace turns into a call. That instruction belongs to ftrace, so an entry is
+spliced right behind it; the nop has done nothing by then. Only if no jump fits there does ftrace call the patch; that
+is as quick, but costs a registration for each function.
 """
 
 from __future__ import annotations
@@ -24,7 +23,8 @@ Wanted = tuple[Function, list[Want]]
 
 
 def plan(context: PatchContext, wanted: Iterable[Wanted]) -> Plan:
-    """Plans for all functions; a want that cannot be met is refused by name there.
+    """Plans for all functions, from the highest address down; a want that cannot be met has a refusal in its function's
+    plan.
 
     Raises OutOfSpace when the arena is full.
     """
@@ -37,7 +37,7 @@ def plan(context: PatchContext, wanted: Iterable[Wanted]) -> Plan:
 
 
 def _behind(context: PatchContext, function: Function, wants: list[Want]) -> list[Want]:
-    """Entry wants behind ftrace's call, if nothing else leads there."""
+    """The wants, with those at the entry moved behind ftrace's call, if nothing else leads there."""
     call = FENTRY.call_of(context, function)
     behind = call + CALL_SIZE
     if not call or not _falls_behind(function, call):
@@ -46,20 +46,24 @@ def _behind(context: PatchContext, function: Function, wants: list[Want]) -> lis
 
 
 def _falls_behind(function: Function, call: int) -> bool:
-    """Nothing but ftrace's call leads behind it."""
+    """Whether control reaches the instruction behind ftrace's call only by falling through the call."""
     first = function.block_at(function.start)
     return first is not None and first is function.block_at(call + CALL_SIZE)
 
 
 def _is_entry(want: Want, call: int, function: Function) -> bool:
-    """Before ftrace's call or behind it is the same: it does nothing."""
+    """Whether a want is at the entry: before ftrace's call, or right behind it, which is the same since the call does
+    nothing.
+    """
     if want.address == call + CALL_SIZE and not want.after:
         return _falls_behind(function, call)
     return function.start <= want.address <= call
 
 
 def _with_entry(context: PatchContext, function: Function, wants: list[Want], first: FunctionPlan) -> FunctionPlan:
-    """By way of ftrace, where the plan has nothing better for an entry."""
+    """The plan with entry wants led to their patch by ftrace, if the planner found nothing better than a trap
+    for them.
+    """
     call = FENTRY.call_of(context, function)
     entry = [want for want in wants if call and _is_entry(want, call, function)]
     if not entry or first.tactics.get(entry[0].key, TRAP.name) != TRAP.name:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The code that a splice at each block of a kernel has to work with: for each point a stretch, as arrays of rows.
+"""The code that a splice at each block of a kernel has to work with: for each point a stretch of instructions, as
+arrays of rows.
 
-The same is asked here of all points of one side as Choices (tactics/tactic.py) is asked of segments of one function.
-
-Blocks are cut as splice.segments cuts them: behind calls, to which a sleeping frame returns, and around what must
-stay where it is.
+KernelStretches answers for all points of one side at once the questions that Choices (tactics/tactic.py) answers for
+the segments of one function. Blocks are cut as splice.segments cuts them: behind calls, to which a sleeping frame
+returns, and around instructions that must stay where they are.
 """
 
 from __future__ import annotations
@@ -30,19 +30,23 @@ Columns = NDArray[np.int8]
 
 NONE: Final = -1
 _COLUMN: Final = {name: column for column, name in enumerate(OUTCOMES)}
-_LONGEST_PADDING: Final = 256  # bytes, as splice.byte_registry has it
+_LONGEST_PADDING: Final = 256  # in bytes; the same as in splice.byte_registry
 
 
 @dataclass(frozen=True)
 class Cuts:
-    """Where blocks are cut. ``fixed``: of each instruction why it cannot be moved, as a column; NONE when it can."""
+    """The places where blocks are cut. ``fixed`` has for each instruction the column in OUTCOMES of the reason why it
+    cannot be moved; NONE if it can.
+    """
 
     code: Instructions
     blocks: Blocks
 
     @cached_property
     def fixed(self) -> Columns:
-        """One that is reserved for several reasons has the first in the order of the ranges, as in FunctionLayout."""
+        """The reason why each instruction cannot be moved, as a column. If there are several, the first in the order of
+        the reserved ranges counts, as in FunctionLayout.
+        """
         sweep = self.code.kernel.sweep
         fixed = np.where(opcodes.raising()[sweep.codes], _COLUMN[Refusal.EXCEPTION], NONE).astype(np.int8)
         ranges = sorted(self.code.kernel.image.reserved, reverse=True)
@@ -56,7 +60,9 @@ class Cuts:
 
     @cached_property
     def room(self) -> Addresses:
-        """Where that ends which a splice at each block may overwrite: with the block, or the int3 behind a return."""
+        """The end of the bytes that a splice in each block may overwrite: the block's end, or that of the int3 behind a
+        return.
+        """
         sweep, last = self.code.kernel.sweep, self.blocks.last
         others = np.flatnonzero(sweep.codes != Code.INT3)
         following = np.append(others, len(sweep.starts) - 1)[np.searchsorted(others, last + 1)]
@@ -65,7 +71,7 @@ class Cuts:
 
     @cached_property
     def padding(self) -> Addresses:
-        """Where the padding behind each block ends, which nothing runs into."""
+        """The end of the padding behind each block, which nothing runs into; the block's end if there is none."""
         code, blocks = self.code, self.blocks
         sweep, spans = code.kernel.sweep, code.analysis.spans
         ends = sweep.ends[blocks.last]
@@ -79,7 +85,7 @@ class Cuts:
         return np.where(free, limit, ends)
 
     def before(self) -> KernelStretches:
-        """The points before blocks. That of a function is behind what is ftrace's, which does nothing."""
+        """The points before blocks. The point before a traced function's first block lies behind ftrace's nop."""
         blocks, sweep = self.blocks, self.code.kernel.sweep
         low = blocks.first.copy()
         traced = np.isin(sweep.starts[low], self.code.kernel.fentries) & (blocks.last > low)
@@ -90,11 +96,13 @@ class Cuts:
         return self._points(low, high, low, self.fixed[low])
 
     def after(self) -> KernelStretches:
-        """The points after the last instruction of blocks that does not transfer control; a call does."""
+        """The points after the last instruction of each block that does not transfer control; a call counts as a
+        transfer.
+        """
         code, blocks = self.code, self.blocks
         first, last = blocks.first, blocks.last
         fixed = self.fixed
-        # Before a transfer that must stay where it is is behind what comes before, unless that is a call.
+        # A point before a transfer that must not move is put behind the instruction before it, unless that is a call.
         back = (code.ending | code.calls)[last] & (fixed[last] != NONE) & (last > first) & ~code.calls[last - 1]
         wanted = np.where(back, last - 1, last)
         alone = code.calls[wanted] & (code.kernel.sweep.lengths[wanted] >= CALL_SIZE)
@@ -124,7 +132,7 @@ class Cuts:
 
     @cached_property
     def strict(self) -> Flags:
-        """Whether, in each function, a jump of unknown target may lead anywhere."""
+        """Whether each function has a jump of unknown target, which may lead anywhere in it."""
         rows = self.code.owner[self.code.kernel.sweep.flows == OpcodeFlow.JUMP_INDIRECT]
         found = np.zeros(len(self.code.analysis.spans.starts), np.bool_)
         found[rows[rows >= 0]] = True
@@ -135,18 +143,18 @@ class Cuts:
         return self.code.kernel.sweep.starts
 
     def covering(self, start: Rows, size: int) -> Rows:
-        """The row that has the last of so many bytes."""
+        """The rows of the instructions that hold the last of the ``size`` bytes from each of ``start`` on."""
         return np.searchsorted(self.starts, self.starts[start] + np.uint64(size)) - 1
 
     @cached_property
     def behind(self) -> Addresses:
-        """Where the next function begins, for each."""
+        """The address at which the next function begins, for each function; the end of the last one."""
         spans = self.code.analysis.spans
         return np.append(spans.starts[1:], spans.ends[-1])
 
     @cached_property
     def _idle(self) -> Rows:
-        """Padding that is free, and at which a jump may begin."""
+        """The rows of free padding at which a jump may begin."""
         sweep, blocks = self.code.kernel.sweep, self.blocks
         room, ends = self.padding, sweep.ends[blocks.last]
         free = np.flatnonzero(room > ends)
@@ -169,8 +177,8 @@ class Cuts:
 
 
 class KernelStretches:
-    """As tactics/tactic.py has them: one for each block. ``refused`` is a column of OUTCOMES where nothing can be done,
-    else NONE.
+    """The stretches (see Stretches in tactics/tactic.py), one for each block. ``refused`` is a column of OUTCOMES for a
+    point that cannot be spliced, otherwise NONE.
     """
 
     def __init__(
@@ -193,7 +201,9 @@ class KernelStretches:
         return np.maximum(np.minimum(self.wanted[which], latest), self.low[which])
 
     def fits(self, which: Rows, start: Rows, size: int) -> Flags:
-        """Nothing leads into them, but to the first; nor are they several in a function that may be entered at any."""
+        """Whether the bytes can be overwritten: nothing leads into them but to the first, and they are one instruction
+        if control may enter the function anywhere.
+        """
         at, inner = self._starts[start], self._blocks.inner
         unentered = np.searchsorted(inner, at + np.uint64(1)) == np.searchsorted(inner, at + np.uint64(size))
         whole = (self._code.kernel.sweep.lengths[start] >= size) | ~self._strict[which]
@@ -204,7 +214,9 @@ class KernelStretches:
         return self._cuts.covering(start, size)
 
     def lands(self, which: Rows, start: Rows, back: int, ahead: int) -> Flags:
-        """In padding of the function, or between it and the next, or in bytes that another splice may lend."""
+        """Whether there is room for a jump in padding of the function, in padding between it and the next one, or in
+        bytes that another splice may lend.
+        """
         cuts, owner = self._cuts, self._blocks.owner[which]
         low, high = self._starts[start] - np.uint64(back), self._starts[start] + np.uint64(ahead)
         spans = self._code.analysis.spans
@@ -218,7 +230,9 @@ class KernelStretches:
 
     @cached_property
     def _lent(self) -> Addresses:
-        """Where bytes are free behind a jump that moves more than it needs to, or that may be put there for it."""
+        """The addresses of free bytes behind a jump that displaces more than it needs to, or behind one that may be put
+        there only to free them.
+        """
         sweep, fixed, last = self._code.kernel.sweep, self._cuts.fixed, self._blocks.last
         stops = np.flatnonzero(self._code.calls | (fixed != NONE))
         marks = np.zeros(len(sweep.starts) + 1, np.bool_)
@@ -239,16 +253,16 @@ class KernelStretches:
 
 
 def _next(rows: Rows, at: Rows) -> Rows:
-    """The first of ``rows`` from each of ``at`` on; far beyond all when there is none."""
+    """The first of ``rows`` that is not less than each of ``at``; a number far beyond all rows if there is none."""
     return np.append(rows, 1 << 60)[np.searchsorted(rows, at)]
 
 
 def _last(rows: Rows, at: Rows) -> Rows:
-    """The last of ``rows`` before each of ``at``; -1 when there is none."""
+    """The last of ``rows`` that is less than each of ``at``; -1 if there is none."""
     return np.append(-1, rows)[np.searchsorted(rows, at)]
 
 
 def _any(places: Addresses, reach: tuple[Addresses, Addresses]) -> Flags:
-    """Whether any of ``places``, which are sorted, is in each closed range."""
+    """Whether any of ``places``, which are sorted, is in each closed range of ``reach``."""
     low, high = reach
     return np.searchsorted(places, low) < np.searchsorted(places, high, "right")

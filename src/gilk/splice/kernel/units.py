@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From a plan to the units that the driver applies, tactic by tactic."""
+"""Turns a plan into the units that the driver applies; each tactic makes its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gilk.splice.kernel_unit import Read, Unit, UnitKind, Windows
 from gilk.splice.plan import FunctionPlan, Patch
 from gilk.splice.tactics.table import TACTICS
 
-#: Units that others depend on come first: a pad may lie in the window of another unit, and a short jump leads to a pad.
+#: Units come before those that depend on them: a pad may lie in another unit's window, a short jump leads to a pad.
 _ORDER: Final = {
     UnitKind.FENTRY: 0,
     UnitKind.SINGLE: 1,
@@ -23,7 +23,7 @@ _ORDER: Final = {
 
 
 def units(plan: FunctionPlan, read: Read) -> tuple[Unit, ...]:
-    """All of a function, those that others depend on first. They are to be applied, and undone, together.
+    """All units of a function, each before those that depend on it. They are to be applied, and undone, together.
 
     ``read(address, size)`` gives the code as it is without any plan.
     """
@@ -38,7 +38,9 @@ def units(plan: FunctionPlan, read: Read) -> tuple[Unit, ...]:
 
 
 def fills(plans: Iterable[FunctionPlan]) -> list[Patch]:
-    """Everything that goes into arenas, joined where patches are neighbours; what is between them traps."""
+    """The bytes to write into arenas: the patches of all plans, joined if less than 16 bytes lie between them; those
+    are int3.
+    """
     joined: list[tuple[int, bytearray]] = []
     for patch in sorted(patch for plan in plans for patch in plan.patches):
         gap = patch.address - joined[-1][0] - len(joined[-1][1]) if joined else -1

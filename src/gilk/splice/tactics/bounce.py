@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Two bytes, to a five-byte jump nearby: in padding, or amid code that runs in a patch.
+"""The bounce tactic: a two-byte jump to a five-byte jump nearby, in padding or amid code that runs in a patch.
 
-Room is looked for in what is cheap first: padding, what other splices have
-displaced, what a splice that nobody asked for would displace. Less than five
-bytes will do where the jump can be a pun; and if need be, a call is moved to a
-patch, which costs each of its returns a misprediction.
+Room for the five-byte jump is looked for in the cheapest places first: padding, bytes that other splices have
+displaced, bytes that a splice made only for that would displace. Fewer than five bytes suffice if the jump can be a
+pun; and if need be, a call is moved to a patch, which costs each of its returns a misprediction.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 _REACH_BACK: Final = 128 - JMP8_SIZE
 _REACH_AHEAD: Final = 127 + JMP8_SIZE
-_LONGEST = 15  # bytes of an instruction
+_LONGEST = 15  # the greatest length of an instruction in bytes
 
 
 class BounceTactic(Tactic):
@@ -35,7 +34,9 @@ class BounceTactic(Tactic):
     bounces = True
 
     def allowed(self, policy: Policy, effort: Effort) -> bool:
-        """Where plans may lend little, what a moved call frees cannot be lent."""
+        """Whether the effort may be tried. If a policy limits what splices lend, the bytes that a moved call frees
+        cannot be lent.
+        """
         if effort is Effort.SHARE:
             return policy.any_address
         return effort is not Effort.MOVE_CALLS or not policy.max_borrow
@@ -65,7 +66,7 @@ class BounceTactic(Tactic):
         return Lead(window, bounce, ways=(choice.bounce,))
 
     def units(self, splice: Splice, windows: Windows) -> Iterator[Unit]:
-        """The pad, and the short jump to it."""
+        """The pad, and the short jump that leads to it."""
         pad, window = splice.bounce, splice.window
         assert pad is not None
         code, several = windows.code(splice)
@@ -74,7 +75,9 @@ class BounceTactic(Tactic):
         yield Unit(UnitKind.SHORT, window.address, code, new, splice.patch, splice.copy, pad.address, several)
 
     def among(self, stretches: Stretches, which: Rows, effort: Effort) -> Flags:
-        """Possible when there is any room for its jump within reach: which of several gets which room is not said."""
+        """Whether there is any room for the jump of each bounce within reach. Several bounces may count on the same
+        room.
+        """
         start = stretches.start(which, JMP8_SIZE)
         lands = stretches.lands(which, start, _REACH_BACK, _REACH_AHEAD)
         found: Flags = lands & stretches.fits(which, start, JMP8_SIZE)
@@ -90,7 +93,7 @@ BOUNCE: Final = BounceTactic()
 
 
 def _pad(pad: Site, splice: Splice, windows: Windows) -> Unit:
-    """In a host's window, or else in padding, where it takes the whole of a nop."""
+    """The unit of the pad: in the window of its host, or else in padding, where it takes the whole of a nop."""
     host = windows.hosts.get(splice.host)
     if host:
         at = pad.address - host.address
@@ -101,11 +104,13 @@ def _pad(pad: Site, splice: Splice, windows: Windows) -> Unit:
     return Unit(UnitKind.PAD, pad.address, code, filled(pad.new, code), splice.patch)
 
 
-# Where the jump may be.
+# Finding a place for the five-byte jump.
 
 
 class _Landing(NamedTuple):
-    """Where the jump of a bounce begins, and how many bytes of its own it has; ``host`` as in Choice."""
+    """The place of a bounce's five-byte jump: where it begins, and how many bytes it has of its own; ``host`` as in
+    Choice.
+    """
 
     start: int
     size: int
@@ -113,7 +118,7 @@ class _Landing(NamedTuple):
 
 
 def _find(choices: Choices, start: int, effort: Effort) -> _Landing | None:
-    """For a two-byte jump at ``start``; None when there is none. Its bytes are claimed."""
+    """Claim a place that a two-byte jump at ``start`` can lead to; None if there is none."""
     layout = choices.layout
     low, high = start - _REACH_BACK, start + _REACH_AHEAD
     for address in layout.pads(low, high, effort is Effort.TAKE):
@@ -144,7 +149,9 @@ def _claimed(choices: Choices, start: int, size: int, host: Choice | None) -> _L
 
 
 def _displacing(choices: Choices, near: list[Segment], effort: Effort) -> Iterator[Choice]:
-    """Splices that there are; then those of segments that nobody asked for, only to free what lies behind."""
+    """The splices that there are among ``near``; then jumps for segments in which nothing is wanted, only to free the
+    bytes behind them.
+    """
     for segment in near:
         choice = choices.made.get(segment.start)
         if choice and choice.window:
@@ -159,7 +166,9 @@ def _displacing(choices: Choices, near: list[Segment], effort: Effort) -> Iterat
 
 
 def _whole_within(choices: Choices, choice: Choice, low: int, high: int, calls: bool) -> _Landing | None:
-    """Five bytes that are displaced, or can be besides."""
+    """A place of five bytes among those that ``choice`` displaces, or can displace besides; None if there is none.
+    ``calls``: a call may be moved for that.
+    """
     layout, segment, movable = choices.layout, choice.segment, choice.movable(calls)
     most = layout.policy.max_borrow
     if movable <= choice.first or (most and not choice.tactic.lends):
@@ -183,7 +192,9 @@ def _whole_within(choices: Choices, choice: Choice, low: int, high: int, calls: 
 
 
 def _shared_within(choices: Choices, choice: Choice, low: int, high: int) -> _Landing | None:
-    """The last bytes that are displaced, where there are less than five; the more the better."""
+    """A place in the last bytes that ``choice`` displaces, fewer than five of them but as many as possible; None if
+    there is none.
+    """
     end = choice.segment.heads[choice.last + 1]
     for address in range(max(choice.start + choice.window, low, end - JUMP_SIZE + 1), min(end, high + 1)):
         if not choices.failed[address] and _usable(choices, address, end):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A call made to call the patch, which goes on to the callee: nothing is displaced, and returns stay predicted."""
+"""The call tactic: a call in the program is made to call the patch, which goes on to the callee. Nothing is displaced,
+and returns stay predicted.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,13 @@ if TYPE_CHECKING:
 
 
 class CallTactic(Tactic):
-    """``linked``: its patch begins with the return address on the stack."""
+    """The tactic. It is not ``linked``, because its patch expects the return address on the stack."""
 
     name, number = "call", 1
     linked = False
 
     def propose(self, choices: Choices, segment: Segment, first: int, last: int, effort: Effort) -> Choice | None:
-        """At a segment's last step, if that is a call and the only step that is wanted."""
+        """A choice for a segment whose last step is a call and the only step that is wanted; None otherwise."""
         if first != len(segment.steps) - 1 or first not in segment.before or not is_call(segment.steps[first]):
             return None
         start, end = segment.heads[first], segment.heads[first + 1]
@@ -43,7 +45,7 @@ class CallTactic(Tactic):
         return Choice(segment, self, first, first, end - start)
 
     def code(self, choice: Choice, image: Image, bias: int, host: Host) -> PatchCode:
-        """The return address is on the stack already."""
+        """The patch: the instruments, and a jump to the callee. The return address is on the stack already."""
         builder = CodeBuilder()
         step = choice.segment.steps[choice.first]
         instruction = step.instruction
@@ -55,12 +57,12 @@ class CallTactic(Tactic):
         return builder.finish()
 
     def lead(self, choice: Choice, patch: int, context: PatchContext) -> Lead:
-        """A longer call is filled up with prefixes that mean nothing."""
+        """The window. A call that is longer than five bytes is filled up with prefixes that mean nothing."""
         start, prefix = choice.start, IDLE_PREFIX * (choice.window - CALL_SIZE)
         return Lead(context.site(start, prefix + context.relative(CALL32, start + len(prefix), patch)))
 
     def units(self, splice: Splice, windows: Windows) -> Iterator[Unit]:
-        """The driver needs no copy: whoever comes by while it is taken out calls the callee itself."""
+        """A single unit without a copy: a CPU that comes by while the unit is taken out calls the callee itself."""
         address, old, new = splice.window
         yield Unit(UnitKind.SINGLE, address, old, new, splice.patch)
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Blocks that need no splice, because whatever leads to them runs in a patch already.
+"""The copy tactic: blocks that need no splice, because everything that leads to them runs in a patch already.
 
-A jump in a patch to a block that has a patch goes straight there. So a block
-too short for any splice (a lone ``ret``, say) can be had by moving the ends
-of all blocks before it into patches. It must be known that nothing else leads
-to it: no table, no return address, no other function.
+A jump in a patch to a block that has a patch goes straight to that patch. So a block that is too short for any splice
+(a lone ``ret``, for example) can be instrumented by moving the ends of all blocks before it into patches. It must be
+known that nothing else leads to the block: no table, no return address, no other function.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ COPY: Final = CopyTactic()
 
 
 class _Attempt:
-    """Tries to make one segment a copy, and with it whatever that takes; undoes it all when it cannot be done."""
+    """Tries to make one segment a copy, and to splice whatever that needs; undoes all of it if that fails."""
 
     def __init__(self, choices: Choices, segment: Segment) -> None:
         self._choices = choices
         self._layout = choices.layout
-        self._copies: dict[int, Choice] = {}  # by the segment's start
+        self._copies: dict[int, Choice] = {}  # by the start of the segment
         self._todo: list[Segment] = []
         self._spliced: list[Choice] = []
         self._extended: list[Choice] = []
@@ -61,7 +60,7 @@ class _Attempt:
         return True
 
     def _add(self, segment: Segment) -> bool:
-        """Make it a copy, if its start is entered only by branches of this function."""
+        """Make a segment a copy, if its start is entered only by branches of this function; False if it is not."""
         block = self._layout.function.block_at(segment.start)
         known = block is not None and block.start == segment.start and segment.start not in self._layout.unknown_entries
         if not known or segment.last >= segment.fast or self._is_touchy(segment, 0):
@@ -71,12 +70,12 @@ class _Attempt:
         return True
 
     def _is_touchy(self, segment: Segment, first: int) -> bool:
-        """Entered in the middle, or not to be moved."""
+        """Whether the segment from step ``first`` on is entered in the middle, or may not be moved."""
         start, end = segment.heads[first], segment.end
         return self._layout.entered_between(start + 1, end) or self._layout.is_reserved(start, end)
 
     def _leaves_by_patch(self, block: Block) -> bool:
-        """Have the end of ``block`` run in a patch."""
+        """Have the end of ``block`` run in a patch; False if it cannot."""
         segment = self._layout.of_block(block.index)[-1]
         last = len(segment.steps) - 1
         if block.how in _INDIRECT or segment.calls or segment.fast <= last:

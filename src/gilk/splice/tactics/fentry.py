@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The kernel's own call at a function's entry, by way of ftrace, where no jump fits behind it.
+"""The fentry tactic: ftrace's call at the entry of a kernel function calls the patch, if no jump fits behind that call.
 
 It is as quick as a jump, but costs a registration for each function.
 """
@@ -27,7 +27,9 @@ _FARTHEST = 4  # an endbr64 may come first
 
 
 class FentryTactic(Tactic):
-    """Not of a segment: it leads all that is wanted at an entry to a patch that displaces nothing."""
+    """The tactic. It does not splice segments: it leads all that is wanted at an entry to one patch that displaces
+    nothing.
+    """
 
     name, number = "fentry", 5
 
@@ -35,7 +37,7 @@ class FentryTactic(Tactic):
         return False
 
     def call_of(self, context: PatchContext, function: Function) -> int:
-        """Where the call for ftrace is at the function's entry; 0 when there is none."""
+        """The link-time address of ftrace's call at the function's entry; 0 if there is none."""
         start = function.start
         for low, high, reason in context.reserved(start, start + _FARTHEST + 1):
             if reason == Refusal.FENTRY and start <= low <= start + _FARTHEST and high - low == asm.CALL_SIZE:
@@ -43,7 +45,7 @@ class FentryTactic(Tactic):
         return 0
 
     def add(self, context: PatchContext, function: Function, wants: list[Want], made: FunctionPlan) -> FunctionPlan:
-        """``made``, and a patch that ftrace calls. Raises OutOfSpace."""
+        """The plan ``made`` with a patch added that ftrace calls. Raises OutOfSpace."""
         builder = CodeBuilder()
         address = self.call_of(context, function) + context.bias
         live = context.analysis.steps(function, function.blocks[0])[0].live
@@ -62,7 +64,7 @@ class FentryTactic(Tactic):
         )
 
     def units(self, splice: Splice, windows: Windows) -> Iterator[Unit]:
-        """The driver compares ftrace's call, and leaves it."""
+        """A unit with unchanged code: the driver compares ftrace's call, and does not write it."""
         code = windows.read(splice.window.address, asm.CALL_SIZE)
         yield Unit(UnitKind.FENTRY, splice.window.address, code, code, splice.patch)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Five bytes, to the patch: a jump costs about a nanosecond, wherever five bytes can be moved."""
+"""The jump tactic: five bytes that jump to the patch. It costs about a nanosecond, wherever five bytes can be moved."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ class JumpTactic(Tactic):
     lends = True
 
     def propose(self, choices: Choices, segment: Segment, first: int, last: int, effort: Effort) -> Choice | None:
-        """As near before what is wanted as may be, if no call has to be moved then; anywhere if one has to be in any
-        case."""
+        """A jump as near before the first wanted step as possible that moves no call. With more than the least effort,
+        a jump that moves a call will do.
+        """
         dear = None
         for index in range(first, -1, -1):
             choice = self.at(choices, segment, index, last)
@@ -33,7 +34,7 @@ class JumpTactic(Tactic):
         return None if effort is Effort.CHEAP else dear
 
     def at(self, choices: Choices, segment: Segment, first: int, last: int) -> Choice | None:
-        """One that begins with the step ``first``."""
+        """The choice of a jump that begins at the step ``first``; None if it is impossible."""
         if segment.heads[first] + JUMP_SIZE > segment.room:
             return None
         return choices.window(segment, self, first, last, JUMP_SIZE)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A jump whose displacement shares bytes with what follows (splice/puns.py): where less than five bytes can be moved,
-and memory can be had where such a jump leads."""
+"""The pun tactic: a jump whose displacement shares bytes with the code behind it (splice/puns.py), for places where
+fewer than five bytes can be moved, and targets in which memory can be had where such a jump leads.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +21,11 @@ class PunTactic(Tactic):
         return policy.any_address
 
     def propose(self, choices: Choices, segment: Segment, first: int, last: int, effort: Effort) -> Choice | None:
-        """As many bytes as there are; whether a displacement fits is seen once all other sites are settled.
+        """A choice with as many bytes of its own as there are; whether a displacement fits is only seen once all other
+        sites are settled.
 
-        With more effort: where that has failed, a trampoline that lies farther away may do, then other bytes behind.
+        With the effort TAKE, places are tried again at which that has failed: once with a trampoline that lies farther
+        away, then with other bytes behind.
         """
         again = effort is Effort.TAKE
         for index in range(first, -1, -1):
@@ -39,7 +42,9 @@ class PunTactic(Tactic):
 
 
 def _displaces(choices: Choices, start: int) -> bool:
-    """Splice the segment there, if nobody asked for that, so that a pun before it shares other bytes."""
+    """Splice the segment at ``start``, if nothing is wanted in it, so that a pun before it shares other bytes; False if
+    that cannot be done.
+    """
     behind = next((s for s in choices.layout.segments(start, start + 1) if s.start == start), None)
     if behind is None or behind.wanted or start in choices.made:
         return False

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""All tactics, in the order in which they are tried, and why in that order.
+"""All tactics, in the order in which they are tried, with the reasons for that order.
 
-Round after round goes through the segments that have no splice yet; of a round's rows the first that finds a way has
-the segment.
+Each round goes through the segments that have no splice yet; the first of a round's rows that finds a way gets the
+segment.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ ROWS: Final = (
 
 @lru_cache(maxsize=8)
 def rounds(policy: Policy) -> tuple[tuple[Row, ...], ...]:
-    """The rows for segments where ``policy`` is in force, round by round."""
+    """The rows for segments under ``policy``, round by round."""
     allowed = [row for row in ROWS if row.tactic.allowed(policy, row.effort)]
     return tuple(tuple(rows) for _, rows in groupby(allowed, lambda row: row.round))
 
 
 def entries() -> tuple[Row, ...]:
-    """The rows for entries of the kernel's functions."""
+    """The rows for entries of kernel functions."""
     return tuple(row for row in ROWS if row.round is Round.ENTRY)
 
 
-#: By their names, in the order of their numbers.
+#: All tactics by their names, in the order of their numbers.
 TACTICS: Final = {tactic.name: tactic for tactic in sorted({row.tactic for row in ROWS}, key=lambda each: each.number)}
 NAMES: Final = tuple(TACTICS)
-#: All outcomes for a point: every tactic, then every refusal. Figures and plans that are kept number them so.
+#: All outcomes of a point: every tactic, then every refusal. Stored figures and plans use the index as a number.
 OUTCOMES: Final = (*NAMES, *map(str, Refusal))

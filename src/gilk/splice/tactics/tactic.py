@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A tactic, and what it decides with: a way to lead control from the code to a patch.
+"""The base class of tactics, which are ways to lead control from the code to a patch, and what they decide with.
 
-To add one: a file here with a class of its own, and a row of the table (table.py) that says when it is tried. In the
-kernel it also needs a kind of unit, which the driver must know.
+To add a tactic, write a file here with a class of its own, and a row of the table (table.py) that says when it is
+tried. In the kernel it also needs a kind of unit, which the driver must know.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     class Stretches(Protocol):
         """The questions that Choices answers, for all points of one side of a kernel at once (kernel/stretches.py).
 
-        A stretch is rows ``low`` to ``high`` of the kernel's instructions, of which ``wanted`` must run in the patch;
-        ``room`` is the first address behind it that must be left alone. ``returns``: it ends with a call that returns.
-        ``traced``: it is a function's entry, at which ftrace has a call. ``lenders``: to these the first round gave a
-        splice that may lend bytes.
+        A stretch is the rows ``low`` to ``high`` of the kernel's instructions, among them the row ``wanted``, which
+        must run in the patch; ``room`` is the first address behind it that must not be overwritten. ``returns``: it
+        ends with a call that returns. ``traced``: it is a function's entry, at which ftrace has a call. ``lenders``:
+        the first round gave it a splice that may lend bytes.
         """
 
         low: Rows
@@ -55,45 +55,51 @@ if TYPE_CHECKING:
         lenders: Flags
 
         def single_call(self, size: int) -> Flags:
-            """For each stretch, whether it is one call of ``size`` bytes and nothing else."""
+            """Whether each stretch is one call of ``size`` bytes and nothing else."""
 
         def start(self, which: Rows, size: int) -> Rows:
-            """Where so many bytes would be overwritten: as near before ``wanted`` as they fit, else at the start."""
+            """The row at which ``size`` bytes would be overwritten in each of the stretches ``which``: as near before
+            ``wanted`` as they fit, else the first row.
+            """
 
         def fits(self, which: Rows, start: Rows, size: int) -> Flags:
-            """Whether so many bytes may be overwritten from there."""
+            """Whether ``size`` bytes may be overwritten from the row ``start`` on, in each of the stretches
+            ``which``.
+            """
 
         def covering(self, start: Rows, size: int) -> Rows:
-            """The row that has the last of so many bytes."""
+            """The row that holds the last of the ``size`` bytes from each row of ``start``."""
 
         def lands(self, which: Rows, start: Rows, back: int, ahead: int) -> Flags:
-            """Whether there is room for a jump from ``back`` bytes before the row ``start`` to ``ahead`` behind it."""
+            """Whether each of the stretches ``which`` has room for a jump between ``back`` bytes before the row
+            ``start`` and ``ahead`` bytes behind it.
+            """
 
 
 class Effort(IntEnum):
-    """The price that may be paid to have a segment spliced."""
+    """The price that may be paid to have a segment spliced, in ascending order."""
 
     CHEAP = auto()  # no call is moved into a patch: each of its returns would be mispredicted
     USUAL = auto()
     SHARE = auto()  # the jump of a bounce may share bytes with what follows
-    MOVE_CALLS = auto()  # also calls that are in nobody's way are moved, for room
-    TAKE = auto()  # what another function's end may need, or lies far away
+    MOVE_CALLS = auto()  # calls that are in no splice's way are moved, too, to make room
+    TAKE = auto()  # padding that another function's end may need, or a trampoline far away, is used
 
 
 class Round(IntEnum):
     """The rounds through the segments that have no splice yet, in their order."""
 
-    FREEING = auto()  # all that is cheap, since what it displaces frees the bytes that bounces need
-    EACH = auto()  # the best there is for each by itself
-    RESCUE = auto()  # what can do without a splice of its own, if others have theirs
-    INSIST = auto()  # what others may have to pay for
-    LAST = auto()  # what each hit pays for
-    ENTRY = auto()  # the kernel's, once a function is planned, for an entry that has nothing better than the last
+    FREEING = auto()  # cheap tactics that displace instructions, since that frees the bytes that bounces need
+    EACH = auto()  # the best tactic for each segment by itself
+    RESCUE = auto()  # segments that need no splice of their own if others have one
+    INSIST = auto()  # tactics whose price other functions may have to pay
+    LAST = auto()  # tactics that make each hit expensive
+    ENTRY = auto()  # in the kernel, once a function is planned, for an entry that has nothing better than the last
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One of the table of tactics: in ``round``, a tactic is tried with that effort."""
+    """A row of the table of tactics: in ``round``, ``tactic`` is tried with ``effort``."""
 
     round: Round
     tactic: Tactic
@@ -102,11 +108,12 @@ class Row:
 
 @dataclass(slots=True, eq=False)
 class Choice:
-    """Splice ``segment`` at step ``first``; steps ``first`` to ``last`` run in the patch.
+    """The decision to splice ``segment`` at step ``first``; the steps ``first`` to ``last`` run in the patch.
 
-    ``window`` bytes are overwritten from the start of ``first``; ``bounce`` is where a two-byte jump finds its
-    five-byte one, of which ``landing`` bytes are its own. ``host``: the splice that displaces what is there; None: it
-    is padding. ``pun``: where a jump of it shares bytes with what follows; 0: nowhere.
+    ``window`` bytes are overwritten from the start of ``first``. ``bounce`` is the address of the five-byte jump that a
+    two-byte one leads to, 0 if there is none; ``landing`` is the number of its bytes that are its own. ``host``: the
+    splice that displaces the code there; None if it is padding. ``pun``: the address of the jump that shares bytes with
+    the code behind it; 0 if none does.
     """
 
     segment: Segment
@@ -125,31 +132,32 @@ class Choice:
 
     @property
     def own(self) -> int:
-        """How many bytes its last jump has of its own."""
+        """The number of bytes of the last jump that are its own, not shared."""
         return self.landing if self.bounce else self.window
 
     @property
     def moves_call(self) -> bool:
-        """Whether a call comes to run in the patch."""
+        """Whether a call that returns is moved into the patch."""
         return self.segment.calls and self.last == len(self.segment.steps) - 1
 
     def release(self, registry: Registry) -> None:
-        """Give back the bytes that it claims."""
+        """Give back the bytes that the choice claims."""
         registry.release(self.start, self.start + self.window)
         if self.bounce:
             registry.release(self.bounce, self.bounce + self.landing)
 
     def movable(self, calls: bool) -> int:
-        """How many steps of the segment the patch may take over: nothing that cannot move, and what ``calls`` and
-        returns only when asked for."""
+        """The number of steps of the segment that the patch may take over: none that cannot be moved, and a call that
+        returns only if ``calls``.
+        """
         segment = self.segment
         return min(len(segment.steps) - (segment.calls and not calls), segment.fast)
 
 
 class Lead(NamedTuple):
-    """The way to a patch, as a splice has it.
+    """The way to a patch: those fields of a Splice that say how it is reached.
 
-    ``ways``: link-time addresses on the way, at each of which one is as good as at the splice's start.
+    ``ways``: link-time addresses on the way; a thread at one of them is in the same state as at the splice's start.
     """
 
     window: Site
@@ -160,9 +168,9 @@ class Lead(NamedTuple):
 
 
 class Choices:
-    """The decisions for the segments of one function; claims their bytes.
+    """The decisions for the segments of one function; their bytes are claimed.
 
-    ``failed``: how often no displacement fitted, by where the pun was to be.
+    ``failed``: the number of times that no displacement fitted a pun, by the pun's address.
     """
 
     def __init__(self, layout: FunctionLayout, failed: Counter[int], rounds: tuple[tuple[Row, ...], ...]) -> None:
@@ -173,7 +181,7 @@ class Choices:
         self.made: dict[int, Choice] = {}  # by the segment's start
 
     def splice(self, segment: Segment, rows: Iterable[Row]) -> bool:
-        """By the first of the rows that finds a way; False when none does."""
+        """Splice a segment by the first of the rows that finds a way; False if none does."""
         if segment.start in self.made:
             return True
         first, last = segment.first, segment.last
@@ -185,7 +193,7 @@ class Choices:
         return False
 
     def splice_end(self, segment: Segment) -> Choice | None:
-        """Splice a segment nobody asked for, so that its end runs in a patch; None when it cannot be had cheaply."""
+        """Splice a segment in which nothing is wanted, so that its end runs in a patch; None if no cheap tactic can."""
         last = len(segment.steps) - 1
         cheap = (row for rows in self.rounds for row in rows if row.effort is Effort.CHEAP)
         for row in cheap:
@@ -202,12 +210,12 @@ class Choices:
             self.registry.claim(start, start + choice.window)
 
     def drop(self, choice: Choice) -> None:
-        """Undo ``splice_end``."""
+        """Undo splice_end()."""
         del self.made[choice.segment.start]
         choice.release(self.registry)
 
     def window(self, segment: Segment, tactic: Tactic, first: int, last: int, size: int) -> Choice | None:
-        """A choice that overwrites ``size`` bytes, if that is possible."""
+        """A choice that overwrites ``size`` bytes from the step ``first`` on; None if that is not possible."""
         start = segment.heads[first]
         end = start + size
         last = max(segment.covering(end), last)
@@ -227,10 +235,12 @@ class Choices:
 
 
 class Tactic:
-    """``name`` is for plans and people. By ``number`` kept plans know it, and it is its place where all are shown.
+    """A way to lead control to patches. ``name`` is shown to people and stands in plans. ``number`` stands in stored
+    plans, and gives the order in which tactics are shown.
 
-    ``linked``: a jump to the block, in another patch, may go straight to this one. ``lends``: where a plan may only
-    lend the bytes of one window (Policy.max_borrow), it has some to lend. ``bounces``: it has a second site.
+    ``linked``: a jump in another patch to the block may go straight to this tactic's patch. ``lends``: if a plan may
+    only lend the bytes of one window (Policy.max_borrow), splices of this tactic may lend some. ``bounces``: its
+    splices have a second site.
     """
 
     name: ClassVar[str]
@@ -240,31 +250,31 @@ class Tactic:
     bounces: ClassVar[bool] = False
 
     def allowed(self, policy: Policy, effort: Effort) -> bool:
-        """Whether the target is one for which this may be tried."""
+        """Whether this tactic may be tried under ``policy`` with ``effort``."""
         return True
 
     def propose(self, choices: Choices, segment: Segment, first: int, last: int, effort: Effort) -> Choice | None:
-        """How the steps from ``first`` to ``last`` come to run in a patch; None where that cannot be.
+        """A choice by which the steps from ``first`` to ``last`` run in a patch; None if the tactic has none.
 
-        The choice is for the caller to take; others that it depends on have been taken.
+        The caller takes the choice; other choices that it depends on have been taken.
         """
         return None
 
     def code(self, choice: Choice, image: Image, bias: int, host: Host) -> PatchCode:
-        """The patch. The choice's steps are known to be relocatable."""
+        """The patch of a choice, the steps of which are known to be relocatable."""
         return emit_patch(choice.segment, choice.first, choice.last, image, bias, host)
 
     def lead(self, choice: Choice, patch: int, context: PatchContext) -> Lead:
-        """All that can be said at once of how the patch at address ``patch`` is reached; what is a pun follows."""
+        """The way in which the patch at address ``patch`` is reached, as far as it is known before puns are placed."""
         return Lead(Site(choice.start + context.bias, b"", b""))
 
     def units(self, splice: Splice, windows: Windows) -> Iterator[Unit]:
-        """How the kernel's driver is told."""
+        """The units by which the kernel's driver applies a splice of this tactic."""
         return iter(())
 
     def among(self, stretches: Stretches, which: Rows, effort: Effort) -> Flags:
-        """The same as ``propose`` for many at once: for each of ``which``, whether the tactic would have it.
+        """The same as ``propose`` for many at once: whether the tactic would splice each of the stretches ``which``.
 
-        False where that depends on other stretches, as it does everywhere for a tactic without this method.
+        False where that depends on other stretches; a tactic without this method has False for all.
         """
         return np.zeros(len(which), np.bool_)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""int3: one byte is always enough, but each hit costs an exception, and somebody must catch it."""
+"""The trap tactic: int3. One byte always suffices, but each hit costs an exception, and something must catch it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TrapTactic(Tactic):
         return policy.catches_int3
 
     def propose(self, choices: Choices, segment: Segment, first: int, last: int, effort: Effort) -> Choice | None:
-        """At the first instruction that must run in the patch."""
+        """A choice with the int3 at the first instruction that must run in the patch."""
         return choices.window(segment, self, first, last, len(INT3))
 
     def lead(self, choice: Choice, patch: int, context: PatchContext) -> Lead:
@@ -36,7 +36,7 @@ class TrapTactic(Tactic):
         yield Unit(UnitKind.TRAP, splice.window.address, code, splice.window.new + code[1:], splice.patch)
 
     def among(self, stretches: Stretches, which: Rows, effort: Effort) -> Flags:
-        return which >= 0  # one byte can be had of any
+        return which >= 0  # every stretch has one byte
 
 
 TRAP: Final = TrapTactic()

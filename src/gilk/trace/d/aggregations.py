@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The values of aggregations, summed over all tables, while clauses go on adding to them.
 
-Cells only grow by what is added, and no one takes an entry out of a table. The effect of clear() and trunc() is
-therefore remembered here: a value is the present sum less that of the snapshot that was last shown, so an update that
-comes between the snapshot and clear() counts for the next one. MIN and MAX, which cannot be taken off, change cells.
+Cells only grow, and an entry is never taken out of a table. The effect of clear() and trunc() is therefore remembered
+here: a value is the present sum less that of the snapshot that was last shown, so an update that comes between the
+snapshot and clear() counts for the next one. MIN and MAX, which cannot be subtracted, change cells.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gilk.trace.possible import Possible
 from gilk.values import dataclass
 
 _EXTREMES = (Function.MIN, Function.MAX)
-_COUNTED = (Function.COUNT, Function.AVG, Function.STDDEV)  # whose first cell says how often
+_COUNTED = (Function.COUNT, Function.AVG, Function.STDDEV)  # their first cell is the number of updates
 
 
 @dataclass(slots=True)
@@ -33,16 +33,18 @@ class _Total:
 
 @dataclass(slots=True)
 class _Past:
-    """The past of one aggregation, by key: what its present value leaves out, or takes from tables that are emptied."""
+    """The past of one aggregation, by key: the cells that its present value leaves out, or adds for tables that were
+    emptied.
+    """
 
-    carried: dict[bytes, Cells] = field(default_factory=dict)  # what tables held that have been emptied
-    base: dict[bytes, Cells] = field(default_factory=dict)  # what has been cleared
-    hidden: set[bytes] = field(default_factory=set)  # by trunc(), and not updated since
-    last: dict[bytes, Cells] = field(default_factory=dict)  # as in the last snapshot
+    carried: dict[bytes, Cells] = field(default_factory=dict)  # the cells of tables that were emptied
+    base: dict[bytes, Cells] = field(default_factory=dict)  # the cells that were cleared
+    hidden: set[bytes] = field(default_factory=set)  # the keys removed by trunc(), and not updated since
+    last: dict[bytes, Cells] = field(default_factory=dict)  # the cells in the last snapshot
 
 
 class AggregationReader:
-    """The reading end of the tables. One per memory object."""
+    """Reads the tables of a memory object. There must be one reader for each object."""
 
     def __init__(self, memory: ProgramMemory, known: Iterable[Aggregation]) -> None:
         self._memory = memory
@@ -59,9 +61,10 @@ class AggregationReader:
         self._recent.clear()
 
     def recent(self, numbers: Iterable[int]) -> dict[Key, tuple[int, ...]]:
-        """A snapshot of these; those that have been seen since the last `age`, and not been changed, as they were.
+        """A snapshot of the aggregations ``numbers``; one that was read since the last `age`, and not changed, is as it
+        was then.
 
-        So clear() takes off just what printa() showed: an update that comes in between counts for the next time.
+        So clear() subtracts exactly what printa() showed: an update that comes in between counts for the next time.
         """
         wanted = list(numbers)
         missing = {number for number in wanted if number not in self._recent}
@@ -72,9 +75,9 @@ class AggregationReader:
         return {(number, key): cells for number in wanted for key, cells in self._recent[number].items()}
 
     def snapshot(self, wanted: Iterable[int] | None = None) -> dict[Key, tuple[int, ...]]:
-        """(number, key) -> cells as `Aggregating.cells` has them; signed, but for counts and sums of squares.
+        """The cells by (number, key), as `Aggregating.cells` has them; signed, but for counts and sums of squares.
 
-        ``wanted``: of these only.
+        ``wanted``: the numbers of the aggregations to read; None for all.
         """
         found: dict[Key, tuple[int, ...]] = {}
         numbers = set(self._known if wanted is None else wanted)
@@ -95,31 +98,31 @@ class AggregationReader:
         return found
 
     def clear(self, number: int) -> None:
-        """Keys stay, with what came after the last snapshot."""
+        """Clear an aggregation: its keys stay, with the updates that came after the last snapshot."""
         self._take_off(number, self._past[number].last)
 
     def trunc(self, number: int, keys: Iterable[bytes] | None = None) -> None:
-        """The keys go, or all there were in the last snapshot, until they are updated again."""
+        """Remove ``keys``, or all keys of the last snapshot, until they are updated again."""
         past = self._past[number]
         chosen = [key for key in (past.last if keys is None else keys) if key in past.last]
         self._take_off(number, chosen)
         past.hidden.update(chosen)
 
     def fill(self) -> float:
-        """How much of the fullest table in use is taken, from 0 to 1."""
+        """The part of the fullest table in use that is taken, from 0 to 1."""
         layout, bank = self._memory.layout, self._bank()
         used = max(self._memory.table(bank, shard).used for shard in range(layout.shards))
         return min(float(used / layout.heap_size), 1.0)
 
     def switch(self) -> None:
-        """Let clauses that begin from now on use the other tables, which `retire` has emptied."""
+        """Have clauses that begin from now on use the other tables, which `retire` has emptied."""
         self._memory.control.bank = 1 - self._bank()
 
     def retire(self) -> None:
-        """Take all that is in the tables not in use, and empty them.
+        """Take all entries from the tables not in use, and empty these.
 
-        To be called only when no clause runs any more that began before `switch`, in any process: what
-        clauses add after that is what is known to be lost otherwise, and what they insert ends in another's place.
+        This may be called only when no clause that began before `switch` runs any more, in any process: otherwise
+        updates are lost, and an entry that a clause inserts takes the place of another.
         """
         self._unhide(self._totals())
         bank = 1 - self._bank()
@@ -142,7 +145,7 @@ class AggregationReader:
                 yield from entries(self._memory, bank, shard, self._known, self.errors)
 
     def _collect(self, banks: Iterable[int]) -> dict[Key, _Total]:
-        """The totals of all keys in these tables alone."""
+        """The totals of all keys in the tables of ``banks``."""
         generation = self._memory.generations.tolist()
         totals: dict[Key, _Total] = {}
         for entry in self._entries(banks):
@@ -196,10 +199,10 @@ class AggregationReader:
         self._memory.settle()
 
     def _change_cells(self, number: int, chosen: set[bytes]) -> None:
-        """Zero the cells that come into use, let them, and only then look at those that go out of use.
+        """Zero the cells that will come into use, bring them into use, and only then read those that went out of use.
 
-        A value that came after the last snapshot shows there when it is more extreme, also for a key that has come
-        since. A writer that is still on its way will notice, and update again.
+        A value that came after the last snapshot counts if it is more extreme, also for a key that is new since. A
+        writer that is still under way will notice the change, and update again.
         """
         past, function = self._past[number], self._known[number].what.function
         now = self._memory.generations[number]
@@ -218,7 +221,7 @@ class AggregationReader:
             past.carried[key] = value
 
     def _forget(self) -> None:
-        """Keys that are hidden, and in no table: if they come back, they begin at nothing."""
+        """Forget hidden keys that are in no table: if they come back, they begin at nothing."""
         present = {(entry.number, entry.key) for entry in self._entries(range(BANKS))}
         for number, past in self._past.items():
             for key in [key for key in past.hidden if (number, key) not in present]:

@@ -19,9 +19,9 @@ _128 = (1 << 128) - 1
 
 @dataclass(frozen=True, slots=True)
 class AggregationRow:
-    """``key`` as it was recorded, which is what rows are sorted by; ``keys``, decoded from it, are what is printed.
+    """A row of an aggregation. ``key`` is the key as it was recorded, by which rows are sorted; ``keys``, decoded from
+    it, are printed. ``raw``: all recorded keys that this row stands for.
 
-    ``raw``: all keys that are shown as this one.
     ``processors``: with the option aggpercpu, the same cells for each processor.
     """
 
@@ -34,7 +34,7 @@ class AggregationRow:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """``normal``: normalize()'s factor, 1 after denormalize()."""
+    """The rows of an aggregation. ``normal`` is the factor of normalize(), 1 after denormalize()."""
 
     aggregation: Aggregation
     rows: tuple[AggregationRow, ...] = ()
@@ -54,7 +54,7 @@ class Contents:
 
 
 def number(function: Function, cells: Sequence[int], normal: int = 1) -> int:
-    """The value of what is no distribution. Divisions are C's, first by ``normal``, then by the count."""
+    """The value of cells that are no distribution. Divisions are C's, first by ``normal``, then by the count."""
     if function is Function.STDDEV:
         return stddev(cells, normal)
     if function is Function.AVG:
@@ -77,5 +77,5 @@ def stddev(cells: Sequence[int], normal: int = 1) -> int:
 
 
 def divided(value: int, by: int) -> int:
-    """As C divides: towards 0."""
+    """The quotient rounded towards 0, as in C."""
     return value // by if (value < 0) == (by < 0) else -(-value // by)

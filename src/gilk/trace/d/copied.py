@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The memory of a program that is elsewhere: a copy here, brought up to date as it is looked at.
+"""The memory of a D program that is elsewhere: a copy here, which is brought up to date before it is read.
 
-Its owner lets the consumer change its own words alone (native/abi/gilk_d.h, Ownership). So what the readers change in
-the copy is told when they say that they have (`settle`).
+The owner of the memory lets the consumer change only the consumer's own words (native/abi/gilk_d.h, Ownership). So
+`settle` sends the owner what the readers have changed in the copy.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from gilk.targets.threads import Gone, thread_is_gone
 from gilk.trace.d.layout import DROPS, GRANULE, Buffer, MemoryLayout, State, TableHead
 from gilk.trace.d.memory import ProgramMemory
 
-_CONTROL = 40  # bytes at the start of struct gd_control, before the layout
+_CONTROL = 40  # the number of bytes at the start of struct gd_control, before the layout
 _STATE, _BANK = 12, 16
 _LINE = 64
 
 
 class MemoryOwner(Protocol):
-    """Whoever has the memory. Offsets and sizes are bytes."""
+    """The owner of the memory. Offsets and sizes are in bytes."""
 
     def read(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]: ...
     def read_long(self, offset: int, size: int) -> bytes: ...
     def lines(self, offset: int, size: int) -> Iterator[tuple[int, bytes]]:
-        """The lines of it in which something is not zero."""
+        """The cache lines of the range that are not all zero, each with its offset."""
 
     def put(self, words: Sequence[tuple[int, int, int]]) -> None:
-        """Change words by (offset, value, width)."""
+        """Change words, each given as (offset, value, width)."""
 
     def settle(self) -> int:
-        """Have the records of committed speculations follow the others: how many did."""
+        """Have the records of committed speculations follow the others; returns their number."""
 
     def reap(self) -> int:
-        """Free the variables of threads that have gone: how many."""
+        """Free the variables of threads that have gone; returns the number of variables."""
 
 
 class CopiedMemory(ProgramMemory):
-    """``owner`` has initialised it. ``speculates``: clauses of the program do."""
+    """The copy of a memory that ``owner`` has initialised. ``speculates``: clauses of the program use speculations."""
 
     def __init__(self, layout: MemoryLayout, owner: MemoryOwner, speculates: bool = False) -> None:
         self._owner = owner
@@ -50,7 +50,7 @@ class CopiedMemory(ProgramMemory):
         self._limits = [layout.buffer_size] * layout.buffers
         self._generation = [0] * layout.aggregations
         self._bank = 0
-        self._heaps: dict[int, bytes] = {}  # where one begins: what lay there
+        self._heaps: dict[int, bytes] = {}  # by the offset of a heap: its content as it was read
         self._heads = (
             (0, _CONTROL),
             (layout.drops, layout.buffers * DROPS * 8),
@@ -75,7 +75,9 @@ class CopiedMemory(ProgramMemory):
         self.control.state = state
 
     def fetch(self, buffer: int, start: int, end: int) -> None:
-        """Marks first: a record that is whole by its mark is so when it is copied."""
+        """Copy the records of a buffer between two positions. Marks are copied first, so that a record that is whole by
+        its mark is whole in the copy.
+        """
         at = self.layout.buffer_first + buffer * self.layout.buffer_stride
         for low, high in _pieces(start, end, self.layout.buffer_size):
             marks = at + self.layout.buffer_marks + low // GRANULE * 8
@@ -88,10 +90,10 @@ class CopiedMemory(ProgramMemory):
         slots, heap = at + layout.table_slot, at + layout.table_heap
         self._take([(at, ctypes.sizeof(TableHead))])
         if self.table(bank, shard).used == GRANULE:
-            return  # nothing has ever been there
+            return  # the table has never had an entry
         lines = list(self._owner.lines(slots, -(-layout.table_slots * 8 // _LINE) * _LINE))
         self._take([(at, ctypes.sizeof(TableHead)), (at + layout.table_direct, layout.aggregations * 4)])
-        for place, line in lines:  # an entry that a slot names lies in what was used before
+        for place, line in lines:  # an entry that a slot names lies in the used part of the heap, read below
             self._put_here(place, line)
         used = min(self.table(bank, shard).used + 7 & -8, layout.heap_size)
         self._heaps[heap] = self._owner.read_long(heap, used)
@@ -111,15 +113,17 @@ class CopiedMemory(ProgramMemory):
         self._owner.put(words)
 
     def forget(self, gone: Gone = thread_is_gone) -> int:
-        """Its owner knows best who has gone."""
+        """Free the thread-local variables of threads that have gone, which the owner knows best; returns
+        their number.
+        """
         return self._owner.reap() if self.layout.dynamic_slots else 0
 
     def reap(self, gone: Gone = thread_is_gone) -> int:
-        """Nobody there keeps scratch memory."""
+        """Do nothing: threads of the owner have no scratch memory. Returns 0."""
         return 0
 
     def put_globals(self) -> None:
-        """Tell what lies in the globals here."""
+        """Send the owner the content of the global variables."""
         data, at = self.globals().tobytes(), self.layout.globals
         self._owner.put([(at + n, int.from_bytes(data[n : n + 8], "little"), 8) for n in range(0, len(data) & -8, 8)])
 
@@ -148,7 +152,7 @@ class CopiedMemory(ProgramMemory):
 
 
 def _pieces(start: int, end: int, size: int) -> Iterator[tuple[int, int]]:
-    """The parts of a ring of that size between two positions."""
+    """The parts of a ring of ``size`` bytes between two positions, as (from, to)."""
     while start < end:
         low = start % size
         high = min(low + end - start, size)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Losses, by kind and processor, since the last look."""
+"""Counts losses, by kind and processor, since the last look."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from gilk.trace.possible import Possible
 
 
 class Drops:
-    """The counters of a memory object. One per consumer: it remembers what it has told of.
+    """Reads the counters of drops of a memory object. There must be one for each consumer: it remembers what it has
+    reported.
 
-    One that goes down, or says more than there can have been, is not told of any more, and reported once.
+    A counter that goes down, or is larger than possible, is not read any more, and is reported once as an error.
     """
 
     def __init__(self, memory: ProgramMemory) -> None:
@@ -35,7 +36,7 @@ class Drops:
         return tuple(sorted(found, key=lambda drop: (drop.kind, drop.cpu)))
 
     def _believed(self) -> list[int]:
-        """The counters of drops; in place of one with an impossible value its last possible one.
+        """The counters of drops; in place of an impossible value, the last possible one of that counter.
 
         The first impossible value of a counter adds an error to ``errors``.
         """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Events of a D program: all its results, as frozen values in the order in which they are printed.
+"""The events of a D program: all its results, as frozen values in the order in which they are printed.
 
-A record is `ProbeFired`, then what its actions leave (`Printed`, `Snapshot`) or have done, then `RecordEnded`.
+A record is a `ProbeFired`, then the events of its actions (`Printed`, `Snapshot` and others), then a `RecordEnded`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """How many probes a program is about. ``kind``: ``script`` or ``description``, of that name."""
+    """The number of probes that a program is about. ``kind`` is ``script`` or ``description``; ``name`` is its name."""
 
     kind: str
     name: str
@@ -28,14 +28,14 @@ class Matched:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A probe that is meant, of -l."""
+    """A probe that matches, for the option -l."""
 
     probe: DProbe
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A probe that cannot be had."""
+    """A probe that cannot be enabled, and the reason."""
 
     probe: DProbe
     reason: str
@@ -43,7 +43,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """An option that asked for more memory than there was, and what it is instead, in bytes."""
+    """An option that asked for more memory than there was, and its size in bytes now."""
 
     option: str
     size: int
@@ -51,26 +51,28 @@ class Lowered:
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """BEGIN has fired. ``process``: the one that is traced; None without."""
+    """BEGIN has fired. ``process`` is the process that is traced; None if there is none."""
 
     process: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """END has fired. The events that follow are not of actions of the program."""
+    """END has fired. The events that follow are not those of actions of the program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Something that the user is to know of the process."""
+    """A remark about the process for the user."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    """The last event. ``status``: for the shell. ``restored``: the code of the process is what it was; None without."""
+    """The last event. ``status`` is for the shell. ``restored``: whether the code of the process is what it was; None
+    without a process.
+    """
 
     status: int
     restored: bool | None = None
@@ -81,7 +83,9 @@ class Exited:
 
 @dataclass(frozen=True, slots=True)
 class ProbeFired:
-    """The beginning of a record, which clause ``clause`` (from 1) made. ``time``: ns, as D's ``timestamp``."""
+    """The beginning of a record that clause number ``clause`` (from 1) has made. ``time`` is in ns, as D's
+    ``timestamp``.
+    """
 
     probe: DProbe
     cpu: int
@@ -93,9 +97,9 @@ class ProbeFired:
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """By an action such as printf() or trace(). ``format``: None without.
+    """The output of an action such as printf() or trace(). ``format`` is None if there is none.
 
-    ``names``: of addresses that the format wants names of.
+    ``names``: the names of addresses that the format asks for.
     """
 
     action: str
@@ -114,7 +118,9 @@ class RecordEnded:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """``normal``: normalize()'s factor, 1 after denormalize(). Totals that are no distributions are divided already."""
+    """An aggregation in a snapshot. ``normal`` is the factor of normalize(), 1 after denormalize(); totals that are no
+    distributions are divided by it already.
+    """
 
     aggregation: Aggregation
     normal: int = 1
@@ -122,9 +128,9 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRow:
-    """``totals``: an Integer or a Distribution for each column.
+    """A row of a snapshot. ``totals``: an Integer or a Distribution for each column.
 
-    ``processors``: for each column what each processor has counted, with the option aggpercpu; else nothing for each.
+    ``processors``: for each column the values of each processor, with the option aggpercpu; otherwise () for each.
     """
 
     keys: tuple[Value, ...]
@@ -134,9 +140,10 @@ class SnapshotRow:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Aggregations as they were at one moment: of printa(), or ``final``, at the end. Several have the same keys.
+    """Aggregations as they were at one moment: for printa(), or ``final``, at the end. Several of them have the same
+    keys.
 
-    ``rows``: sorted as the options say. ``format``, ``names``: as those of `Printed`.
+    ``rows`` are sorted as the options say. ``format`` and ``names`` are as those of `Printed`.
     """
 
     columns: tuple[Column, ...]
@@ -148,14 +155,14 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """clear(): the values of that aggregation are zero."""
+    """clear() has set the values of an aggregation to zero."""
 
     aggregation: str
 
 
 @dataclass(frozen=True, slots=True)
 class Truncated:
-    """trunc(): the ``keep`` largest are left, of a negative number the smallest."""
+    """trunc() has left the ``keep`` largest rows of an aggregation, or the smallest if ``keep`` is negative."""
 
     aggregation: str
     keep: int = 0
@@ -163,7 +170,7 @@ class Truncated:
 
 @dataclass(frozen=True, slots=True)
 class Normalized:
-    """normalize(); denormalize() is ``by`` 1."""
+    """normalize() has set the factor of an aggregation to ``by``; denormalize() sets it to 1."""
 
     aggregation: str
     by: int = 1
@@ -174,7 +181,7 @@ class Normalized:
 
 @dataclass(frozen=True, slots=True)
 class OptionSet:
-    """By setopt()."""
+    """setopt() has set an option."""
 
     name: str
     value: int | str
@@ -182,7 +189,7 @@ class OptionSet:
 
 @dataclass(frozen=True, slots=True)
 class CommandRan:
-    """system(), and how it ended: 128 and more by a signal."""
+    """system() has run a command; ``status`` tells how it ended: 128 and more by a signal."""
 
     command: bytes
     status: int
@@ -190,22 +197,23 @@ class CommandRan:
 
 @dataclass(frozen=True, slots=True)
 class Redirected:
-    """freopen(): empty leads back to where output went at first."""
+    """freopen() has redirected the output to a file; an empty name leads back to where it went at first."""
 
     file: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Emptied:
-    """ftruncate(): the file that output goes to."""
+    """ftruncate() has emptied the file that the output goes to."""
 
 
 # Errors and losses.
 
 
 class DropKind(IntEnum):
-    """enum gd_drop; behind it, times that clauses of a kernel's program did not run: as others ran there, for want of
-    stack."""
+    """The kinds of losses: enum gd_drop, and two kinds of times that clauses of a kernel's program did not run: because
+    others ran there already (NESTED), or for want of stack (SHALLOW).
+    """
 
     PRINCIPAL = 0
     AGGREGATION = 1
@@ -221,7 +229,7 @@ class DropKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A number of things that found no room since the last event of that kind."""
+    """The number of things of a kind that found no room since the last event of that kind."""
 
     kind: DropKind
     cpu: int  # modulo the number of buffers
@@ -240,7 +248,7 @@ class Faulted:
 
 @dataclass(frozen=True, slots=True)
 class ActionFailed:
-    """One that gilk was to carry out. ``why`` is a sentence."""
+    """An action that gilk could not carry out. ``why`` is a sentence."""
 
     probe: DProbe
     clause: int
@@ -249,7 +257,7 @@ class ActionFailed:
 
 @dataclass(frozen=True, slots=True)
 class Corrupted:
-    """Something in the memory of the program's cannot be what a clause has written."""
+    """Something in the program's memory cannot have been written by a clause."""
 
     what: str
 

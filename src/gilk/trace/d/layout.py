@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where things lie in the memory that the clauses of a D program share with their consumer.
+"""The layout of the memory that the clauses of a D program share with their consumer.
 
-The layout is native/abi/gilk_d.h, whose header comment is the protocol; here are its structures for ctypes, and
-a test compares the two. `Sizes` says how large the parts are, and `Layout.place` where they then are: nothing else
-decides that, so a layout that was read from memory is valid when it is what its own sizes lead to.
+native/abi/gilk_d.h has the layout, and its header comment is the protocol; here are its structures for ctypes, and a
+test compares the two. `Sizes` has the sizes of the parts, and `MemoryLayout.place` computes their places from these
+alone, so a layout that was read from memory is valid if it is the one that its own sizes lead to.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EXITED = 1 << 31
 EPID_FAULT = 0xFFFFFFFF
 MIN_FLIP = (1 << 63) - 1
 MAX_FLIP = 1 << 63
-LARGEST = 1 << 40  # of any part, in bytes: no sum of them overflows
+LARGEST = 1 << 40  # of any part, in bytes; no sum of them overflows
 
 
 class State(IntEnum):
@@ -49,7 +49,7 @@ class Mark(IntEnum):
     VOID = 3
 
 
-SLOT_MEMBER, SLOT_VERSION = 3, 32  # of the word of a dynamic variable
+SLOT_MEMBER, SLOT_VERSION = 3, 32  # in the word of a dynamic variable's slot: in use; first bit of its version
 THREAD_TID = 0x3FFFFF  # in the identity of a thread
 
 MARK_GRANULES, MARK_TID, MARK_LAP = 2, 18, 40
@@ -58,7 +58,7 @@ _U64, _U32 = ctypes.c_uint64, ctypes.c_uint32
 
 
 class RecordHead(ctypes.Structure):
-    """struct gd_record: what the first granule of a record begins with."""
+    """struct gd_record, with which the first granule of a record begins."""
 
     _fields_ = (
         *(("size", _U32), ("epid", _U32), ("tsc", _U64)),
@@ -113,13 +113,13 @@ def pages(size: int) -> int:
 
 
 def power_of_two(size: int) -> int:
-    """The least one that is not below `size`."""
+    """The least power of two that is not below `size`."""
     return 1 << max(size - 1, 0).bit_length()
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The sizes that fix a layout. `..._size` and `..._stride` are bytes, the rest are numbers of things."""
+    """The sizes that fix a layout. `..._size` and `..._stride` are in bytes, the others are numbers of things."""
 
     policy: int
     strsize: int
@@ -139,7 +139,7 @@ class Sizes:
     unwind_size: int = 0
 
     def check(self) -> None:
-        """Raises ValueError when no memory has these sizes."""
+        """Raises ValueError if no memory can have these sizes."""
         powers = [self.buffers, self.buffer_size, self.shards, self.table_slots]
         powers += [self.dynamic_slots or 1, self.scratches or 1]
         if any(value < 1 or value & (value - 1) for value in powers):
@@ -155,7 +155,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class MemoryLayout:
-    """struct gd_layout, member by member. Offsets are bytes from the start of the memory, or of the part."""
+    """struct gd_layout, member by member. Offsets are in bytes from the start of the memory, or of the part."""
 
     size: int
     policy: int
@@ -197,7 +197,7 @@ class MemoryLayout:
 
     @classmethod
     def place(cls, sizes: Sizes) -> MemoryLayout:
-        """Parts begin at pages, in the order of the header comment. Raises ValueError."""
+        """The layout with these sizes: parts begin at pages, in the order of the header comment. Raises ValueError."""
         sizes.check()
         at = _Cursor(PAGE)
         marks = PAGE + sizes.buffer_size // GRANULE * 8
@@ -235,7 +235,7 @@ class MemoryLayout:
 
     @classmethod
     def read(cls, view: memoryview) -> MemoryLayout:
-        """The layout that an initialised memory gives; raises StoreError('stream-corrupt') when it cannot be."""
+        """The layout in an initialised memory. Raises StoreError `stream-corrupt` if it is impossible."""
         if len(view) < PAGE:
             raise StoreError("stream-corrupt", f"shared memory of {len(view)} bytes has no control page")
         control = Control.from_buffer_copy(view)
@@ -250,7 +250,9 @@ class MemoryLayout:
         return layout
 
     def c_source(self, name: str = "gd_layout_here") -> str:
-        """A definition of it, for the file that includes the runtime: clauses never read the one in the memory."""
+        """A definition of the layout in C, for the file that includes the runtime: clauses never read the one in the
+        memory.
+        """
         members = ", ".join(f".{field} = {getattr(self, field)}UL" for field in LAYOUT_FIELDS)
         return f"static const struct gd_layout {name} = {{{members}}};\n"
 
@@ -260,7 +262,7 @@ class _Cursor:
         self.at = at
 
     def take(self, size: int) -> int:
-        """Where a part of that size begins; the next one begins behind it."""
+        """The place at which a part of ``size`` bytes begins; the next one begins behind it."""
         start, self.at = self.at, self.at + pages(size)
         return start
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The memory object of a D program: planned from its options, initialised, and given names."""
+"""The memory object of a D program: planned from the program's options, initialised, and given names for its parts."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MemoryOptions:
-    """The options of a program that fix its memory; the names are D's. Sizes are bytes of each buffer, table or
-    speculation.
+    """The options of a program that fix its memory; the names are D's. Sizes are those of each buffer, table or
+    speculation, in bytes.
 
-    `largest_variable`: of a dynamic variable, what its key, in whole words, and its value take. `processors`: how many
-    there are; buffers are shared when there are more than 64 of them, and tables when more than 8.
+    `largest_variable` is the greatest size that the key, in whole words, and the value of a dynamic variable have
+    together. `processors` is their number; buffers are shared if there are more than 64 processors, tables if there are
+    more than 8.
     """
 
     processors: int
@@ -86,28 +87,28 @@ class MemoryOptions:
 
 
 class ProgramMemory:
-    """Names for the parts of a writable buffer laid out by `layout`.
+    """Names for the parts of a writable buffer with the layout `layout`.
 
-    Making one touches no page. A mapped buffer cannot be closed while one of these lives.
+    To make one touches no page. A mapped buffer cannot be closed while one of these exists.
     """
 
     def __init__(self, layout: MemoryLayout, buffer: Any) -> None:
         self.layout = layout
         self._bytes = memoryview(buffer).cast("B")
         self.control = Control.from_buffer(buffer)
-        self.drops = self._part("Q", layout.drops, layout.buffers * DROPS)  # for each buffer, of each kind
+        self.drops = self._part("Q", layout.drops, layout.buffers * DROPS)  # a counter for each buffer and each kind
         self.generations = self._part("I", layout.generations, layout.aggregations)
         heads = (layout.buffer_first + buffer * layout.buffer_stride for buffer in range(layout.buffers))
         self.heads = [Buffer.from_buffer(buffer, at) for at in heads]
         self.scratch_owners = self._part("I", layout.scratch_owner, layout.scratches)
 
     def _part(self, form: Literal["I", "Q"], at: int, count: int) -> memoryview:
-        """So many numbers of a form of struct(3)'s that lie there."""
+        """The ``count`` numbers at ``at``, in a format of the struct module."""
         size = struct.calcsize(form)
         return self._bytes[at : at + count * size].cast(form)
 
     def initialise(self) -> None:
-        """Make zeroed memory ready. The magic number goes in last."""
+        """Make zeroed memory ready for use. The magic number is written last."""
         for head in self.heads:
             head.limit = self.layout.buffer_size
         for bank in range(BANKS):
@@ -118,26 +119,26 @@ class ProgramMemory:
         self.control.version = VERSION
         self.control.magic = MAGIC
 
-    # Where the memory is elsewhere, this is a copy of it (trace/d/copied.py); where it is shared, there is no copy.
+    # If the memory is elsewhere, a subclass keeps a copy of it (trace/d/copied.py); shared memory needs none of these.
 
     def look(self) -> None:
-        """Have the control page, the drops and the heads of buffers here be as they are there."""
+        """Bring the control page, the drops and the heads of buffers in the copy up to date."""
 
     def fetch(self, buffer: int, start: int, end: int) -> None:
-        """The same of the records of a buffer between two positions."""
+        """Bring the records of a buffer between two positions up to date."""
 
     def fetch_table(self, bank: int, shard: int) -> None:
-        """The same of a table."""
+        """Bring a table up to date."""
 
     def settle(self) -> None:
-        """Have there what the consumer changed here: limits, generations, the bank."""
+        """Send the owner of the memory the consumer's changes: limits, generations, the bank."""
 
     def settle_tables(self) -> None:
-        """The same of the cells of tables."""
+        """Send the owner of the memory the consumer's changes of cells in tables."""
 
     @property
     def state(self) -> State:
-        """INACTIVE when what is there is no state."""
+        """The state of the program; INACTIVE if the memory holds an impossible value."""
         value = self.control.state
         return State(value) if value in list(State) else State.INACTIVE
 
@@ -173,9 +174,9 @@ class ProgramMemory:
         return TableHead.from_buffer(self._bytes, self._table_at(bank, shard))
 
     def direct(self, bank: int, shard: int) -> memoryview:
-        """The places of a table's entries with keys of no bytes, 32 bits each, by number of the aggregation.
+        """The places of a table's entries that have an empty key, 32 bits each, by number of the aggregation.
 
-        A place counts words of the heap; 0: no entry.
+        A place is a number of words from the start of the heap; 0: no entry.
         """
         return self._part("I", self._table_at(bank, shard) + self.layout.table_direct, self.layout.aggregations)
 
@@ -184,18 +185,20 @@ class ProgramMemory:
         return self._part("Q", self._table_at(bank, shard) + self.layout.table_slot, self.layout.table_slots)
 
     def heap(self, bank: int, shard: int) -> memoryview:
-        """The words of a table in which its entries lie, 64 bits each."""
+        """The words of a table's heap, in which its entries lie, 64 bits each."""
         return self._part("Q", self._table_at(bank, shard) + self.layout.table_heap, self.layout.heap_size // 8)
 
     def _table_at(self, bank: int, shard: int) -> int:
         return self.layout.table_first + (bank * self.layout.shards + shard) * self.layout.table_stride
 
     def forget(self, gone: Gone = thread_is_gone) -> int:
-        """Free the thread-local variables of threads that have gone, whose slots no one else changes. How many."""
+        """Free the thread-local variables of threads that have gone, whose slots nothing else changes. Returns their
+        number.
+        """
         layout = self.layout
         if not layout.dynamic_slots:
             return 0
-        import numpy as np  # here: programs without such variables need not wait for it
+        import numpy as np  # imported here: programs without such variables need not wait for it
 
         words = np.ndarray((layout.dynamic_slots,), "<u8", self._bytes, layout.dynamic_words)
         members = np.flatnonzero((words & np.uint64(7)) == SLOT_MEMBER)
@@ -208,10 +211,10 @@ class ProgramMemory:
         return len(freed)
 
     def reap(self, gone: Gone = thread_is_gone) -> int:
-        """Free the scratch memory of threads that died in a clause. Returns how many had some."""
+        """Free the scratch memory of threads that died in a clause. Returns the number of threads that had some."""
         owners, freed = self.scratch_owners, 0
         for slot, tid in enumerate(owners.tolist()):
-            if tid and gone(tid) and owners[slot] == tid:  # still: what it gave back is another's now
+            if tid and gone(tid) and owners[slot] == tid:  # still the same owner: another may have it now
                 owners[slot] = 0
                 freed += 1
         return freed

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Rows of an aggregation that are one in print: addresses in one function, or in one image, and what each processor has
-counted (the option aggpercpu).
+"""Merges rows of an aggregation that are one in print: those with addresses in one function, or in one image, and those
+of several processors (the option aggpercpu).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from gilk.lang.data import Aggregation, Datum, Function, Kind
 from gilk.values import dataclass
 
 Cells = tuple[int, ...]
-#: The address that stands for all that have the name of a datum's, by the process and one of them.
+#: The address that stands for all addresses with the same name, by the kind of name, the process and one of them.
 Stands = Callable[[Kind, int, int], int]
 _NAMES = (Kind.USYM, Kind.UMOD)
 _64 = (1 << 64) - 1
@@ -20,7 +20,9 @@ _64 = (1 << 64) - 1
 
 @dataclass(slots=True)
 class Merged:
-    """``keys``: as they were recorded. ``processors``: what each has counted, if that is known."""
+    """A merged row. ``keys``: the keys as they were recorded. ``processors``: the cells of each processor, if they are
+    known.
+    """
 
     cells: Cells
     keys: list[bytes]
@@ -28,7 +30,7 @@ class Merged:
 
 
 def merged(aggregation: Aggregation, rows: Mapping[bytes, Cells], stands: Stands) -> dict[bytes, Merged]:
-    """By the key that stands for them."""
+    """The merged rows, by the key that stands for them."""
     names = [datum for datum in aggregation.keys if datum.kind in _NAMES]
     processor = aggregation.processor
     if not names and processor is None:
@@ -66,7 +68,7 @@ def idle(aggregation: Aggregation) -> Cells:
 
 def _key(key: bytes, names: list[Datum], stands: Stands) -> bytes:
     for datum in names:
-        at = datum.offset + 8  # behind the process
+        at = datum.offset + 8  # the address lies behind the process
         process, address = (int.from_bytes(key[word : word + 8], "little") for word in (datum.offset, at))
         address = stands(datum.kind, process, address)
         key = key[:at] + address.to_bytes(8, "little") + key[at + 8 :]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A question to a process, and its answer."""
+"""A question to a process: a D program, and the names and units of the columns of its answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gilk.values import dataclass
 
 
 class QuestionUnit(StrEnum):
-    """The unit that a column is in."""
+    """The unit of a column."""
 
     COUNT = "count"
     NANOSECONDS = "ns"
@@ -18,7 +18,7 @@ class QuestionUnit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QuestionColumn:
-    """The aggregation ``@name`` of the program; JSON calls it so too."""
+    """A column of an answer: the aggregation ``@name`` of the program, which has the same name in JSON."""
 
     name: str
     unit: QuestionUnit = QuestionUnit.COUNT
@@ -26,9 +26,10 @@ class QuestionColumn:
 
 @dataclass(frozen=True)
 class Question:
-    """``program`` is D. Its aggregations ``columns`` share one key, which is called ``key``; rows with the most of
-    ``order`` come first. ``totals`` have no key. ``fields`` are the values that a clause records: Answer.records.
-    With ``stacks`` the columns have a stack as second key, and the answer has Answer.stacks in place of rows.
+    """A question, which is a D program. Its aggregations ``columns`` share one key, the name of which is ``key``; rows
+    with the most of ``order`` come first. ``totals`` are aggregations without a key. ``fields`` are the values that a
+    clause records for Answer.records. With ``stacks`` the columns have a stack as second key, and the answer has
+    Answer.stacks in place of rows.
     """
 
     program: str
@@ -42,7 +43,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class StackRow:
-    """A key, a stack, innermost first, and a number for each column."""
+    """A key, a stack with the innermost function first, and a number for each column."""
 
     key: str
     stack: tuple[str, ...]
@@ -51,8 +52,9 @@ class StackRow:
 
 @dataclass(frozen=True, slots=True)
 class QuestionRecord:
-    """One thing that happened: ``values`` by the question's fields, at ``time`` ns of D's clock, in thread ``tid``.
-    ``stack`` is innermost first."""
+    """One recorded event: ``values`` by the question's fields, at ``time`` ns of D's clock, in thread ``tid``.
+    ``stack`` has the innermost function first.
+    """
 
     time: int
     tid: int
@@ -62,8 +64,10 @@ class QuestionRecord:
 
 @dataclass(frozen=True)
 class Answer:
-    """``rows`` are (key, a number for each column). ``restored``: as that of a run. ``left_out``: records beyond those
-    that are kept. ``partial``: some of what happened is not in it, which the notes tell."""
+    """The answer to a question. ``rows`` are (key, a number for each column). ``restored``: whether the code of the
+    process is what it was. ``left_out``: the number of records beyond those that are kept. ``partial``: some events are
+    not in it, as the notes tell.
+    """
 
     rows: tuple[tuple[str, tuple[int, ...]], ...]
     totals: dict[str, int]

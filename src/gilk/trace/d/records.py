@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Take records out of the principal buffers, in order of time, while clauses run.
+"""Takes records out of the principal buffers, in order of time, while clauses run.
 
 The memory is input from processes that may write anything there. Data is copied first, then checked; a buffer whose
-positions or marks cannot be right is put aside and reported, and the others go on.
+positions or marks are impossible is put aside and reported, and the others go on.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from gilk.trace.d.layout import GRANULE, MARK_GRANULES, MARK_LAP, MARK_TID, Buff
 from gilk.trace.d.memory import ProgramMemory
 from gilk.values import dataclass
 
-_FARTHEST = 1 << 62  # no position gets there
-#: All of a layout.Record at once, which is faster than member by member.
+_FARTHEST = 1 << 62  # no position gets so far
+#: Reads a layout.RecordHead at once, which is faster than member by member.
 _HEAD = struct.Struct("<" + "".join("Q" if ctypes.sizeof(kind) == 8 else "I" for _, kind in layout.RecordHead._fields_))
 
 
@@ -37,7 +37,7 @@ class ClauseRecord:
 
 @dataclass(slots=True)
 class _Marked:
-    """A record of a buffer, as its mark tells of it."""
+    """A record of a buffer, as its mark describes it."""
 
     offset: int  # in the buffer
     size: int
@@ -46,7 +46,8 @@ class _Marked:
 
 
 class Records:
-    """The reading end of the principal buffers. One per object: it keeps the positions up to which they were read.
+    """Reads the principal buffers of a memory object. There must be one reader for each object: it keeps the positions
+    up to which buffers were read.
 
     `abandoned` counts records whose writers died before they were whole.
     """
@@ -62,16 +63,17 @@ class Records:
 
     @property
     def full(self) -> bool:
-        """With the policy `fill`: a buffer is, and the session is to end."""
+        """Whether a buffer with the policy `fill` is full, so that the session has to end."""
         return any(head.full for head in self._memory.heads)
 
     def poll(self, until: int | None = None, final: bool = False) -> list[ClauseRecord]:
-        """The records committed since the last call, in order of time; equal times in the order of their buffers.
+        """The records committed since the last call, in order of time; records of equal times in the order of their
+        buffers.
 
-        `until`: leave those that are later than this for the next call: when it lies a little before the present, what
-        has not been committed yet on another processor still finds its place. `final` is for when no clause
-        runs any more: a record that was never committed is then passed over, and all that is left is returned. With the
-        policies `fill` and `ring` records come only then.
+        `until`: records later than this are left for the next call. If it lies a little before the present, records
+        that are not yet committed on another processor still find their place. `final` is for when no clause runs any
+        more: a record that was never committed is then passed over, and all that is left is returned. With the policies
+        `fill` and `ring` records come only then.
         """
         self._memory.look()
         if final or self._memory.layout.policy == BufferPolicy.SWITCH:
@@ -109,7 +111,9 @@ class Records:
         return records
 
     def _range(self, buffer: int) -> tuple[int, int]:
-        """From the position up to which it was read, or what is left in a ring, to that which is reserved."""
+        """The position up to which a buffer was read, or in a ring the oldest one that is left, and the one up to which
+        it is reserved. Raises StoreError `stream-corrupt`.
+        """
         head, size = self._memory.heads[buffer], self._memory.layout.buffer_size
         start, end = self._taken[buffer], head.wpos
         if self._memory.layout.policy == BufferPolicy.RING:
@@ -119,9 +123,9 @@ class Records:
         return start, end
 
     def _walk(self, buffer: int, start: int, end: int) -> Iterator[_Marked]:
-        """The records between two positions, as the marks of their laps give them.
+        """The records between two positions, as the marks of their laps describe them.
 
-        Raises StoreError('stream-corrupt').
+        Raises StoreError `stream-corrupt`.
         """
         marks = self._memory.marks(buffer)
         position, last = start // GRANULE, end // GRANULE
@@ -135,9 +139,9 @@ class Records:
             yield _Marked(at * GRANULE, granules * GRANULE, mark & 3, mark >> MARK_TID & 0x3FFFFF)
 
     def _passable(self, buffer: int, marked: list[_Marked]) -> int:
-        """How many records there are before the first that a living thread may still be writing.
+        """The number of records before the first that a living thread may still be writing.
 
-        A thread that has gone may have completed its record since the mark was read, so that is read again.
+        A thread that has gone may have completed its record since the mark was read, so the mark is read again.
         """
         for index, one in enumerate(marked):
             if one.state == Mark.BUSY:
@@ -156,9 +160,9 @@ class Records:
         return ClauseRecord(epid, tsc, tid, cpu, content[GRANULE:length], pid, probe)
 
     def _bury(self, buffer: int) -> None:
-        """The oldest record of a ring, if its writer has died: it would keep all others from being given up.
+        """Void the oldest record of a ring if its writer has died: it would keep all others from being given up.
 
-        No one else writes to such a mark, so a plain store does.
+        Nothing else writes to such a mark, so a plain store suffices.
         """
         oldest = self._memory.heads[buffer].limit - self._memory.layout.buffer_size
         if oldest < 0:
@@ -170,7 +174,7 @@ class Records:
             mark & 3 == Mark.BUSY
             and mark >> MARK_LAP == (oldest // self._memory.layout.buffer_size + 1) & 0xFFFFFF
             and self._gone(mark >> MARK_TID & 0x3FFFFF)
-            and marks[at] == mark  # now that it can no longer change
+            and marks[at] == mark  # checked once the thread is gone and the mark cannot change any more
         ):
             marks[at] = mark | Mark.VOID
             self.abandoned += 1

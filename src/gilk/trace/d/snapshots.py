@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Snapshots of aggregations, as values: rows in their order, several aggregations side by side."""
+"""Makes snapshots of aggregations, as values: rows in their order, several aggregations side by side."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ Joined = tuple[
 
 
 def snapshot(contents: Sequence[Contents], order: Order = BY_VALUE, format_: str | None = None) -> Snapshot:
-    """``contents``: one aggregation, or several with the same keys, as the arguments of printa() were."""
+    """The snapshot of ``contents``: one aggregation, or several with the same keys, in the order of printa()'s
+    arguments.
+    """
     rows = tuple(_row(key, totals) for key, totals in _rows(contents, order))
     return Snapshot(_columns(contents), rows, format_)
 
 
 def finals(contents: Sequence[Contents], order: Order = BY_VALUE) -> list[Snapshot]:
-    """One for each aggregation that has rows, in the order of their numbers, or in the reverse."""
+    """A snapshot of each aggregation that has rows, in the order of their numbers, or in the reverse."""
     found = sorted((one for one in contents if one.rows), key=lambda one: one.aggregation.number, reverse=order.reverse)
     return [
         Snapshot(_columns([one]), tuple(_row(row, [(one, row)]) for _, row in ordered([one], order)), final=True)
@@ -53,7 +55,7 @@ class _Bundle:
 
 
 def joined(contents: Sequence[Contents], order: Order = BY_VALUE) -> list[Joined]:
-    """Rows with the same keys side by side; where an aggregation has none, zeroes."""
+    """Rows with the same keys side by side; an aggregation that lacks a row has zeroes."""
     bundles: dict[bytes, _Bundle] = {}
     for one in contents:
         for row in one.rows:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The order of aggregations' rows: by value, then by key; and what trunc() keeps of them."""
+"""The order of aggregations' rows: by value, then by key; and the rows that trunc() keeps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Values: TypeAlias = tuple[int, ...]
 class Order:
     """The options aggsortkey, aggsortkeypos, aggsortpos and aggsortrev.
 
-    ``position``: by which of several aggregations to sort. Positions that do not exist are 0.
+    ``position``: the number of the aggregation by which to sort several. Positions that do not exist count as 0.
     """
 
     by_key: bool = False
@@ -34,7 +34,7 @@ BY_VALUE = Order()
 
 
 def ordered(contents: Sequence[Contents], order: Order = BY_VALUE) -> list[tuple[Contents, AggregationRow]]:
-    """All rows: those of one aggregation together, in the order of their numbers."""
+    """All rows in order: those of one aggregation together, in the order of the aggregations' numbers."""
     pairs = [(one, row) for one in contents for row in one.rows]
 
     def rank(pair: tuple[Contents, AggregationRow]) -> tuple[int, Values, Keys]:
@@ -46,13 +46,15 @@ def ordered(contents: Sequence[Contents], order: Order = BY_VALUE) -> list[tuple
 
 
 def truncated(contents: Contents, keep: int = 0) -> Contents:
-    """trunc(): the ``keep`` rows of the largest values; of the smallest if negative. Options do not matter."""
+    """The contents after trunc(): the ``keep`` rows of the largest values; of the smallest if negative. Options do not
+    matter.
+    """
     rows = [row for _, row in ordered([contents], Order(reverse=keep >= 0))]
     return replace(contents, rows=tuple(rows[: abs(keep)]))
 
 
 def weight(what: Aggregating, cells: Sequence[int]) -> Values:
-    """By what values are compared. Distributions: the sum of what they count, then how often that was 0."""
+    """The sort key of a value. For a distribution it is the sum of its values, then the number of those that are 0."""
     if what.function not in DISTRIBUTIONS:
         return (number(what.function, cells),)
     starts, nought = buckets.starts(what), buckets.zero(what)
@@ -62,14 +64,16 @@ def weight(what: Aggregating, cells: Sequence[int]) -> Values:
 
 
 def key_rank(aggregation: Aggregation, key: bytes, position: int = 0) -> Keys:
-    """By what keys are compared: from that at ``position`` on, then those before it."""
+    """The sort key of a key: its parts from the one at ``position`` on, then those before it."""
     datums = aggregation.keys
     first = position if 0 <= position < len(datums) else 0
     return tuple(_rank(datum, key) for datum in (*datums[first:], *datums[:first]))
 
 
 def _rank(datum: Datum, key: bytes) -> int | bytes | tuple[int, ...]:
-    """Integers as unsigned ones, signed or not: DTrace looks at their size only. Addresses by process first."""
+    """The sort key of a part of a key. Integers count as unsigned, since DTrace looks only at their size; addresses are
+    sorted by process first.
+    """
     part = key[datum.offset : datum.offset + datum.size]
     if datum.kind in (Kind.USYM, Kind.UMOD, Kind.UADDR):
         return tuple(int.from_bytes(part[at : at + 8], "little") for at in (0, 8))

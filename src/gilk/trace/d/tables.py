@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""One table of aggregations: its entries, checked, and arithmetic on their cells."""
+"""Reads one table of aggregations: its entries, checked, and arithmetic on their cells."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gilk.values import dataclass
 #: An aggregation's number, and the bytes of a key.
 Key = tuple[int, bytes]
 
-#: As they lie in the table: unsigned, 64 bits each, but for MIN and MAX only the one in use.
+#: Cells as in the table: unsigned, 64 bits each; for MIN and MAX only the one in use.
 Cells = list[int]
 
 _MASK = (1 << 64) - 1
@@ -30,7 +30,7 @@ class TableEntry:
     number: int
     key: bytes
     touched: int
-    raw: memoryview  # the cells, where they lie
+    raw: memoryview  # the cells in the table itself
 
     def cells(self, function: Function, generation: int) -> Cells:
         if function in (Function.MIN, Function.MAX):
@@ -42,16 +42,16 @@ class TableEntry:
 
 
 def physical(aggregation: Aggregation) -> int:
-    """How many cells an entry has."""
+    """The number of cells of an entry in the table."""
     return 2 if aggregation.what.function in (Function.MIN, Function.MAX) else aggregation.what.cells
 
 
 def entries(
     memory: ProgramMemory, bank: int, shard: int, known: Mapping[int, Aggregation], errors: list[StoreError]
 ) -> Iterator[TableEntry]:
-    """All that have been published. One that cannot be is left out, and reported once for the table."""
+    """All published entries. Impossible ones are left out, and reported once for the table in ``errors``."""
     if memory.table(bank, shard).used == GRANULE:
-        return  # and its slots need not be looked at, which would allocate them
+        return  # its slots are not looked at, since that would allocate them
     places = list(_places(memory.slots(bank, shard)))
     heap = memory.heap(bank, shard)
     once = sorted(set(places))
@@ -67,7 +67,7 @@ def entries(
 
 
 def _places(slots: memoryview) -> Iterator[int]:
-    """Where in the heap the entries are that have been published. Most slots are empty, and passed over by pages."""
+    """The places in the heap of the published entries. Most slots are empty, and are passed over by pages."""
     whole = slots.tobytes()
     for at in range(0, len(whole), PAGE):
         page = whole[at : at + PAGE]
@@ -87,13 +87,13 @@ def _entry(heap: memoryview, place: int, known: Mapping[int, Aggregation]) -> Ta
     if end + cells > len(heap):
         return None
     key = heap[start:end].tobytes()[:key_size]
-    if aggregation.keys and aggregation.keys[-1].kind is Kind.USTACK:  # which was recorded as deep as it is
+    if aggregation.keys and aggregation.keys[-1].kind is Kind.USTACK:  # a stack was recorded only as deep as it is
         key = key.ljust(aggregation.key_size, b"\0")
     return TableEntry(number, key, touched, heap[end : end + cells])
 
 
 def wipe(memory: ProgramMemory, bank: int, shard: int) -> None:
-    """Empty a table that no one uses."""
+    """Empty a table that nothing uses."""
     table, heap = memory.table(bank, shard), memory.heap(bank, shard)
     for part in (heap[: (table.used + 7) // 8], memory.slots(bank, shard), memory.direct(bank, shard)):
         whole = part.cast("B")
@@ -111,14 +111,14 @@ def merge(function: Function, a: Cells, b: Cells) -> Cells:
 
 
 def minus(function: Function, now: Cells, then: Cells) -> Cells:
-    """The cells of what was added after ``then``. It is never called for MIN and MAX, which have no base."""
+    """The cells of the updates after ``then``. It is never called for MIN and MAX, which have no base."""
     if function is Function.STDDEV:
         return _wide(_sums(now[:2], then[:2], -1), _square(now) - _square(then))
     return _sums(now, then, -1)
 
 
 def shown(function: Function, cells: Cells) -> tuple[int, ...]:
-    """As they are to be read: signed where they are."""
+    """The cells as readers expect them: signed, but for counts and sums of squares."""
     if function is Function.MIN:
         return (signed(cells[0] ^ MIN_FLIP),)
     if function is Function.MAX:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Unwind tables in the memory of a D program: the writing end. native/abi/gilk_unwind.h is the protocol."""
+"""Writes unwind tables into the memory of a D program. native/abi/gilk_unwind.h is the protocol."""
 
 from __future__ import annotations
 
@@ -29,12 +29,14 @@ MODULE = np.dtype(
         *(("page_count", "<u4"), ("rows", "<u4")),
     ]
 )
-_SPARE = 32 << 20  # bytes for what is mapped later; memory that is not used is not there
+_SPARE = 32 << 20  # the bytes for code that is mapped later; unused pages take no memory
 
 
 @dataclass(frozen=True, slots=True)
 class MappedCode:
-    """Executable code at [start, end) of a process; ``unwind``, if there is any, was made for ``bias`` less."""
+    """Executable code at [start, end) of a process; ``unwind`` is its table, if it has one, made for addresses that are
+    ``bias`` lower.
+    """
 
     start: int
     end: int
@@ -43,7 +45,7 @@ class MappedCode:
 
 
 def room(tables: Sequence[Unwind]) -> int:
-    """How many bytes to plan for, with these to begin with."""
+    """The number of bytes to plan for, if ``tables`` are there at the beginning."""
     return pages(HEAD.itemsize + RULES * RULE.itemsize + 8 * CACHE + 2 * sum(map(_size, tables)) + _SPARE)
 
 
@@ -56,7 +58,9 @@ def _page_count(table: Unwind) -> int:
 
 
 class Tables:
-    """``buffer``: that part of the memory, zeroed. Only ever added to; what finds no room is left out."""
+    """Writes the tables. ``buffer`` is their part of the memory, zeroed. They only ever grow; a table that finds no
+    room is left out.
+    """
 
     def __init__(self, buffer: memoryview) -> None:
         self._buffer = buffer
@@ -65,22 +69,22 @@ class Tables:
         self._cache = np.ndarray((CACHE,), "<u8", buffer, HEAD.itemsize + self._rules.nbytes)
         self._used = HEAD.itemsize + self._rules.nbytes + self._cache.nbytes
         self._numbers: dict[FrameRule, int] = {}
-        self._placed: dict[int, tuple[int, int, int]] = {}  # by identity of the table
-        self._kept: list[Unwind] = []  # so that an identity stays one
+        self._placed: dict[int, tuple[int, int, int]] = {}  # the places of a table, by its id()
+        self._kept: list[Unwind] = []  # keeps tables alive, so that their id() stays theirs
         self._head["rules"] = HEAD.itemsize
         self._head["cache"] = HEAD.itemsize + self._rules.nbytes
 
     def missed(self) -> bool:
-        """Whether an address was met since the last call that is in nothing that was published."""
+        """Whether a clause has met an address outside of all published code since the last call."""
         found = bool(self._head["missed"])
         if found:
             self._head["missed"] = 0
         return found
 
     def publish(self, mapped: Sequence[MappedCode]) -> None:
-        """Write the list of mapped code, and where its tables are, for the stacks that clauses record from now on.
+        """Write the list of mapped code, with the places of its tables, for the stacks that clauses record from now on.
 
-        When there is no room for it, the list before stays.
+        If there is no room for it, the list before stays.
         """
         ordered = sorted((code for code in mapped if code.start < code.end), key=lambda code: code.start)
         rows = [self._module(code) for code in ordered]
@@ -102,7 +106,7 @@ class Tables:
         return code.start, code.end, base, *places, _page_count(table), len(table.starts)
 
     def _place(self, table: Unwind) -> tuple[int, int, int] | None:
-        """Where its parts lie: pages, addresses, rules."""
+        """The places of a table's parts: pages, addresses, rules; None if there is no room."""
         known = self._placed.get(id(table))
         if known is not None:
             return known
@@ -124,7 +128,7 @@ class Tables:
         return np.array(numbers, np.uint16)[table.ids]
 
     def _number(self, rule: FrameRule) -> int:
-        """The number of a rule, which images share. A rule that finds no room gets the first, which says nothing."""
+        """The number of a rule, which images share. A rule that finds no room gets the number 0."""
         number = self._numbers.get(rule)
         if number is None:
             number = len(self._numbers)

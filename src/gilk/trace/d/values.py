@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Decoded data: what records and keys hold. Addresses have their names already: nothing here looks anything up."""
+"""Decodes data of records and keys into values. The caller's resolver, not this module, looks up names of addresses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Integer:
-    """``value`` may be outside of what ``size`` bytes hold; it is taken modulo."""
+    """A number. ``value`` may be outside of the range of ``size`` bytes; it is taken modulo."""
 
     value: int
     size: int = 8
@@ -40,28 +40,28 @@ class Floating:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A string, without the NUL that ended it."""
+    """A string, without its terminating NUL."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Bytes:
-    """A struct, an array, or what tracemem() copied; all of it."""
+    """A struct, an array, or the data of tracemem(), complete."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """The bytes of a string, a struct or an array, taken as numbers: with the option rawbytes."""
+    """The bytes of a string, a struct or an array, to be shown as numbers: with the option rawbytes."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The bytes that lay at ``address``, of the type ``type``: a value of print()."""
+    """The bytes at ``address``, of the type ``type``: a value of print()."""
 
     address: int
     type: Type
@@ -77,14 +77,16 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A line a frame, the innermost first."""
+    """A stack: a line for each frame, the innermost first."""
 
     lines: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """The counts of quantize() and its kin: signed, by cell of ``what``. ``normal``: normalize()'s factor."""
+    """The counts of quantize() and similar functions: signed, by cell of ``what``. ``normal`` is the factor of
+    normalize().
+    """
 
     what: Aggregating
     counts: tuple[int, ...]
@@ -93,7 +95,7 @@ class Distribution:
 
 Value: TypeAlias = Integer | Floating | Text | Bytes | Dump | Memory | Symbol | Stack | Distribution
 
-#: Names addresses of a process, or of the kernel when the pid is 0: a line each, or more where calls were inlined.
+#: Names addresses of a process, or of the kernel if the pid is 0: a line each, or more if calls were inlined.
 Resolver: TypeAlias = Callable[[Kind, int, tuple[int, ...]], tuple[bytes, ...]]
 
 
@@ -120,15 +122,15 @@ def decode(datum: Datum, data: bytes, resolve: Resolver) -> Value:
 
 
 def raw(datum: Datum, data: bytes) -> Dump:
-    """Instead of `decode`, with the option rawbytes."""
+    """The bytes that ``datum`` describes in ``data``: used instead of `decode` with the option rawbytes."""
     return Dump(data[datum.offset : datum.offset + datum.size])
 
 
 def c_string(data: bytes) -> bytes:
-    """Up to the first NUL."""
+    """The bytes up to the first NUL."""
     return data.partition(b"\0")[0]
 
 
 def encoded(text: str) -> bytes:
-    """Names that came from bytes go back to them, valid UTF-8 or not."""
+    """The bytes of a name: those that it was decoded from, valid UTF-8 or not."""
     return text.encode(errors="surrogateescape")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Waits by stack become waits by the functions that make them."""
+"""Sums waits by stack up to waits by the functions that make them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from collections.abc import Iterable
 from gilk.trace.d.question import StackRow
 from gilk.values import dataclass
 
-#: Frames of the C library, the dynamic linker and the kernel's page, whoever has called those.
+#: Matches frames of the C library, of the dynamic linker and of the kernel's page.
 _BELOW = re.compile(r"(libc|ld-linux|ld-musl|libpthread|linux-vdso|\[vdso\])[-.\w]*`")
 _OFFSET = re.compile(r"\+0x[0-9a-f]+$")
 
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """The waits in ``call`` of the function ``caller``, the first outside the C library. Times in ns."""
+    """The waits in the system call ``call`` of the function ``caller``, the first one outside of the C library. Times
+    in ns.
+    """
 
     caller: str
     call: str
@@ -26,7 +28,7 @@ class Waits:
 
 
 def by_caller(stacks: Iterable[StackRow]) -> tuple[Waits, ...]:
-    """The stacks by caller and system call, those with the most time first."""
+    """The waits by caller and system call, those with the most time first."""
     found: dict[tuple[str, str], tuple[int, int, int]] = {}
     for row in stacks:
         waits, time, longest = row.numbers
@@ -38,6 +40,6 @@ def by_caller(stacks: Iterable[StackRow]) -> tuple[Waits, ...]:
 
 
 def caller(stack: tuple[str, ...]) -> str:
-    """The innermost function outside the C library; of a stack that has none, the innermost; '' of no stack."""
+    """The innermost function outside of the C library; if there is none, the innermost; '' for an empty stack."""
     frame = next((line for line in stack if not _BELOW.match(line)), stack[0] if stack else "")
     return _OFFSET.sub("", frame)
