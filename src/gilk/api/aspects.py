@@ -46,8 +46,8 @@ __all__ = ["aspect", "check_aspects", "explain_aspects", "choices", "held", "rea
 
 
 def aspect(path: str | Path, defines: Sequence[str] = ()) -> CheckedFile:
-    """A file of aspects, checked, to be woven any number of times. ``defines``: NAME or NAME=VALUE each, macros in
-    front of all C for processes. Raises UsageError `no-such-file`, `bad-aspects`, `bad-define`."""
+    """Read and check a file of aspects, which can then be woven any number of times. ``defines``: NAME or NAME=VALUE
+    each, macros in front of all C for processes. Raises UsageError `no-such-file`, `bad-aspects`, `bad-define`."""
     return read_aspects(path, defines)
 
 

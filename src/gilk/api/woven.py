@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A file of aspects at work in processes and the kernel, from Python."""
+"""The Python API of a weaving: a file of aspects that is woven into processes and the kernel."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ MembersOf = Member | Iterable[Member]
 
 
 class Woven(Weaving):
-    """The result of `weave`. As a context manager, everything is out at its end, and processes that were given by their
-    numbers are let go."""
+    """The result of `weave`, a context manager. At its end all advice is taken out, and processes that were given by
+    their numbers are released."""
 
     def __init__(
         self, file: CheckedFile, groups: Mapping[int, Sequence[str]], targets: Iterable[Target], at_least: int | None,
@@ -55,8 +55,8 @@ class Woven(Weaving):
         return {key[0] if len(key) == 1 else key: value for key, value in keyed}
 
     def add(self, group: str, member: Member) -> None:
-        """Have a process be a member of a group, too; it is woven, or woven anew. Raises UsageError `bad-group`, and as
-        `weave` does; then the others go on as before."""
+        """Make a process a member of a further group, and weave into it, anew if it was woven before. Raises UsageError
+        `bad-group` and the errors of `weave`; then the others go on as before."""
         check_groups(self.file, [group])
         pid = member.pid if isinstance(member, Target) else member
         woven = next((one for one in self.processes if one.process.pid == pid), None)
@@ -72,12 +72,12 @@ class Woven(Weaving):
                 self._own.push(stack.pop_all())
 
     def on(self, *aspects: str) -> None:
-        """Switch aspects on, all without a name; one without a name of its own is `#1`, by its place in the file.
-        Raises UsageError `no-such-aspect`."""
+        """Switch an aspect on, or all of them if no name is given. An aspect without a name is `#1` and so on, by its
+        place in the file. Raises UsageError `no-such-aspect`."""
         self._turn(aspects, True)
 
     def off(self, *aspects: str) -> None:
-        """Switch aspects off; their advice stays where it is. Raises as `on` does."""
+        """Switch aspects off; their advice stays in place. Takes names, and raises, as `on` does."""
         self._turn(aspects, False)
 
     def _turn(self, names: Sequence[str], on: bool) -> None:
@@ -91,7 +91,7 @@ class Woven(Weaving):
             self.switch(on)
 
     def remove(self) -> None:
-        """Everything out, and processes let go that were given by their numbers. Raises TargetError."""
+        """Take all advice out, and release the processes that were given by their numbers. Raises TargetError."""
         self.unweave()
 
     def unweave(self) -> None:
@@ -103,8 +103,8 @@ class Woven(Weaving):
 
 def members_of(file: CheckedFile, targets: Sequence[Target], groups: Mapping[int, Sequence[str]] | None,
                named: Mapping[str, MembersOf]) -> tuple[dict[int, tuple[str, ...]], list[Target]]:  # fmt: skip
-    """The groups of each process, and those that are attached to already. ``targets`` are members of what ``groups``
-    says, or of all; ``named`` are members by group. Raises UsageError `bad-group`."""
+    """The groups of each process, and the processes that are attached already. ``targets`` are members of the groups
+    that ``groups`` gives them, or of all; ``named`` has members by group. Raises UsageError `bad-group`."""
     check_groups(file, named)
     every = tuple(group.name for group in file.groups)
     found = {one.pid: list((groups or {}).get(one.pid, every)) for one in targets}
@@ -118,7 +118,7 @@ def members_of(file: CheckedFile, targets: Sequence[Target], groups: Mapping[int
 
 
 def check_groups(file: CheckedFile, names: Iterable[str]) -> None:
-    """Raises UsageError `bad-group`."""
+    """Check that the file declares all groups that are named. Raises UsageError `bad-group`."""
     every = [group.name for group in file.groups]
     for name in names:
         if name not in every:

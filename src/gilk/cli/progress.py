@@ -88,7 +88,8 @@ def working(what: str, wanted: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def in_lines(what: str, wanted: bool) -> Iterator[None]:
-    """Say how far work is in a line every few seconds, on a terminal, too: for what is mostly over before the first."""
+    """Show progress as a line every few seconds, also on a terminal: for work that mostly ends before the first line.
+    """
     activity.tell(what)
     beat = Beat(time.monotonic(), interval())
     if not wanted or not interval():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Rows of tables of woven aspects: keys as values of their types, and the values that tables fold to."""
+"""Shows rows of tables of woven aspects: their keys as values of the key's types, and the values of the table's fold.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _QUANTIZE = Aggregating(Function.QUANTIZE)
 
 
 def key_of(table: CheckedTable, row: TableRow) -> tuple[KeyPart, ...]:
-    """A part whose type only the program knows is the last: the bytes of all that is left, without zeros behind."""
+    """The parts of a key as values of their types. From a part on whose type only the program knows, the rest of the
+    key is bytes, without trailing zeros."""
     parts, at = list[KeyPart](), 0
     for type_ in table.key:
         known = type_.type
@@ -40,7 +42,7 @@ def _part(type_: CheckedType, content: bytes) -> KeyPart:
 
 
 def key_text(table: CheckedTable, row: TableRow) -> str:
-    """Bytes in hexadecimal."""
+    """The parts of a key as text, separated by commas; bytes in hexadecimal."""
     return ", ".join(_text(part) for part in key_of(table, row))
 
 
@@ -49,7 +51,8 @@ def _text(part: KeyPart) -> str:
 
 
 def value_of(table: CheckedTable, row: TableRow) -> int | float | list[dict[str, str | int]]:
-    """For quantize, the buckets as `gilk dtrace --json` has them: ``bucket``, ``value``, ``count``."""
+    """The value of a row. For quantize, a list of its buckets as in `gilk dtrace --json`: ``bucket``, ``value``,
+    ``count``."""
     match table.fold:
         case "avg":
             return row.sum / max(row.count, 1)
@@ -61,7 +64,7 @@ def value_of(table: CheckedTable, row: TableRow) -> int | float | list[dict[str,
 
 
 def row_text(table: CheckedTable, row: TableRow) -> str:
-    """A line; of quantize, the picture of its buckets below."""
+    """A row as a line of text; for quantize, with the picture of its buckets below."""
     if table.fold == "quantize":
         return f"  {cell(key_text(table, row))}{drawn(_distribution(row)).decode()}"
     return f"  {cell(key_text(table, row)):<40} {value_of(table, row)}"

@@ -121,7 +121,7 @@ class Run:
             self.elsewhere.start(self.command)
 
     def _about_to_release(self) -> None:
-        """Launched programs, which have been held until now, go on next."""
+        """Called just before launched programs, which have been held so far, go on."""
 
     def _insert(self) -> None:
         """Put all probes in, the kernel's last, so that they see little of gilk's own work."""

@@ -236,7 +236,8 @@ def having(process: Code, spec: Spec) -> list[tuple[Loaded, list[FunctionSpan]]]
 
 
 def _in_libraries(process: Code, spec: Spec) -> str:
-    """The libraries that have a function by that very name, where no image is named; as a hint, '' without such."""
+    """A hint with the libraries that have a function of exactly this name, for a point without an image; '' if none
+    has."""
     if spec.image or not lookup.is_exact(spec.function):
         return ""
     libraries = [loaded for loaded in process.loaded() if not loaded.main]

@@ -97,7 +97,8 @@ class Movement:
         return places
 
     def _settle_if(self, thread: Thread, old: Places, tolerant: bool) -> tuple[Place | None, bool]:
-        """As _settle; where it is ``tolerant``, a thread inside an instrument stays there."""
+        """Settle a thread as _settle() does; if ``tolerant``, a thread inside an instrument stays there instead of
+        raising Busy."""
         try:
             return self._settle(thread, old)
         except Busy:
@@ -188,8 +189,8 @@ class Movement:
         return [*self._erasures([*found.values(), *parked]), *moves, *self._resumptions(threads, old, new)]
 
     def _check_ways_back(self, frames: list[SignalFrame], old: Places, new: Places) -> None:
-        """Raises Busy where a context stays in a patch that is not in force any more, and would come back to the code
-        amid what one of ``new`` displaces."""
+        """Raises Busy if a context stays in a patch that has been removed, and would return into the middle of the code
+        that one of the patches ``new`` displaces."""
         held, places = self._held(), {self._as_noted(frame).place for frame in frames} if new else set()
         ours = [place for place in places if held.in_arena(place) or held.in_page(place)]
         inside = [place for place in ours if old.original(place) is None]

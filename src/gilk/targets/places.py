@@ -59,10 +59,12 @@ class Places:
         return None
 
     def comes_back_amid(self, address: int, new: Places, memory: Memory) -> bool:
-        """Whether who is at ``address`` in a patch may come back to the code amid what patches of ``new`` displace.
+        """Whether a thread at ``address`` in a patch may return into the middle of the code that patches of ``new``
+        displace.
 
-        A patch leads on to others of its function. Each ends with a jump to the code, unless a jump of the program's
-        own or a call is its end: those never lead amid a splice."""
+        A patch leads to other patches of its function. Each ends with a jump to the code, unless it ends with a jump or
+        a call of the program's own, which never leads into the middle of a splice.
+        """
         for b in self._batches:
             for unit in b.low_unit[(b.low <= address) & (address < b.high)]:
                 rows = np.flatnonzero((b.patch_unit == unit) & b.before & np.isin(b.original, new.displaced))

@@ -36,7 +36,7 @@ class Seen:
 
     @property
     def age(self) -> float:
-        """Seconds, to a hundredth, since it began."""
+        """The time since the process began, in seconds, to a hundredth."""
         return max(time.clock_gettime(time.CLOCK_BOOTTIME) - self.born / os.sysconf("SC_CLK_TCK"), 0.0)
 
 

@@ -59,7 +59,7 @@ class StagedBatches:
         return self._known_places[key]
 
     def ever(self) -> Places:
-        """The places of all batches there have been."""
+        """The places of all batches that the session has ever had."""
         return Places([one.batch for one in self.all])
 
     def everywhere(self) -> Places:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which pages of a process hold anything: it may have reserved terabytes, of which it uses little.
+"""Finds the pages that a process uses in memory or swap; it may have reserved terabytes of which it uses little.
 
-Since Linux 6.7 the kernel can be asked for those that do (PAGEMAP_SCAN, linux/fs.h), and passes over the others. Older
-ones write down eight bytes for every page there could be (Documentation/admin-guide/mm/pagemap.rst).
+Since Linux 6.7 the ioctl PAGEMAP_SCAN (linux/fs.h) lists used pages, and skips all others. Older kernels report eight
+bytes for each page that could exist (Documentation/admin-guide/mm/pagemap.rst).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PAGEMAP_SCAN = _READ_AND_WRITE << 30 | ctypes.sizeof(_Scan) << 16 | ord("f") << 
 
 
 def used(pagemap: int, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The stretches of pages between two addresses that hold anything, in order; no two touch. ``pagemap``: a
+    """The stretches of used pages between two addresses, in ascending order; no two of them touch. ``pagemap``: a
     descriptor of /proc/PID/pagemap. Raises OSError."""
     low = high = start
     for first, last in _asked(pagemap, start, end):
@@ -56,7 +56,7 @@ def used(pagemap: int, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _asked(pagemap: int, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Some of them may touch."""
+    """The stretches of used pages as the kernel lists them; some of them may touch."""
     regions = (_Region * _ROOM)()
     scan = _Scan(
         size=ctypes.sizeof(_Scan), walk_end=start, end=end, vec=ctypes.addressof(regions), vec_len=_ROOM,

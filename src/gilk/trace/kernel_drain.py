@@ -158,7 +158,7 @@ class KernelDrain:
         return self._missed
 
     def skipped(self) -> int:
-        """Advice in a kernel has no stack of its own."""
+        """Always 0: advice in a kernel has no stack of its own."""
         return 0
 
     def lost(self) -> int:

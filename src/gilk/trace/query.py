@@ -61,7 +61,7 @@ def ask(tables: Mapping[str, pa.Table], sql: str, most: int | None = None) -> pa
 
 
 def _its_words(error: Exception) -> str:
-    """DuckDB's own words, without the name of a table of its own that it finds nearest."""
+    """DuckDB's message, without its suggestion of one of its internal tables."""
     lines = str(error).strip().splitlines()
     return "\n".join(line for line in lines if not line.startswith('Did you mean "pg_'))
 

@@ -36,7 +36,7 @@ class Grants:
 
     @property
     def folders(self) -> list[Path]:
-        """Below these are the files that are shown, each once."""
+        """The directories below which files are shown, without repeats."""
         kept = () if self.traces is None else (self.traces,)
         return list(dict.fromkeys((*self.files, *self.experiments, *kept)))
 

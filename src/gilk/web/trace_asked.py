@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A trace that a page asks for, and the command and the Python that make the same."""
+"""A trace that a page asks for, and the command line and the Python code that make the same trace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ print(gilk.trace_report(tracing, tracing.finish()).render())"""
 
 @dataclass(frozen=True, slots=True)
 class TraceAsked:
-    """A trace of a process, as the options of `gilk trace` have it. ``depth``: 0 for all levels."""
+    """The request for a trace of a process, with the options of `gilk trace`. ``depth``: 0 for all levels."""
 
     start: str
     stop: str

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The process of a trace that is made in a window: all calls from one event to another, as `gilk trace` has them.
+"""The process that makes a trace for the window: all calls from one event to another, as `gilk trace` records them.
 
     python -m gilk.web.trace_host READING WRITING
 
-The first message has the process, the file, and what is followed. It ends as host.py does.
+The first message has the process, the file, and the scope. The protocol is that of host.py.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _state(progress: Progress) -> Json:
 
 
 def begun(given: Json) -> Tracing:
-    """All is ready, and the trace waits for its event. Raises GilkError; then nothing has changed."""
+    """Prepare the trace, which then waits for its start event. Raises GilkError; then nothing has changed."""
     ((pid, born),) = ((int(pid), born) for pid, born in given["processes"].items())
     asked = {name: given[name] for name in ("start", "stop", "scope", "skip", "everything", "depth")}
     running = prepare_trace([pid], output=given["file"], **asked)
@@ -63,7 +63,7 @@ def begun(given: Json) -> Tracing:
 
 
 def _carry_out(running: Tracing, channel: ServerChannel, first: Message) -> None:
-    """Whatever becomes of the file, the process is then what it was."""
+    """Run the trace and write the file. Whatever happens to the file, the process is restored at the end."""
     host, trouble = TraceHost(channel), []
     try:
         with suppress(ServerEnded):
@@ -78,7 +78,7 @@ def _carry_out(running: Tracing, channel: ServerChannel, first: Message) -> None
 
 
 def _report(running: Tracing, trouble: list[str]) -> Json:
-    """As `gilk trace --json` prints it, and as it prints it for people. ``kept``: whether there is a file."""
+    """The report as `gilk trace --json` prints it, and as text. ``kept``: whether there is a file."""
     report: Json = {"restored": None, "notes": trouble, "text": ""}
     try:
         made = trace_report(running, running.finish())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The page where a trace of a process is begun: what is to be followed, and from when to when.
+"""The page on which a trace of a process is begun: which functions are followed, from which event to which.
 
-The file is the server's to name, in the one directory that was given for traces; nothing in a browser chooses it.
+The server chooses the file's name, in the one directory that was granted for traces; the browser has no say in it.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class TracingPages:
 def _checked(
     start: str, stop: str, scope: Sequence[Any], skip: Sequence[Any], depth: int, everything: bool
 ) -> TraceAsked:
-    """Raises ToldError `bad-request`."""
+    """The request, with the types and sizes of its parts checked. Raises ToldError `bad-request`."""
     if len(scope) + len(skip) > _MOST or not all(isinstance(each, str) for each in (*scope, *skip)):
         raise ToldError("bad-request", f"scope and skip are texts, at most {_MOST}")
     if not 0 <= depth <= _DEEPEST:
@@ -98,7 +98,7 @@ def _checked(
 
 
 def _problem(asked: TraceAsked) -> Json | None:
-    """The first thing that is wrong with its events; None if nothing is."""
+    """The first error in the events of the request; None if there is none."""
     for text in (asked.start, asked.stop):
         try:
             found = event.parse(text)
@@ -111,12 +111,12 @@ def _problem(asked: TraceAsked) -> Json | None:
 
 
 def _plain(title: str) -> str:
-    """A part of a file's name."""
+    """A word as a part of a file's name."""
     return re.sub(r"[^A-Za-z0-9_.]+", "-", title).strip("-.")[:60] or "trace"
 
 
 def _free(folder: Path, name: str) -> Path:
-    """A file that is not there yet."""
+    """The path of a file that does not exist yet."""
     stem = f"{name}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
     names = (folder / f"{stem}{f'-{number}' if number else ''}.parquet" for number in range(1000))
     return next(path for path in names if not path.exists())

@@ -121,8 +121,8 @@ def ask(pid: int, words: dict[str, Any]) -> dict[str, Any]:
 
 
 def _name(pid: int) -> WeavingName:
-    """The name that a weaver which is this process has: others may have taken some with its number and another user's.
-    Raises UsageError `no-such-weaving`."""
+    """The name of the weaver with this pid and the user of that process. Sockets with the same pid and another user are
+    not the weaver's. Raises UsageError `no-such-weaving`."""
     try:
         return WeavingName(pid, int(status_of(pid)[b"Uid"].split()[_EFFECTIVE]))
     except (OSError, KeyError):

@@ -220,7 +220,7 @@ class Weaving:
 
     @property
     def state(self) -> WovenState:
-        """The state that all have together, where it is there."""
+        """The common state of all processes; None before there is one."""
         if self._state is None:
             view = self._memory.view if self._memory.there else memoryview(self._far)
             self._state = WovenState(self._layout, self._aspects, view)
@@ -356,7 +356,7 @@ class Weaving:
         return self.state.counts() if self.there else ()
 
     def tables(self) -> tuple[WovenTable, ...]:
-        """In the order of the file; of all processes together. () where there never was a state."""
+        """The tables, in the order of the file, each summed over all processes; () if there never was a state."""
         self.refresh()
         return tuple(map(self._table, self.file.tables)) if self.there else ()
 

@@ -123,7 +123,7 @@ class WovenProcess:
             yield DryShadow(self.process.pid, "", "", (), "", left_out=left_out)
 
     def _refusal(self, shadow: Shadow, advice: Advice, points: list[AdvisedPoint]) -> str:
-        """``points`` gets those that need a splice."""
+        """The reason why points cannot be spliced, if there is one. ``points`` gets the points that need a splice."""
 
         def look() -> None:
             check_process(self.process)

@@ -131,7 +131,7 @@ class ClauseDrain:
         return 0
 
     def skipped(self) -> int:
-        """Clauses are no advice."""
+        """Always 0: clauses are not advice."""
         return 0
 
     def lost(self) -> int:

@@ -237,7 +237,8 @@ def _description(letter: str, given: str) -> ProgramText:
 
 
 def _no_number(letter: str, given: str) -> str:
-    """Why the number that a description begins with cannot be one, or "". Names of modules may begin with a digit."""
+    """The reason why the number at the start of a description is refused, or "". Names of modules may begin with a
+    digit."""
     number = re.match(r"\s*(\d+)", given)
     if number is None or letter not in (*_WITHOUT_NUMBERS, "i"):
         return ""

@@ -123,7 +123,8 @@ class Tracing(ReadyTrace):
         self._began_trace = time.monotonic()
 
     def _about_to_release(self) -> None:
-        """A launched program does nothing while it is held: that is no part of its trace, nor of the calls it is in."""
+        """Begin the trace here: the time in which a launched program was held is no part of it, nor of the calls in it.
+        """
         if self.started != NEVER and any(process.unstarted for process in self.processes):
             self.started, self._began_trace = self._now(), time.monotonic()
 

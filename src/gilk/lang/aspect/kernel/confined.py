@@ -68,13 +68,13 @@ class Confined(Exception):
 
 
 def check_name(name: str) -> None:
-    """Raises Confined where the C around fragments has that name itself."""
+    """Raises Confined if the C around fragments uses the name itself."""
     if _OURS.fullmatch(name):
         raise Confined(f"{name} is a name of gilk's own")
 
 
 def macro_name(name: str) -> str:
-    """The name that a macro of the file's has in C, where it has nothing to do with what is there already."""
+    """The name in C of a macro that the file defines; it differs from every name that the surrounding C uses."""
     return f"{_MACRO}{name}"
 
 
@@ -381,13 +381,14 @@ def _leaf(node: ast.Expr) -> str:
 
 
 def _type(node: ast.TypeName) -> str:
-    """A type, in which nothing is computed: the length of an array may be an expression that C evaluates."""
+    """The text of a type that computes nothing: the length of an array could be an expression that C evaluates. Raises
+    Confined."""
     _check_lengths(node)
     return type_name(node)
 
 
 def _check_lengths(node: object) -> None:
-    """Raises Confined."""
+    """Raises Confined if the length of an array is not a constant."""
     if isinstance(node, ast.TagType) and (node.members is not None or node.enumerators is not None):
         raise Confined("a struct, union or enumeration is declared in a type")
     if isinstance(node, ast.ArrayOf) and node.size is not None and not _is_constant(node.size):

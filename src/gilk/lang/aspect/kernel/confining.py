@@ -156,7 +156,7 @@ class _Confining:
 
 
 def _check_names(aspect: CheckedAspect) -> None:
-    """Raises NotForKernel."""
+    """Raises NotForKernel if the file declares a name that the C around fragments uses."""
     kernel = [one for one in (*aspect.elements, *aspect.until) if one.kernel]
     bound = (name for one in kernel for name in _bound(one))
     known = (*(one.name for one in aspect.words), *(one.name for one in aspect.kept))
@@ -173,7 +173,7 @@ def _check_names(aspect: CheckedAspect) -> None:
 
 
 def _check_lengths(span: Span, types: Iterable[CheckedType]) -> None:
-    """Raises NotForKernel."""
+    """Raises NotForKernel if the length of an array in a declaration is not a constant."""
     for one in types:
         if _LENGTH.search(one.text):
             raise NotForKernel(span, f"`{one.text}`: the length of an array is no number", _HINT)

@@ -44,7 +44,7 @@ Check = Callable[[ast.Expr], ir.Expression]
 
 
 def _of_the_program(name: str) -> str:
-    """The name of a type, without the word before a backquote that says that it is the program's own."""
+    """The name of a type, without a prefix before a backquote that stands for the program itself (``D`foo``)."""
     module, _, own = name.rpartition("`")
     return own if module in _OWN else name
 

@@ -128,7 +128,8 @@ class Places:
         return substitution.let(bindings, ir.Comma(STRING, copied, given))
 
     def _check_there(self, target: ast.Expr) -> None:
-        """That a variable is there whose value is asked for, where no value gives it a type."""
+        """Check that a variable exists whose old value an assignment needs, since that gives it no type. Raises
+        Rejected."""
         name = self._known(target)
         if name is not None and self._scope.variable(*name) is None and name[1] not in BUILTINS:
             raise Rejected(Tag.D_VAR_UNDEF, target.span, f"{name[1]} has not yet been declared or assigned")
