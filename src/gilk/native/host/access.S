@@ -21,8 +21,8 @@
 	.set	SAVED, 72		/* bytes pushed besides once there is advice to run */
 
 /*
- * Advice may have forked the process: then this is the child, and the block the parent's, who goes on with it. It gets one
- * of its own, as a thread does whose block was to be claimed anew; go to \stranger where it cannot. Overwrites flags.
+ * Give a child that advice has forked a block of its own, since its parent goes on using the block that GS points at. It
+ * claims one as a thread without a block does; go to \stranger if there is none. Overwrites flags.
  */
 	.macro	own_block register, stranger
 	rdfsbase \register

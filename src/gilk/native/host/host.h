@@ -52,7 +52,7 @@ static inline int host_peek(gilk_u32 pid, void *to, gilk_u64 from, gilk_u64 size
 /* Write all bytes. Returns 0; less than 0 if a byte cannot be written, and then some may have been written. */
 static inline int host_poke(gilk_u32 pid, gilk_u64 to, const void *from, gilk_u64 size);
 
-/* Whether there is memory of the process itself that can be read, 8 bytes from there on. In processes alone. */
+/* Whether 8 bytes at the address are mapped readable in the process itself. Only hosts in processes have it. */
 static inline int host_is_readable(gilk_u64 address);
 
 /*

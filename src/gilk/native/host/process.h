@@ -133,7 +133,7 @@ static inline int host_poke(gilk_u32 pid, gilk_u64 to, const void *from, gilk_u6
 	return host_vm(311, pid, &here, &there) == (long)size ? 0 : -1; /* process_vm_writev */
 }
 
-/* By a call that filters of system calls hardly forbid: it looks at the set of signals first, and then refuses. */
+/* rt_sigprocmask is a call that seccomp filters rarely forbid: it reads the signal set, and then refuses the action. */
 static inline int host_is_readable(gilk_u64 address)
 {
 	return host_syscall6(14, ~0UL, address, 0, 8, 0, 0) == (gilk_u64)-22; /* rt_sigprocmask, EINVAL */

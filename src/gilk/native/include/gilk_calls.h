@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The calls that a call lies in (gilk_aspect.h includes this). A function that control flows name has a frame, which
- * its activation leads to (runtime/advice.h) while the function itself runs. The engine drops activations of calls that
- * were left otherwise before any advice runs, so all that are there are of calls under way: advice owns none of them.
+ * The calls around a call (gilk_aspect.h includes this). A function that a control flow names has a frame, to which its
+ * activation (runtime/advice.h) points while the function runs. The engine drops the activations of calls that were left
+ * by a jump before any advice runs, so all activations belong to calls that still go on. Advice owns none of them.
  */
 #ifndef GILK_CALLS_H
 #define GILK_CALLS_H
@@ -11,8 +11,8 @@
 #define GILK_HIGH 240 /* advising.high */
 
 struct gilk_frame {
-	gilk_u64 number;       /* of the function, in its file */
-	const void *arguments; /* struct gilk_arguments_NUMBER: those that it runs with */
+	gilk_u64 number;       /* the function's number in its file */
+	const void *arguments; /* struct gilk_arguments_NUMBER: its arguments */
 };
 
 struct gilk_about { /* struct gilk_advice */
@@ -23,15 +23,15 @@ struct gilk_about { /* struct gilk_advice */
 
 struct gilk_activation_head { /* struct gilk_activation */
 	const struct gilk_activation_head *previous;
-	const gilk_u64 *rsp; /* there lies the return address */
-	const struct gilk_about *about; /* the function: C of one signature serves several */
+	const gilk_u64 *rsp; /* points at the return address */
+	const struct gilk_about *about; /* the function: functions of one signature share the C */
 	gilk_u64 others[25];
 	const struct gilk_frame *frame;
 };
 
 static inline struct gilk_activation_head *gilk_own_call(void)
 {
-	return ((struct gilk_activation_head **)gilk_block_load(GILK_HIGH))[-1]; /* not of the block: advice may fork */
+	return ((struct gilk_activation_head **)gilk_block_load(GILK_HIGH))[-1]; /* not that in the block: advice may fork */
 }
 
 /* The innermost call around this one that has a frame, or 0. */

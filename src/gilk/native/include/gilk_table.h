@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Tables of aspects, in the common state (gilk_aspect.h includes this). The threads of all processes add to them; the
- * weaver reads them, and believes nothing in them.
+ * weaver reads them, and trusts nothing in them.
  */
 #ifndef GILK_TABLE_H
 #define GILK_TABLE_H
 
 #include "../abi/gilk_bucket.h"
 
-/* Tables: open addressing. An entry belongs to who has swapped its state from 0; its key is there when that is 2. */
+/* Open addressing: an entry belongs to the thread that has changed its state from 0; its key is complete at state 2. */
 
 #define GILK_KEY 64
 #define GILK_ENTRIES 4096
-/* A table keeps more besides, by how it folds. */
+/* The further values that an entry has, by the fold of its table. */
 #define GILK_FOLDS_PLAIN 0
 #define GILK_FOLDS_SQUARES 1
 #define GILK_FOLDS_BUCKETS 2
@@ -25,10 +25,10 @@ struct gilk_table_head {
 struct gilk_table_entry {
 	gilk_u64 state, count;
 	long sum, least, most;
-	gilk_u64 squares[2]; /* the sum of squares, low and high; stddev has it */
+	gilk_u64 squares[2]; /* for stddev: the sum of squares, low and high word */
 	gilk_u64 unused;
 	char key[GILK_KEY];
-	gilk_u64 buckets[]; /* GILK_BUCKETS and one more, which quantize has */
+	gilk_u64 buckets[]; /* for quantize: GILK_BUCKETS + 1 counts */
 };
 
 static inline gilk_u64 gilk_entry_size(int folds)
@@ -82,7 +82,7 @@ static inline struct gilk_table_entry *gilk_entry(struct gilk_table_head *table,
 	return 0;
 }
 
-/* Whoever reads both words meanwhile may see a carry that is still to come. */
+/* Add a square to the sum. A reader between the two additions sees the sum without its carry. */
 static inline void gilk_add_square(gilk_u64 *sum, long value)
 {
 	unsigned __int128 square = (unsigned __int128)((__int128)value * value);
@@ -93,7 +93,7 @@ static inline void gilk_add_square(gilk_u64 *sum, long value)
 		gilk_add(sum + 1, high);
 }
 
-/* key: GILK_KEY bytes, zeros behind what it has. */
+/* Add an amount to the entry of a key. `key`: GILK_KEY bytes, filled up with zeros. */
 static inline void gilk_table_add(gilk_u64 at, int folds, const char *key, long amount)
 {
 	struct gilk_table_head *table = (struct gilk_table_head *)((char *)&gilk_shared + at);

@@ -71,7 +71,7 @@ void gilk_advice_prune(gilk_u64 rsp)
 	}
 }
 
-/* Whether something else lies where the running advice's call has its return address. */
+/* Whether the return address of the running advice's call has been overwritten. */
 static int is_written_over(const struct gilk_advising *state)
 {
 	const struct gilk_activation *running = (const struct gilk_activation *)state->newest;

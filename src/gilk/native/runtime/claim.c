@@ -84,7 +84,7 @@ static void give_advice_stack(struct gilk_block *block)
 	state->next = state->high - GILK_ADVICE_OWN;
 }
 
-/* A child that advice has forked has no block of its own as long as it is in that: the way out knows the parent's. */
+/* A child that advice has forked gets no block while it is within the advice: its way out uses the parent's. */
 static int is_in_advice(const struct gilk_control *control)
 {
 	gilk_u64 at = (gilk_u64)__builtin_frame_address(0) - gilk_params.advice;
