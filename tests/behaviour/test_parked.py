@@ -220,3 +220,27 @@ def test_a_frame_that_is_left_over_amid_a_patch_is_nobody() -> None:
         assert wait_for(lambda: leftovers(program.pid) == [])
         tell(program, b"e")
         assert program.wait() == 0
+
+
+def test_restore_lets_nobody_in_while_a_handler_waits_in_an_old_patch() -> None:
+    """Another session would end by taking from the handler what the old patch needs: the program died by SIGSEGV."""
+    with parked() as program:
+        with gilk.attach(program.pid) as target, target.session() as session:
+            session.insert("parked:work:blocks-post", "count")
+            signal_amid_a_patch(program.pid)
+            assert heard(program) == b"parked\n"
+        assert differences(program.pid) == []
+        for _ in range(2):
+            assert gilk.restore(program.pid).waiting
+            with pytest.raises(TargetError) as caught, gilk.attach(program.pid) as target, target.session():
+                pass
+            assert caught.value.slug == "gs-in-use"
+        tell(program, b"g")  # the first context goes on, and out of the patch, until it is interrupted anew
+        os.kill(program.pid, signal.SIGUSR1)
+        assert heard(program) == b"parked\n", ended(program)
+        restored = gilk.restore(program.pid, force=True)
+        assert restored.bytes == {}
+        with gilk.attach(program.pid) as target, target.session() as session:
+            session.insert("parked:work:blocks-post", "count")
+        assert session.restored is True
+        goes_on(program)

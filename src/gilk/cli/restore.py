@@ -14,18 +14,20 @@ _SHOWN = 20  # places that somebody else has changed
 
 @click.command()
 @click.argument("pid", type=int)
+@click.option("--force", is_flag=True,
+              help="Let other sessions in even if a thread or a waiting handler is still in gilk's memory.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def restore(pid: int, as_json: bool) -> None:
+def restore(pid: int, force: bool, as_json: bool) -> None:
     """Put back what gilk has written over the code of process PID.
 
     gilk undoes everything itself, also when it is killed; this is for the case that its keeper process was killed too.
     """
     from gilk.api import processes  # here: --help need not wait for it
 
-    result = processes.restore(pid)
+    result = processes.restore(pid, force)
     if as_json:
         left = [{"image": s.image, "address": s.address, "bytes": len(s.original)} for s in result.left]
-        click.echo(json.dumps({"pid": pid, "restored": result.bytes, "left": left}))
+        click.echo(json.dumps({"pid": pid, "restored": result.bytes, "left": left, "waiting": result.waiting}))
         return
     for name, size in result.bytes.items():
         click.echo(f"{cell(name)}: {size} bytes put back")
@@ -35,3 +37,6 @@ def restore(pid: int, as_json: bool) -> None:
     if len(result.left) > _SHOWN:
         click.echo(f"and {len(result.left) - _SHOWN} more such places")
     click.echo(f"process {pid} is restored")
+    if result.waiting and not force:
+        click.echo("a thread or a handler that waits is still in gilk's memory, so other sessions are refused:")
+        click.echo("run gilk restore again once it has gone on, or with --force if it never does")

@@ -15,7 +15,6 @@ from gilk.session import tails
 from gilk.session.places import Place
 from gilk.session.probing import Points
 from gilk.session.request import CFunction, Wanted
-from gilk.session.signals import switches_stacks
 from gilk.session.tails import Member
 from gilk.splice import points
 from gilk.splice.access import AccessingInstruction
@@ -25,6 +24,7 @@ from gilk.splice.points import Point
 from gilk.splice.segments import is_call
 from gilk.targets.advised_workspace import AboutFunction
 from gilk.targets.base import Loaded, Target
+from gilk.targets.stack_switching import switches_stacks
 from gilk.toolchain.advice import CompiledAdvice, compile_advice
 from gilk.values import dataclass
 

@@ -13,7 +13,7 @@ from gilk.session.ledger import Ledger
 from gilk.session.plan_cache import PlanCache
 from gilk.session.probing import ProbingSession
 from gilk.session.request import Builtin, CFunction, Wanted
-from gilk.session.signals import Signals, switches_stacks
+from gilk.session.signals import Signals
 from gilk.session.staging import ChangeResult
 from gilk.session.stream import ALL_CLASSES, Bounds
 from gilk.splice.instrument import Count, Instrument, Stamp, StampWithArguments
@@ -21,6 +21,7 @@ from gilk.splice.plan import Want
 from gilk.splice.planner import PatchContext
 from gilk.targets.base import Target
 from gilk.targets.batch import Batch
+from gilk.targets.stack_switching import switches_stacks
 from gilk.targets.workspace import Workspace
 from gilk.toolchain.instrument import CompiledObject, compile_instrument
 from gilk.trace.clock import Clock, calibrate

@@ -21,6 +21,7 @@ from gilk.splice.instrument import CallWithRegisters
 from gilk.splice.plan import Want
 from gilk.splice.planner import PatchContext
 from gilk.targets.base import Loaded, Target
+from gilk.targets.stack_switching import main_program
 from gilk.targets.workspace import Workspace
 
 EntryOf = Callable[[PatchContext, Function], Entry]
@@ -29,7 +30,6 @@ _FAULTS = sum(1 << number - 1 for number in (signal.SIGSEGV, signal.SIGBUS, sign
 #: .abi0 to some.
 _GO_HANDLERS = ("runtime.sigtramp", "runtime.cgoSigtramp")
 _GO_RESTORERS = ("runtime.sigreturn__sigaction", "runtime.sigreturn")
-_SWITCHES = frozenset(("swapcontext", "setcontext"))
 _FIRST_KEY = 1 << 40  # higher than any key of a probe
 
 
@@ -101,15 +101,10 @@ class Signals:
             yield entry_of(ground, function), Want(address - loaded.bias, False, instrument, self._key)
 
 
-def _main(process: Target) -> Loaded | None:
-    """The program's own image; None if it is not mapped."""
-    return next((one for one in process.loaded() if one.main), None)
-
-
 def _of_go(process: Target) -> list[tuple[int, int]]:
     """The pairs (handler, restorer) that a Go program is about to install, from its symbols; none for other
     programs."""
-    main = _main(process)
+    main = main_program(process)
     image = process.image(main.path) if main is not None else None
     if main is None or image is None or not image.is_go:
         return []
@@ -119,13 +114,6 @@ def _of_go(process: Target) -> list[tuple[int, int]]:
         return [each.address + main.bias for each in symbols]
 
     return [(handler, restorer) for handler in found(_GO_HANDLERS) for restorer in found(_GO_RESTORERS)]
-
-
-def switches_stacks(process: Target) -> bool:
-    """Whether the program calls functions that switch stacks; then one of its handlers may be suspended while other
-    code runs."""
-    main = _main(process)
-    return main is not None and process.mentions(main.path, _SWITCHES)
 
 
 def _numbers(mask: int) -> list[int]:

@@ -105,8 +105,8 @@ class Answers:
     def put_back(self, copies: tuple[Copy, ...]) -> None:
         self.keeper.put_back(copies)
 
-    def repair(self, pieces: list[tuple[int, bytes]]) -> None:
-        self.keeper.repair(pieces)
+    def repair(self, pieces: list[tuple[int, bytes]], switching: bool) -> bool:
+        return self.keeper.repair(pieces, switching)
 
     def handlers(self, signals: list[int]) -> list[tuple[int, int]]:
         return self.keeper.handlers(signals)

@@ -28,6 +28,7 @@ _PATIENCE = 30.0
 #: time in which the process does not run.
 _LEAVING, _USED, _IDLE = 60.0, 1.0, 3.0
 _LOOK = 0.05  # seconds between looks at such contexts
+_PASSING = 1.0  # seconds in which threads are to leave the memory of an abandoned session
 _PAUSE = 0.002
 
 
@@ -121,6 +122,18 @@ class Changer:
             _, moves = self._movement.stand(threads, jumps, jumps)
             with self._moved(threads, {}, jumps), self._written(moves):
                 undo()
+
+    def wait_for_passers(self, switching: bool) -> bool:
+        """Wait until no thread, and no handler that waits, is in memory of gilk's, at most for _PASSING. Returns
+        whether none is. ``switching``: the program switches stacks by itself."""
+        until = self._process.now() + _PASSING
+        while True:
+            with self._threads.stopped() as threads:
+                if self._movement.are_out_of(threads, led_to(self._process.maps()), switching):
+                    return True
+            if self._process.now() > until:
+                return False
+            self._process.pause(_LOOK)
 
     def wait_until_out(self) -> None:
         """If contexts were left in patches, which lead back to the program, wait until they have gone on. Contexts that

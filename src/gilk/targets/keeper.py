@@ -256,14 +256,16 @@ class Keeper:
         """Have the original code executed in place of copies that an abandoned session has made."""
         self._changer.repair(lambda: self.mapper.put_back(copies))
 
-    def repair(self, pieces: list[tuple[int, bytes]]) -> None:
-        """Put bytes back that an abandoned session has changed; ``pieces`` are (address, original)."""
+    def repair(self, pieces: list[tuple[int, bytes]], switching: bool) -> bool:
+        """Put bytes back that an abandoned session has changed; ``pieces`` are (address, original). Returns whether
+        nothing is in that session's memory any more. ``switching``: the program switches stacks by itself."""
 
         def undo() -> None:
             for address, original in pieces:
                 self.memory.write(address, original)
 
         self._changer.repair(undo, hidden_restorers(pieces, self.memory))
+        return self._changer.wait_for_passers(switching)
 
     # The end.
 

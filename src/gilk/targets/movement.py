@@ -7,7 +7,7 @@ Such a thread, or a handler that waits to return, is called a context.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from gilk.targets import advised, gates
@@ -225,9 +225,23 @@ class Movement:
     def are_out(self, threads: dict[int, Thread]) -> bool:
         """Whether no thread is in gilk's memory, nor waits in a handler to go on there."""
         found, held = self._frames(threads, {}), self._held()
-        standing = [thread.registers.rip for thread in threads.values()]
-        waiting = [self._as_noted(frame).place for frame in (*found.values(), *self._parked(found))]
-        return not any(held.in_arena(place) or held.in_page(place) for place in (*standing, *waiting))
+        places = self._standing_or_waiting(threads, [*found.values(), *self._parked(found)])
+        return not any(held.in_arena(place) or held.in_page(place) for place in places)
+
+    def are_out_of(self, threads: dict[int, Thread], ranges: Sequence[tuple[int, int]], switching: bool) -> bool:
+        """Whether no thread is in the ``ranges`` of an abandoned session's memory, nor waits in a handler to go on
+        there. In a program that is not ``switching`` stacks, frames without a note on stacks without a thread are
+        remains of handlers that have returned; they do not count."""
+        found = self._frames(threads, {})
+        parked = self._process.parked(self._restorers, found)
+        waiting = [frame for frame in parked if switching or frame.note is not None]
+        places = self._standing_or_waiting(threads, [*found.values(), *waiting])
+        return not any(low <= place < high for place in places for low, high in ranges)
+
+    def _standing_or_waiting(self, threads: dict[int, Thread], frames: Sequence[SignalFrame]) -> list[int]:
+        """The addresses at which threads stand, and at which the contexts of ``frames`` go on."""
+        waiting = [self._as_noted(frame).place for frame in frames]
+        return [*(thread.registers.rip for thread in threads.values()), *waiting]
 
     def _frames(self, threads: dict[int, Thread], places: dict[int, Place]) -> dict[int, SignalFrame]:
         """The signal frames on the stacks of the threads, by ``slot``."""

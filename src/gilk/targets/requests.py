@@ -130,9 +130,11 @@ class Requests(ABC):
         """Exchange these copies for the original code."""
         self.ask("put_back", copies)
 
-    def repair(self, pieces: list[tuple[int, bytes]]) -> None:
-        """Write ``pieces``, (address, bytes), over code, with no thread left at the jumps that are overwritten."""
-        self.ask("repair", pieces)
+    def repair(self, pieces: list[tuple[int, bytes]], switching: bool) -> bool:
+        """Write ``pieces``, (address, bytes), over code, with no thread left at the jumps that are overwritten. Returns
+        whether no thread and no waiting handler is in the memory that those jumps led to, after a second at most.
+        ``switching``: the program switches stacks by itself."""
+        return cast(bool, self.ask("repair", pieces, switching))
 
     def raise_semaphores(self, counters: list[Semaphore]) -> list[Raised]:
         return cast("list[Raised]", self.ask("raise_semaphores", counters))

@@ -22,6 +22,7 @@ from gilk.targets.ours import led_to, written_by_us
 from gilk.targets.process import Process, attach
 from gilk.targets.program import name_of
 from gilk.targets.sharing import parent
+from gilk.targets.stack_switching import switches_stacks
 from gilk.values import dataclass
 
 
@@ -37,15 +38,19 @@ class Stretch:
 @dataclass(frozen=True)
 class Restored:
     """``bytes``: the number of bytes of code that were put back, by image; ``left``: the stretches that others have
-    written, which were left alone."""
+    written, which were left alone. ``waiting``: a thread, or a handler that waits, is still in gilk's memory, so that
+    the process takes no other session."""
 
     bytes: dict[str, int]
     left: tuple[Stretch, ...] = ()
+    waiting: bool = False
 
 
-def restore(pid: int) -> Restored:
-    """Restore the code of a process. Raises TargetError `nothing-to-restore` when there is no trace of gilk in the
-    process, `in-session` while a keeper is there that is going to restore it."""
+def restore(pid: int, force: bool = False) -> Restored:
+    """Restore the code of a process. ``force``: let other sessions in, even if a thread or a handler that waits is
+    still in gilk's memory; if it goes on there after another session, the program crashes. Raises TargetError
+    `nothing-to-restore` when there is no trace of gilk in the process, `in-session` while a keeper is there that is
+    going to restore it."""
     with attach(pid) as process:
         maps = process.maps()
         if not any(mapping.path.startswith(CODE_NAME) for mapping in maps):
@@ -56,15 +61,23 @@ def restore(pid: int) -> Restored:
             process.keeper.put_back(copies)
         found = [_stretches_of(process, loaded) for loaded in process.loaded()]
         ours = [stretch for mine, _ in found for stretch in mine]
-        process.keeper.repair([(stretch.address, stretch.original) for stretch in ours])
+        pieces = [(stretch.address, stretch.original) for stretch in ours]
+        out = process.keeper.repair(pieces, switches_stacks(process))
         process.keeper.lower_abandoned()
-        for mapping in process.maps():
-            if mapping.path.startswith(DATA_NAME) and mapping.offset == 0:
-                process.keeper.poke(mapping.start, bytes(8))  # clears the magic number: the next session may take over
+        if out or force:
+            _open_to_others(process)
         counts: dict[str, int] = {}
         for stretch in ours:
             counts[stretch.image] = counts.get(stretch.image, 0) + len(stretch.original)
-        return Restored(counts, tuple(stretch for _, others in found for stretch in others))
+        return Restored(counts, tuple(stretch for _, others in found for stretch in others), not out)
+
+
+def _open_to_others(process: Process) -> None:
+    """Clear the magic numbers in the memory that was left, so that another session may have the process. A thread in an
+    old patch needs that memory, from which the end of another session would detach it."""
+    for mapping in process.maps():
+        if mapping.path.startswith(DATA_NAME) and mapping.offset == 0:
+            process.keeper.poke(mapping.start, bytes(8))
 
 
 def is_kept(session: str) -> bool:

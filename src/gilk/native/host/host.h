@@ -52,9 +52,6 @@ static inline int host_peek(gilk_u32 pid, void *to, gilk_u64 from, gilk_u64 size
 /* Write all bytes. Returns 0; less than 0 if a byte cannot be written, and then some may have been written. */
 static inline int host_poke(gilk_u32 pid, gilk_u64 to, const void *from, gilk_u64 size);
 
-/* Whether 8 bytes at the address are mapped readable in the process itself. Only hosts in processes have it. */
-static inline int host_is_readable(gilk_u64 address);
-
 /*
  * Whether free room may be taken: of a buffer, a table, a slot, a block. Always 1, except in test.h, which refuses it
  * on demand.
@@ -88,6 +85,9 @@ static inline void host_add_own(gilk_u64 *word, gilk_u64 value);
  * from it.
  */
 #ifndef __KERNEL__
+
+/* Whether 8 bytes at the address are mapped readable in the process itself. */
+static inline int host_is_readable(gilk_u64 address);
 
 /* The identity of the running thread: nonzero, and unique among the living threads of this address space. */
 static inline gilk_u64 host_self(void);
