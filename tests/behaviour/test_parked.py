@@ -235,10 +235,12 @@ def test_restore_lets_nobody_in_while_a_handler_waits_in_an_old_patch() -> None:
             with pytest.raises(TargetError) as caught, gilk.attach(program.pid) as target, target.session():
                 pass
             assert caught.value.slug == "gs-in-use"
-        tell(program, b"g")  # the first context goes on, and out of the patch, until it is interrupted anew
+        ticks = cpu(program.pid)
+        tell(program, b"g")
+        assert wait_for(lambda: cpu(program.pid) > ticks)  # the first context has gone on, and out of the patch
         os.kill(program.pid, signal.SIGUSR1)
         assert heard(program) == b"parked\n", ended(program)
-        restored = gilk.restore(program.pid, force=True)
+        restored = gilk.restore(program.pid, force=True)  # its old frame is in memory still
         assert restored.bytes == {}
         with gilk.attach(program.pid) as target, target.session() as session:
             session.insert("parked:work:blocks-post", "count")
