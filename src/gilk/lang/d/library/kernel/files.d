@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * DTrace's types of descriptors, for the task that runs: see docs/d/variables.md. pathof() makes the paths. Its second
- * argument is 0 for a struct path, 1 for the place of a mount, 2 for a dentry in its file system; 16 added gives the last
- * component, 32 added the part before it.
+ * DTrace's types of descriptors, for the task that runs: see docs/d/variables.md. pathof() makes the paths. Its first
+ * argument is 0 for a struct path, 1 for the place of a mount, 2 for a dentry in its file system; with 16 added it gives
+ * the last component, with 32 added the part before that.
  */
 #pragma D depends_on library file_types.d
 

@@ -55,7 +55,7 @@ translator devinfo_t < struct bio *B > {
 
 /*
  * The dentry of the file that the request's page belongs to, if the page is in the page cache and the file has a name.
- * The two lowest bits of a mapping tell that the page is something else. A part of a split bio has the vectors of the whole.
+ * The two lowest bits of a mapping tell that the page is something else. A part of a split bio has the whole's vectors.
  */
 inline struct bio_vec *bio_vector[struct bio *B] =
 	B->bi_iter.bi_size == 0 || B->bi_io_vec == NULL ? (struct bio_vec *)NULL : B->bi_io_vec + B->bi_iter.bi_idx;

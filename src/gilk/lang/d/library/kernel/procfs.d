@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * DTrace's types of processes, threads and processors, for the kernel's tasks: see docs/d/variables.md. A member that is
- * in no translator has no value here.
+ * DTrace's types of processes, threads and processors, for the kernel's tasks: see docs/d/variables.md. A member in no
+ * translator has no value here.
  */
 #pragma D depends_on library process_types.d
 #pragma D depends_on library processor_types.d
