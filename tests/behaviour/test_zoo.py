@@ -71,11 +71,12 @@ def clean(pid: int) -> bool:
 
 @dataclass
 class Visitor:
-    """Sets one client after another on the programs ``pids``, which are nobody else's. ``said`` is how rounds ended."""
+    """Runs one client after another against the programs ``pids``, which only it uses. ``said`` counts how rounds
+    ended."""
 
     pids: Sequence[int]
     chance: random.Random
-    end: float  # by time.monotonic(): no round begins later
+    end: float  # by time.monotonic(); no round begins later
     said: Counter[str] = field(default_factory=Counter)
 
     def rounds(self, number: int) -> Counter[str]:
@@ -84,7 +85,7 @@ class Visitor:
         return self.said
 
     def _one_client(self, number: int) -> None:
-        """Until it is killed, or there were ``number`` rounds, or time is up."""
+        """Run a client until it is killed, ``number`` rounds are over, or time is up."""
         words = [sys.executable, "-c", CLIENT, str(self.chance.getrandbits(32)), *map(str, self.pids)]
         with subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE, text=True) as client:
             with contextlib.ExitStack() as stack:
@@ -101,7 +102,7 @@ class Visitor:
         raise AssertionError("the client has ended by itself")
 
     def _kill(self, client: subprocess.Popen[str], pid: int) -> None:
-        time.sleep(self.chance.uniform(0, LATEST))  # any moment will do
+        time.sleep(self.chance.uniform(0, LATEST))  # at any moment
         client.send_signal(signal.SIGKILL)
         client.wait()
         assert wait_for(lambda: clean(pid)), (pid, leftovers(pid), differences(pid))
@@ -109,7 +110,7 @@ class Visitor:
 
 
 def zoo(kinds: Sequence[str], rounds: int, seed: int, minutes: float = float("inf")) -> Counter[str]:
-    """How ``rounds`` rounds ended, or as many as began in time."""
+    """Run ``rounds`` rounds, or as many as begin in time. Returns how they ended."""
     with contextlib.ExitStack() as stack:
         loops = [stack.enter_context(Loop([build(*_parted(kind))])) for kind in kinds]
         end = time.monotonic() + 60 * minutes

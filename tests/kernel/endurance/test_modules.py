@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Modules with points in them are unloaded under load: their points go along, and the next ones can be put in."""
+"""Modules with points in them are unloaded under load: their points go with them, and later points can be put in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MODULE, FUNCTIONS = "dummy", ("dummy_setup", "dummy_xmit", "dummy_dev_init")
 
 
 def session_in_module(guest: Guest, where: str) -> int:
-    """Load it, put points in, use it, unload it with the points in: how many points there were."""
+    """Load the module, put points in, use it, and unload it with the points in. Returns the number of points."""
     guest.run("modprobe", MODULE)
     kernel = KernelTarget(guest.link)
     with KernelSession(kernel, points=1 << 10) as session:
