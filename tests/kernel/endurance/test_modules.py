@@ -38,7 +38,7 @@ def test_a_module_goes_with_points_in_it(guest: Guest) -> None:
 @pytest.mark.stress
 @pytest.mark.timeout(3600)
 def test_modules_go_with_points_in_them_for_long(guest: Guest) -> None:
-    """Others come and go at the same time, so that addresses change hands."""
+    """Other modules come and go at the same time, so that addresses are used again."""
     others = "for each in ifb veth bonding; do modprobe $each; done; rmmod ifb veth bonding"
     with stressed(guest), repeated(guest, "modules", others):
         for turn in range(15):
