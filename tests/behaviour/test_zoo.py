@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Many kinds of programs at once; sessions come and go at all of them, and clients are killed at any moment.
 
-Each program checks what it does all the time, and at the end has to find that all was right. Several clients work beside each
-other, each on programs of its own: where many threads wait for few processors, a round is mostly waiting. The long form has
-GILK_ZOO_ROUNDS rounds of attach, insert, remove and detach, or as many as begin within GILK_ZOO_MINUTES (`make zoo`).
+Each program checks its own work all the time, and must find at the end that all was right. Several clients work beside
+each other, each on programs of its own: where many threads wait for few processors, a round is mostly waiting. The long
+form has GILK_ZOO_ROUNDS rounds of attach, insert, remove and detach, or as many as begin within GILK_ZOO_MINUTES (`make
+zoo`).
 
-A round may end with a client's answer that the program is `busy`: with a hundred busy threads on two processors, one that is to
-leave an instrument may not get its turn in time.
+A round may end with the error `busy`: with a hundred busy threads on two processors, a thread that must leave an
+instrument may not get its turn in time.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ ALL = (
     "ifunc", "ifunc+static", "avx", "smallstack", "ipara", "unwind", "syscalls", "syscalls+ibt", "work",
 )  # fmt: skip
 RIGHT = {"done", "killed", "busy"}
-KILLED = 0.2  # of the rounds end by a kill
-LATEST = 0.5  # seconds after which a client that is to be killed is, while it does whatever it has come to
+KILLED = 0.2  # the share of rounds that end by a kill
+LATEST = 0.5  # seconds within which a client is killed, whatever it is doing
 
-#: Says which process it turns to, and when that is over. An error is told by its slug.
+#: Prints the process that it works on, and the result: the slug if there was an error.
 CLIENT = """
 import random, sys
 import gilk

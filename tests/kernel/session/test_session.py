@@ -227,7 +227,8 @@ def test_interrupts_of_a_processor(kernel: KernelTarget, guest: Guest) -> None:
 
 
 def test_a_flight_recorder(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
-    """The smallest buffers: of many calls the last are there, when asked for and at the end; others were counted."""
+    """The buffers are the smallest: of many calls the last are there, when asked for and at the end; the others were
+    counted."""
     taken = []
     with KernelSession(kernel, points=1 << 10, ring=1 << 15, flight=True) as session:
         session.insert("kernel:__x64_sys_getpgid:entry", "args")
@@ -310,7 +311,8 @@ def instruments(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_instruments_in_c(session: KernelSession, guest: Guest, calls: Path, instruments: Path) -> None:
-    """The paper's form, kernel structures, text, variables of their own, a value behind a pointer, and printk."""
+    """The instruments use the paper's form, kernel structures, text, variables of their own, a value behind a
+    pointer, and printk."""
     names = ("simple_instr", "whose", "name_of_task", "counts_itself", "size_of_message", "prints")
     probes = [session.insert("kernel:store_msg:entry", gilk.c(instruments, name))[0] for name in names[:4]]
     probes += session.insert("kernel:free_msg:entry", gilk.c(instruments, names[4]))

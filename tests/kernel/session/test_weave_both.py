@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Aspects in a process and in the kernel that it runs on at once, by a weaver in the virtual machine; and processes
-that write whatever they like into the memory that both have."""
+"""Aspects in a process and in its kernel at once, with a weaver in the virtual machine; and processes that write
+anything into the memory that both share."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ HERE = Path(__file__).parent
 SOURCE = HERE.parents[2] / "src"
 RACE = HERE.parents[2] / "examples" / "aspects" / "race.aspect"
 DOCUMENTED = HERE.parents[2] / "docs" / "cli" / "weave.md"
-PATIENCE = 600.0  # seconds for a weaver there, which an emulated machine runs
+PATIENCE = 600.0  # seconds for a weaver in the machine, which may be emulated
 ROUNDS = 10
 GETSID = "call(long __x64_sys_getsid(const struct pt_regs *regs))"
 
 #: The example of docs/cli/weave.md: what a server has read for each of its clients.
 SERVED = re.search(r"```aspect\n(/\* How many bytes of files a server .*?)```", DOCUMENTED.read_text(), re.DOTALL)[1]  # type: ignore[index]
-#: The same, with an element in the kernel where the driver lets nobody in, and with advice that does not compile.
+#: The same, with an element at a place in the kernel that the driver refuses, and with advice that does not compile.
 REFUSED = (
     SERVED + "K: call(void asm_exc_page_fault(void));",
     SERVED + "A: call(void served(long other)) then { nowhere(); there = 1; };",
