@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Whether advice has a variable of its own by the name of a value of the aspect."""
+"""Whether advice declares a variable with the name of a value of the aspect."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Names of addresses of the kernel, beside what /proc/kallsyms says; some may not know it, and see zeroes."""
+"""Names of kernel addresses agree with /proc/kallsyms; users without the right see zeroes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Destructive actions in C: stores that cannot be, signals that are asked for, and how long a delay may be."""
+"""Destructive actions in C: impossible stores, requested signals, and the longest delay."""
 
 from __future__ import annotations
 
