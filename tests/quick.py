@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The tests of `make quick`, run before each commit: together they take less than a minute, and none waits.
 
-    python -m tests.quick               prints where they are
-    python -m pytest -p tests.quick     runs tests, and refuses those that wait
+python -m tests.quick               prints where they are
+python -m pytest -p tests.quick     runs tests, and refuses those that wait
 """
 
 from __future__ import annotations

@@ -132,8 +132,8 @@ int main(void)
 
 
 def _shown(one: AccessedVariable) -> list[str]:
-    """The statements that print the values of a variable. They take no address, as code with addresses hides
-    accesses from gilk."""
+    """The statements that print the values of a variable. They take no addresses: accesses through pointers would be
+    out of sight."""
     if one.type == "struct some":
         parts = [(f"{one.name}.{member}", member in "ef") for member in "abcdef"]
     elif one.type == "int[6]":

@@ -168,7 +168,7 @@ def stop_at_a_bounce(pid: int, tid: int) -> None:
             if memory.some(before, 1) == JMP8 and memory.some(now, 1) == JMP32:
                 registers.eflags &= (
                     ~TRAP_FLAG
-                )  # a patch that is single-stepped saves the trap flag and restores it
+                )  # a patch that is single-stepped saves the step's own trap flag, and restores it later
                 ptrace.set_registers(tid, registers)
                 ptrace.call(ptrace.DETACH, tid, 0, signal.SIGSTOP)
                 return
