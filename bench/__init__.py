@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""gilk beside its peers and the machine's limits, all in one run: `make bench`, or `python -m bench --help`."""
+"""Measure gilk beside its peers and the machine's limits, all in one run: `make bench`, or `python -m bench --help`."""

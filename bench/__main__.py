@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""`python -m bench`: measure everything, print the table."""
+"""`python -m bench`: measure everything, and print the table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from bench import (
 from bench.limits import limits
 from bench.measure import Programs, Row, build
 
-COUNTS = (1000, 5000, 11_000)  # functions activated at once
+COUNTS = (1000, 5000, 11_000)  # numbers of functions that are activated at once
 SIDES = {
     "gilk": gilk_side, "d": d, "aspect": aspect, "follow": follow, "frida": peer_frida, "uftrace": peer_uftrace,
     "uprobe": peer_uprobe, "lab": lab_uprobe, "lab-d": lab_d, "lab-start": lab_start, "kernel": lab_costs,
@@ -39,7 +39,8 @@ SIDES = {
 
 
 def chosen(only: list[str] | None, kernel_peers: bool) -> list[str]:
-    """The sides to measure. uprobes change the running kernel: never unasked."""
+    """The sides to measure. uprobes change the running kernel, so they are measured only if ``kernel_peers`` asks
+    for them."""
     names = only or [*SIDES, "video", "scan", "room", "long-trace"]
     return [name for name in names if name != "uprobe" or kernel_peers]
 

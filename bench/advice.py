@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The cost of advice on a call, beside the call alone and LD_PRELOAD, all in one run: ``python -m bench.advice``.
+"""Measure the cost of advice on a call, beside the call alone and LD_PRELOAD, all in one run: ``python -m
+bench.advice``.
 
-A library's function that adds two numbers is called; the least of many bursts counts.
+The call is to a library's function that adds two numbers. Each figure is the least of many bursts.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from gilk import AdvisedSession, advice
 
 SIGNATURE = "long work(long a, long b)"
 LIBRARY = "long work(long a, long b) { return a + b + 1; }"
-#: `now`: nanoseconds.
+#: `now` returns the time in nanoseconds.
 NOW = """
 #include <stdio.h>
 #include <time.h>
@@ -74,7 +75,7 @@ def compile_to(place: Path, name: str, source: str, *options: str) -> Path:
 
 
 class Timed:
-    """The program, which says at each line what a call takes, in ns."""
+    """The running program, which answers each line of input with the ns that a call takes."""
 
     def __init__(self, path: Path, preload: Path | None = None) -> None:
         environment = {**os.environ, **({"LD_PRELOAD": str(preload)} if preload else {})}
@@ -99,7 +100,7 @@ def timed(path: Path, preload: Path | None = None) -> Iterator[Timed]:
 
 
 def measured(place: Path) -> Iterator[tuple[str, float]]:
-    """What was called, and how, with the ns that it took."""
+    """Pairs of what was called, and how, and the ns that a call took."""
     work = compile_to(place, "libwork.so", LIBRARY, "-shared", "-fPIC")
     main = compile_to(place, "main", MAIN, f"-Wl,-rpath,{place}", str(work))
     with timed(main) as program:

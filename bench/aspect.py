@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The cost of woven aspects on a call or an access, beside that alone and beside what Arachne's paper says, in one run.
+"""Measure the cost of woven aspects on a call or an access, beside the call or access alone and the figures of
+Arachne's paper, in one run.
 
-Each row is a round of the calls or accesses that it names: the least time of many bursts, and how many instructions one
-round takes, counted by the processor's single steps, which the program itself asks for. `python -m bench --only aspect`
-prints them as a table, and what it takes to weave a file.
+Each row is a round of the calls or accesses that it names: the least time of many bursts, and the number of
+instructions of one round. The program counts the instructions itself, by single steps of the processor. `python -m
+bench --only aspect` prints the rows as a table, with the time to weave a file.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ long six(long a, long b) { return b - a; }
 long outer(long a, long b) { volatile long kept = a; return one(kept, b) + 1; }
 long opened(long a, long b) { return a + b; }
 """
-#: Its commands: `oN` and `sN` open N instances, of N keys and of one; `k` has a block watched; `#R` counts the
-#: instructions of a round R, and `R` times it. The functions are called through the PLT.
+#: The program's commands: `oN` and `sN` open N instances, `oN` with N keys and `sN` with one; `k` has a block watched;
+#: `#R` counts the instructions of a round R, and `R` times it. The functions are called through the PLT.
 MAIN = NOW + """
 #include <signal.h>
 long one(long a, long b), two(long a, long b), three(long a, long b), outer(long a, long b), opened(long a, long b);
@@ -111,8 +112,9 @@ int main(void)
 
 @dataclass(frozen=True)
 class Construct:
-    """``what``: the round. ``instances``: how many are open besides, as a command that opens them. ``paper``: how many
-    times the plain operation it took there, in cycles; None where the paper has no such row."""
+    """An aspect to measure. ``what`` is the command of its round, ``instances`` the command that opens other
+    instances first. ``paper`` is the paper's ratio to the plain operation, in cycles; None if the paper has no such
+    row."""
 
     what: str
     text: str
@@ -122,7 +124,7 @@ class Construct:
 
 @dataclass(frozen=True)
 class Cost:
-    """In ns and in instructions: a round with the aspect, and ``alone``."""
+    """The cost of a round with the aspect, and of the round ``alone``: time in ns, and the number of instructions."""
 
     name: str
     took: float
@@ -138,7 +140,7 @@ class Cost:
 _ONE = "call(long one(long a, long b))"
 _THREE = "call(long one(long k, long b)); call(long two(long k, long c)); call(long three(long k, long d))"
 _SIX = "call(long four(long k, long e)); call(long five(long k, long f)); call(long six(long k, long g)); " + _THREE
-# Names of the second arguments differ, or they would be keys.
+# The second arguments have different names, or they would be keys.
 _OTHERS = """instances 4200 seq((call(long one(long k, long b)) || call(long opened(long k, long b)));
     call(long two(long k, long {})); call(long three(long k, long {})));"""
 _MOVED = """instances 200 seq(call(long opened(long k, long b));
@@ -147,7 +149,7 @@ _FLOW = "(call(long outer(long c, long d)), call(long one(long a, long b))) then
 
 
 def _alias(access: str) -> str:
-    """Accesses to a block that the program has asked for."""
+    """The text of an aspect about accesses to a block that the program has asked for."""
     watched = f"{access}(b, 64) && in(main:main, main:counted) then {{ }} *"
     return f"seq(call(char *block(long n)) && return(b); {watched}; call(void drop(char *b)));"
 
@@ -191,7 +193,7 @@ CONSTRUCTS = {
 
 
 class Rounds:
-    """The program, built at ``place``."""
+    """The measured program, built at ``place``."""
 
     def __init__(self, place: Path) -> None:
         self._place = place
@@ -200,7 +202,8 @@ class Rounds:
 
     @contextmanager
     def woven(self, name: str) -> Iterator[tuple[subprocess.Popen[str], int, float]]:
-        """The program with one of CONSTRUCTS; how many instructions, and ns, a round took before."""
+        """Run the program with one of CONSTRUCTS woven in. Yields the process, and the instructions and ns of a
+        round before weaving."""
         one = CONSTRUCTS[name]
         path = self._place / "woven.aspect"
         path.write_text(one.text)
@@ -213,8 +216,8 @@ class Rounds:
 
     @staticmethod
     def steps(process: subprocess.Popen[str], what: str) -> int:
-        """Instructions of a round, without those around it."""
-        ask(process, "#0")  # binds what the program calls
+        """The instructions of a round, without those that surround it."""
+        ask(process, "#0")  # binds the functions that the program calls
         return int(ask(process, f"#{what}") - ask(process, "#0"))
 
     def cost(self, name: str) -> Cost:
@@ -224,17 +227,17 @@ class Rounds:
             return Cost(name, ask(process, what), alone, steps, steps_alone)
 
     def more(self, name: str) -> int:
-        """Instructions that the aspect adds to a round. Nothing is timed that is waited for."""
+        """The number of instructions that the aspect adds to a round. It does not depend on the machine's speed."""
         with self.woven(name) as (process, steps_alone, _):
             return self.steps(process, CONSTRUCTS[name].what) - steps_alone
 
     def nops(self) -> int:
-        """The instructions that are counted for 100 that do nothing."""
+        """The number of instructions counted for 100 nops, which checks the counting."""
         with timed(self.main) as program:
             return self.steps(program.process, "N") - self.steps(program.process, "n")
 
     def weaving(self) -> tuple[float, float]:
-        """Seconds to weave a file of one pointcut the first time and again; the C is compiled each time."""
+        """The seconds to weave a file of one pointcut, the first time and again; its C is compiled each time."""
         path = self._place / "woven.aspect"
         path.write_text(f"{_ONE} then {{ }};")
         found = []
@@ -254,7 +257,7 @@ def ask(program: subprocess.Popen[str], line: str) -> float:
 
 
 def rows(programs: Programs, counts: tuple[int, ...]) -> Iterator[Row]:
-    """The programs of other sides are not needed."""
+    """Every figure. The programs of other sides are not needed."""
     with tempfile.TemporaryDirectory() as name:
         rounds = Rounds(Path(name))
         yield Row("aspect: 100 nops", "instructions", rounds.nops(), "")

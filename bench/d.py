@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""D: what a clause costs at each hit, how long a one-liner takes to its first firing, and ten thousand probes.
+"""Measure D: the cost of a clause at each hit, the time of a one-liner to its first firing, and ten thousand probes.
 
-Beside Frida with the same done in its C: an Interceptor whose listener adds to a counter, to one of a table by the
-argument, or to a histogram, none of them safe among threads. uprobes and bpftrace change the kernel, and are measured
-elsewhere (lab_uprobe.py).
+The peer is Frida with an Interceptor in its C, whose listener adds to a counter, to a counter of a table by the
+argument, or to a histogram; none of the three is safe among threads. uprobes and bpftrace change the kernel, and are
+measured elsewhere (lab_uprobe.py).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ FORMS = {"count()": "count", "keyed count()": "keyed", "quantize()": "power"}
 
 
 def rows(programs: Programs, counts: tuple[int, ...]) -> Iterator[Row]:
-    """Every figure."""
+    """Every figure of D."""
     for what, (clause, burst) in CLAUSES.items():
         yield least(partial(_per_hit, programs, what, clause.format(point=POINT), burst))
         if what in FORMS:
@@ -71,7 +71,7 @@ def rows(programs: Programs, counts: tuple[int, ...]) -> Iterator[Row]:
 
 def _gilk(words: Sequence[str], cache: str | None = None) -> subprocess.Popen[bytes]:
     environment = dict(os.environ, **({"GILK_CACHE": cache} if cache else {}))
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # nobody compiles gilk at each start
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else gilk would be compiled at each start
     command = [sys.executable, "-m", "gilk", "dtrace", "-q", *words]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
 
@@ -112,7 +112,8 @@ def _frida(programs: Programs, what: str, form: str) -> Row:
 
 
 def _start_up(what: str, words: Sequence[str]) -> Iterator[Row]:
-    """From the command to the end of it, BEGIN having fired: first with a cache that knows images only."""
+    """The time of the whole command, whose BEGIN ends it: first with a cache that has only images, then with a full
+    one."""
     with tempfile.TemporaryDirectory() as cache:
         _took(words, cache)
         first, again = [], []
@@ -133,8 +134,8 @@ def _took(words: Sequence[str], cache: str) -> float:
 
 
 def _many(programs: Programs) -> Iterator[Row]:
-    """Entries of 10 000 functions, from the command until all is out again: with an empty cache, and with what that run
-    has left there."""
+    """The time of the whole command that puts probes at the entries of 10 000 functions and takes them out again:
+    with an empty cache, and with the cache that this run has filled."""
     took = []
     with Many(programs.many) as many, tempfile.TemporaryDirectory() as cache:
         words = ("-n", "BEGIN { exit(0); } pid$target:a.out:f0????:entry { @ = count(); }", "-p", str(many.pid))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Following the flow of control: the worst that it can do to a program, and how long it takes to begin.
+"""Measure following the flow of control: the worst slowdown of a program, and how long following takes to begin.
 
-The worst is a loop that does nothing but call an empty function (sptracer.txt
-5.4: 500 % slower); what is called too often is left out after some milliseconds.
+The worst case is a loop that does nothing but call an empty function (sptracer.txt 5.4: 500 % slower); a function that
+is called too often is left out after some milliseconds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TOLD_MOST = 11_000
 
 
 def rows(programs: Programs, counts: tuple[int, ...]) -> Iterator[Row]:
-    """Every figure; of the counts of functions only the largest, all that the program has."""
+    """Every figure. Of the counts of functions only the largest is used: all functions of the program."""
     yield _loop(programs)
     if TOLD_MOST in counts:
         yield from _beginning(programs)
@@ -45,7 +45,7 @@ def _loop(programs: Programs) -> Row:
 
 
 def _beginning(programs: Programs) -> Iterator[Row]:
-    """The program, the C library and the linker."""
+    """Measure how long following takes to begin in the program, the C library and the dynamic linker."""
     took, still, functions = [], [], 0
     for _ in range(TIMES):
         with Many(programs.many) as many, gilk.attach(many.pid) as target, Follower(target.process) as follower:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""gilk itself, from Python: what a hit costs, what a change takes, and in what memory."""
+"""Measure gilk itself, from Python: the cost of a hit, and the time and memory of a change."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from gilk.targets.apart import KEEPER
 TOOL = "gilk"
 GLOBS = {1000: "f00???", 5000: "f0[0-4]???", 11_000: "f?????"}
 SLICE = 0.02  # seconds between looks at the buffers
-FIRST = 0.15  # seconds that are not counted: a batch may have begun before the probes were in
+FIRST = 0.15  # seconds that are not counted: a batch may have begun before the probes went in
 
-# what -> function, instruments, calls between sleeps
+# By the text of the row: function, instruments, calls between sleeps.
 FORMS = {
     "count at entry": ("leaf", ("leaf:entry=count",), 0),
     "count at entry and return": ("leaf", ("leaf:entry=count", "leaf:return=count"), 0),
@@ -33,7 +33,7 @@ FORMS = {
 
 
 def rows(programs: Programs, counts: tuple[int, ...]) -> Iterator[Row]:
-    """Every figure."""
+    """Every figure of gilk."""
     for what, (function, points, burst) in FORMS.items():
         requests = [request for point in points if isinstance(request := gilk.api.parse_request(point), Request)]
         yield least(partial(_per_hit, programs, what, function, requests, burst))
@@ -54,7 +54,7 @@ def _per_hit(programs: Programs, what: str, function: str, requests: list[Reques
 
 
 def _while_active(hot: Hot, session: Session, seconds: float = 1.0) -> float:
-    """What a call costs while probes are in, the buffers being emptied all the time."""
+    """The ns of a call while probes are in and the buffers are emptied all the time."""
     batches: list[float] = []
     begun = time.monotonic()
     while (passed := time.monotonic() - begun) < FIRST + seconds and hot.status is None:
@@ -65,7 +65,7 @@ def _while_active(hot: Hot, session: Session, seconds: float = 1.0) -> float:
 
 
 def _trouble(session: Session, status: int | None) -> str:
-    """Why a figure is not to be trusted; empty if it is."""
+    """The reason not to trust a figure; "" if it can be trusted."""
     if ended := how_it_ended(status):
         return ended
     refused = [probe.refusal for probe in session.probes if probe.tactic is None]
@@ -76,8 +76,8 @@ def _trouble(session: Session, status: int | None) -> str:
 
 @dataclass(frozen=True)
 class Change:
-    """Putting counters into many functions: milliseconds and KiB. The client's memory is all that it has, Python and
-    the keeper of the target included; the target's is what it has more."""
+    """The cost of putting counters into many functions, in milliseconds and KiB. ``client`` is the whole memory of
+    the client, with Python and the target's keeper; ``target`` is the growth of the target's memory."""
 
     planned: float
     activated: float
@@ -104,7 +104,7 @@ def _activation(programs: Programs, count: int) -> Iterator[Row]:
 
 
 def _in_process_of_its_own(programs: Programs, count: int) -> Change:
-    """So that its memory is what a client of gilk takes, and nothing is known from the time before."""
+    """Measure a change in a new process, so that its memory is what a client of gilk takes, and nothing is cached."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         return pool.submit(_change, programs, count).result()
 
@@ -124,7 +124,7 @@ def _change(programs: Programs, count: int) -> Change:
 
 
 def _keepers() -> list[int]:
-    """The children of this process that hold a target."""
+    """The process numbers of the children of this process that are keepers."""
     with open(f"/proc/self/task/{os.getpid()}/children") as children:
         pids = [int(pid) for pid in children.read().split()]
     return [pid for pid in pids if _name(pid) == KEEPER]
@@ -136,7 +136,8 @@ def _name(pid: int) -> str:
 
 
 def _insert(target: Target, session: Session, count: int) -> float:
-    """Milliseconds that it took until the plan was ready; analysis of the functions is not in them."""
+    """Insert counters and return the milliseconds until the plan was ready, without the analysis of the functions
+    and the activation."""
     entries = [function.entry for function in target.functions(GLOBS[count])]
     start = time.perf_counter()
     session.insert(entries, gilk.count)

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a hit in the kernel costs, in guest instructions: gilk, ftrace, kprobes and BPF in the same boot.
+"""Measure the cost of a hit in the kernel, in guest instructions: gilk, ftrace, kprobes and BPF in the same boot.
 
-Each adds to a counter of the processor, unless the row says otherwise. Under
-emulation every instruction takes one nanosecond and one tick of the time stamp
-counter, so these figures are exact, and the same on every machine. They
-understate what traps: an int3 and the return from it are an instruction each
-here, and hundreds of cycles on a real processor.
+Each tool adds to a counter of the processor, unless the row says otherwise. Under emulation every instruction takes one
+nanosecond and one tick of the time stamp counter, so the figures are exact, and the same on every machine. They
+understate tools that trap: an int3 and the return from it are one instruction each here, and hundreds of cycles on a
+real processor.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ ENTRY, RETURN, INSIDE = "kernel: count at entry", "kernel: count at return", "ke
 TRAPPED = "kernel: count at an instruction, by int3"
 CALLED, RECORDED = "kernel: C instrument at entry", "kernel: entry, recorded"
 
-#: What clauses of D do at the function's entry, or at both ends of it.
+#: Clauses of D at the function's entry, or at its entry and return.
 CLAUSES = {
     "kernel D: count": "fbt::%s:entry { @ = count(); }",
     "kernel D: a predicate that is false": "fbt::%s:entry /arg1 == 77/ { @ = count(); }",
@@ -39,7 +38,7 @@ CLAUSES = {
         fbt::%s:entry { self->t = timestamp; }
         fbt::%s:return /self->t/ { @[probefunc] = quantize(timestamp - self->t); self->t = 0; }""",
 }
-#: Elements of aspects at the function's entry, or at both ends of it.
+#: Elements of aspects at the function's entry, or at its entry and return.
 ASPECTS = {
     "kernel aspect: a condition that is false": "K: CALL && if (type == 77);",
     "kernel aspect: a condition on memory, false": "K: CALL && if (task->prio == 777);",
@@ -48,7 +47,7 @@ ASPECTS = {
     "kernel aspect: after, the result compared": "K: CALL && return(r) && if (r == -77);",
     "kernel aspect: sequence of two, a match each": "perthread seq(K: CALL && if (type >= 0); K: CALL && if (task));",
 }
-#: A row, whose it is, and how it is measured.
+#: The text of a row, its tool, and how its figure is measured.
 COSTS: tuple[tuple[str, str, Callable[[Scene], float]], ...] = (
     (ENTRY, "gilk", lambda scene: scene.gilk("entry", Builtin.COUNT)),
     (ENTRY, "ftrace", lambda scene: scene.by_peer("ftrace")),
@@ -68,7 +67,7 @@ COSTS: tuple[tuple[str, str, Callable[[Scene], float]], ...] = (
 
 
 def rows(programs: Programs, counts: tuple[int, ...]) -> Iterator[Row]:
-    """One that failed says why; when there is no machine to measure in, one row says that."""
+    """Every figure. A row that failed says why; if no machine boots, a single row says so."""
     try:
         with boot(Machine(memory=2048, icount=True)) as vm:
             scene = Scene(vm)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Clauses of D beside BPF on uprobes, in guest instructions (lab_uprobe.py says why there, and what that leaves out).
+"""Measure clauses of D beside BPF on uprobes, in guest instructions. lab_uprobe.py tells why, and what that leaves out.
 
-What bpftrace makes of `@ = count()`, `@[arg0] = count()` and `@ = hist(arg0)` is
-a BPF program at a uprobe; so are these, by hand (targets/lab_bpf.c): a counter,
-or a hash table of counters, for each processor.
+bpftrace turns `@ = count()`, `@[arg0] = count()` and `@ = hist(arg0)` into a BPF program at a uprobe. The programs here
+do the same by hand (targets/lab_bpf.c), with a counter or a hash table of counters for each processor.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from gilk.lab import Machine, boot
 from gilk.lab.vm import VM
 
 UNIT = "instructions"
-BATCHES = "25"  # of some the consumer, which wakes up ten times a second, takes a part
+BATCHES = "25"  # the consumer, which wakes up ten times a second, takes time in some of them
 CLAUSES = {
     "D: a predicate that is false, guest instructions": ("/arg0 < 0/ { }", ""),
     "D: count(), guest instructions": ("{ @ = count(); }", "count"),
@@ -38,7 +37,8 @@ GILK = "exec {python} -m gilk dtrace -q -n {clause} -c '{path} leaf {batches}'"
 
 
 def rows(programs: Programs, counts: tuple[int, ...]) -> Iterator[Row]:
-    """Instructions that a hit adds to a call, or one row that says why there is none."""
+    """The instructions that a hit adds to a call, for each clause and tool, or one row that says why there is no
+    figure."""
     try:
         bpf = compile_program(HERE / "targets" / "lab_bpf.c", "-O2")
         with boot(Machine(memory=2048, icount=True)) as vm:
@@ -57,7 +57,8 @@ def _gilk(vm: VM, programs: Programs, clause: str) -> float:
 
 
 def _bpf(vm: VM, programs: Programs, bpf: Path, form: str) -> float:
-    """Raises ValueError when it was never called."""
+    """The instructions of a call with the BPF program at its uprobe. Raises ValueError if the program was never
+    called."""
     text = BPF.replace("{program}", str(bpf.resolve())).replace("{form}", form)
     done = vm.run(shell(text, programs), timeout=LIMIT)
     hits = [int(line.split()[1]) for line in done[1].decode().splitlines() if line.startswith("hits")]

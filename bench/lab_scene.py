@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A stock kernel in which every instruction takes one nanosecond, and what a call costs in it at the moment."""
+"""A stock kernel in which every instruction takes one nanosecond, and the cost of a call in it while a tool is
+active."""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ from gilk.targets.kernel.target import KernelTarget
 from gilk.toolchain.kernel_instrument import run_kbuild
 
 BATCHES = "20"
-LIMIT = 900.0  # seconds for one command there
-TURNS = 20  # tenths of a second in which the kernel may optimise a kprobe
+LIMIT = 900.0  # seconds that a command in the machine may take
+TURNS = 20  # tenths of a second that the kernel may take to optimise a kprobe
 JUMP = b"\xe9"
 TRACER = """\
 cd /sys/kernel/tracing
@@ -44,9 +45,10 @@ echo {tracer} > current_tracer
 
 
 class Scene:
-    """`vm` counts instructions. The driver is loaded and everything is built when it is made."""
+    """A booted machine `vm` that counts instructions, and a kernel function to measure. The constructor loads the
+    driver and builds everything."""
 
-    function = "__task_pid_nr_ns"  # a getppid calls it once, and BTF knows it
+    function = "__task_pid_nr_ns"  # getppid calls it once, and BTF describes it
 
     def __init__(self, vm: VM) -> None:
         self.vm = vm
@@ -57,11 +59,11 @@ class Scene:
         self.plain = self.cost()
 
     def cost(self) -> float:
-        """Instructions of a call, in the batch that had the fewest; interrupts come into some."""
+        """The instructions of a call in the batch that had the fewest; interrupts add to some batches."""
         return min(float(line) for line in self._run(str(self._calls), BATCHES).splitlines())
 
     def more(self) -> float:
-        """Instructions that a call takes more than at first."""
+        """The instructions that a call takes beyond the plain call."""
         return self.cost() - self.plain
 
     @cached_property
@@ -69,7 +71,8 @@ class Scene:
         return next(span for span in self.target.kernel.image.spans if span.name == self.function)
 
     def gilk(self, where: str, instrument: Builtin | CFunction) -> float:
-        """At one place in the function, or several."""
+        """The added instructions with gilk's ``instrument`` at ``where`` in the function, which may be several
+        points."""
         with KernelSession(self.target) as session:
             probes = session.insert(f"kernel:{self.function}:{where}", instrument)
             refused = [str(probe.refusal) for probe in probes if probe.tactic is None]
@@ -83,7 +86,7 @@ class Scene:
         return found
 
     def clauses(self, text: str) -> float:
-        """Clauses of D in the kernel; %s in the text is the function."""
+        """The added instructions with clauses of D in the kernel; %s in the text stands for the function."""
         machine = OtherMachine(Elsewhere(self.vm.link, lambda: None), self.target)
         source = ProgramText("script", Source("clauses", text.replace("%s", self.function)))
         consumer = Consumer([source], Macros({}, ("clauses",)), Options(), None, (), machine)
@@ -97,7 +100,8 @@ class Scene:
             machine.close()
 
     def aspects(self, text: str) -> float:
-        """Aspects in the kernel; CALL in the text is a call of the function. Raises ValueError if none matched."""
+        """The added instructions with aspects in the kernel; CALL in the text stands for a call of the function.
+        Raises ValueError if no aspect matched."""
         call = f"call(int {self.function}(struct task_struct *task, int type, void *space))"
         with tempfile.TemporaryDirectory(prefix="gilk-bench-") as name:
             path = Path(name) / "bench.aspect"
@@ -110,7 +114,8 @@ class Scene:
                 weaving.unweave()
 
     def by_peer(self, way: str, offset: int = 0) -> float:
-        """The kernel's own way to be called there."""
+        """The added instructions with the kernel's own mechanism ``way`` at the offset. Raises ValueError if it was
+        never called."""
         with self._peer(way, offset):
             found = self.more()
             if not int(self.vm.link.read_file("/sys/module/lab_peers/parameters/hits")):
@@ -119,13 +124,13 @@ class Scene:
 
     @cached_property
     def inside(self) -> int:
-        """Offset of the first instruction that is reached and at which the kernel can make a jump of a kprobe."""
+        """The offset of the first instruction that runs and at which the kernel can turn a kprobe into a jump."""
         for offset in self._offsets():
             try:
                 with self._peer("kprobe", offset):
                     if self._is_optimised(offset) and self.more() > 0:
                         return offset
-            except ValueError:  # no kprobe there
+            except ValueError:  # the kernel refuses a kprobe there
                 continue
         raise ValueError(f"the kernel optimises no kprobe in {self.function}")
 
@@ -145,7 +150,7 @@ class Scene:
             self._shell(f"echo 1 > {switch}")
 
     def _offsets(self) -> list[int]:
-        """The offsets of the function's instructions behind the entry."""
+        """The offsets of the function's instructions after the first."""
         code = self.vm.link.read_core([(self._span.start, self._span.end - self._span.start)])[0]
         return [each.ip for each in Decoder(64, code, ip=0)][1:]
 
@@ -158,7 +163,8 @@ class Scene:
             self._run("rmmod", "lab_peers")
 
     def _is_optimised(self, offset: int) -> bool:
-        """Whether a jump comes to be there; that the kernel lists it as optimised says only that one is to be."""
+        """Whether the kernel has written a jump there. Its list of optimised kprobes also has those that only wait
+        for it."""
         for _ in range(TURNS):
             if self.vm.link.read_core([(self._span.start + offset, 1)])[0] == JUMP:
                 return True
@@ -166,7 +172,7 @@ class Scene:
         return False
 
     def by_bpf(self, *words: str) -> float:
-        """A program that counts in a map."""
+        """The added instructions with a BPF program that counts in a map."""
         said = bytearray()
         process = self.vm.link.spawn([str(self._bpf), *words], said.extend, said.extend)
         while b"ready" not in said:
@@ -181,14 +187,14 @@ class Scene:
 
     @cached_property
     def type_number(self) -> str:
-        """What BPF calls the function by."""
+        """The number by which BTF, and so BPF, knows the function."""
         found = Btf(self.vm.link.read_file("/sys/kernel/btf/vmlinux")).find(self.function, TypeKind.FUNC)
         if found is None:
             raise ValueError(f"BTF does not know {self.function}")
         return str(found.number)
 
     def traced(self) -> float:
-        """By the function tracer, into its buffer."""
+        """The added instructions with the function tracer, which writes into its buffer."""
         self._shell(TRACER.format(function=self.function, tracer="function"))
         try:
             return self.more()
@@ -199,7 +205,7 @@ class Scene:
         return self._run("sh", "-ec", script)
 
     def _run(self, *command: str) -> str:
-        """Raises ValueError with what it said instead."""
+        """The output of a command in the machine. Raises ValueError with its errors if it fails."""
         status, out, said = self.vm.run(command, timeout=LIMIT)
         if status:
             raise ValueError(f"{command[0]}: status {status}: {said.decode(errors='replace').strip()[-300:]}")
@@ -207,14 +213,14 @@ class Scene:
 
 
 def _compiled(name: str) -> Path:
-    """A program of bench/targets, where the machine sees it."""
+    """A program of bench/targets, compiled where the machine can see it."""
     product = BUILD.resolve() / name
     subprocess.run(["cc", "-O2", "-static", "-o", product, HERE / "targets" / f"{name}.c"], check=True)
     return product
 
 
 def _module(headers: Path) -> Path:
-    """Raises ValueError with what the compiler says."""
+    """The compiled kernel module lab_peers. Raises ValueError with the compiler's errors."""
     with tempfile.TemporaryDirectory(prefix="gilk-bench-") as name:
         place = Path(name) / "lab_peers"
         shutil.copytree(HERE / "targets" / "lab_peers", place)

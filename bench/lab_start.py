@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How long D one-liners take from the command to their end, beside bpftrace's, in guest instructions.
+"""Measure how long D one-liners take from the command to their end, beside bpftrace's, in guest instructions.
 
-bpftrace changes the kernel that runs, so this is measured in one that is thrown away, where every instruction takes a
-nanosecond (lab_uprobe.py). There is one processor, so what gilk does side by side comes one after the other.
+bpftrace changes the running kernel, so this is measured in one that is thrown away, where every instruction takes a
+nanosecond (lab_uprobe.py). The machine has one processor, so gilk's parallel work runs one part after the other.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ONE_LINERS = {
         f"bpftrace -e 'uprobe:{LIBC}:malloc {{{{ @ = count(); }}}}' -c /bin/true",
     ),
 }
-#: What a command takes, in nanoseconds; that it has done its work is seen by its status.
+#: A script that prints the nanoseconds of a command; the status shows whether the command did its work.
 TIMED = """\
 mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
 export GILK_CACHE=/tmp/gilk-start
@@ -38,7 +38,8 @@ FORGET = "rm -rf $GILK_CACHE/d-programs $GILK_CACHE/instruments"
 
 
 def rows(programs: Programs, counts: tuple[int, ...]) -> Iterator[Row]:
-    """Gilk's with a cache that knows images only, and once more; or one row that says why there is none."""
+    """Gilk's figures with a cache that has only images, and with a full one, and bpftrace's; or one row that says
+    why there are none."""
     try:
         with boot(Machine(memory=2048, icount=True)) as vm:
             for what, (gilk, bpftrace) in ONE_LINERS.items():
@@ -53,7 +54,8 @@ def rows(programs: Programs, counts: tuple[int, ...]) -> Iterator[Row]:
 
 
 def _took(vm: VM, programs: Programs, command: str, before: str = ":") -> float:
-    """Raises ValueError with what it said instead."""
+    """The milliseconds of a command, measured in the machine. Raises ValueError with the command's errors if it
+    fails."""
     text = TIMED.replace("{before}", before).replace("{command}", command)
     status, out, said = vm.run(shell(text, programs), timeout=LIMIT)
     if status:

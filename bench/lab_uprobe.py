@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""uprobes beside gilk in guest instructions: a virtual machine in which every instruction takes one nanosecond.
+"""Measure uprobes beside gilk in guest instructions, in a virtual machine where every instruction takes one nanosecond.
 
-uprobes change the kernel that runs, so they are measured in one that is thrown
-away afterwards; and under emulation instructions are what can be counted. They
-understate the uprobe: its trap and the return from it cost hundreds of cycles
-each on a real processor, and are one instruction here.
+uprobes change the running kernel, so they are measured in one that is thrown away afterwards; and under emulation
+instructions are what can be counted. The figures understate the uprobe: its trap and the return from it cost hundreds
+of cycles each on a real processor, and are one instruction here.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from gilk import GilkError
 from gilk.lab import Machine, boot
 
 BATCHES = "3"
-LIMIT = 900.0  # seconds for one command there
+LIMIT = 900.0  # seconds that a command in the machine may take
 ROOT = Path(__file__).parent.parent
 UPROBE = """\
 mountpoint -q /sys/kernel/tracing || mount -t tracefs none /sys/kernel/tracing
@@ -36,7 +35,7 @@ WHAT = "count at entry, guest instructions"
 
 
 def rows(programs: Programs, counts: tuple[int, ...]) -> Iterator[Row]:
-    """Instructions that a hit adds to a call, or one row that says why there is none."""
+    """The instructions that a hit adds to a call, for each tool, or one row that says why there are none."""
     try:
         with boot(Machine(memory=2048, icount=True)) as vm:
             plain = cost(vm.run(shell("{path} leaf {batches}", programs), timeout=LIMIT))
@@ -53,13 +52,13 @@ def shell(text: str, programs: Programs, batches: str = BATCHES) -> list[str]:
 
 
 def offset(path: Path) -> int:
-    """The offset of leaf in the file, whose text is mapped at the address it has there."""
+    """The offset of the function leaf in the file, which equals its address there."""
     listing = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
     return next(int(line.split()[0], 16) for line in listing.splitlines() if line.endswith(" leaf"))
 
 
 def cost(done: tuple[int, bytes, bytes]) -> float:
-    """The least of the batches. Raises ValueError with what the program said instead."""
+    """The cost of a call in the cheapest batch. Raises ValueError with the program's errors if there is none."""
     status, out, said = done
     costs = [float(line) for line in out.decode().splitlines() if line.replace(".", "", 1).isdigit()]
     if status or not costs:

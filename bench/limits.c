@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What this machine can do at best: the time of single operations, in
- * nanoseconds, the loop around them taken off. One line each: name, value.
+ * Measures what this machine can do at best: the time of single operations, in
+ * nanoseconds, without the loop around them. Prints a line for each: name, value.
  *
- * Each is the fastest of many short runs: an interrupt or another process can
- * only add to one.
+ * Each figure is the fastest of many short runs: an interrupt or another process
+ * can only add to a run.
  */
 #include <stdio.h>
 #include <time.h>

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A trace of many calls in the window: its first and later openings, and parts of it at several scales.
+"""Measure the window with a trace of many calls: its first and later openings, and parts of it at several scales.
 
-The file is made by gilk's own writer, of four threads of one process: calls of nine functions, up to 24 deep, and now
-and then some that are left by a jump, as longjmp does.
+gilk's own writer makes the file, from four threads of one process: calls of nine functions, up to 24 deep, and now and
+then calls that are left by a jump, as longjmp does.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from gilk.trace.traced import TraceDescription
 
 CALLS = 10_000_000
 THREADS = 4
-PART = 250_000  # calls that are made at once
+PART = 250_000  # calls that are generated at a time
 FUNCTIONS = ("work", "parse", "lookup", "compare", "hash", "copy", "emit", "check", "grow")
 SOURCE = Path(__file__).parent.parent / "src"
 _MEMORY = {"most resident": "VmHWM:", "its own, after that,": "RssAnon:"}
-_FRAME = 64  # bytes of the stack
+_FRAME = 64  # bytes of stack for each frame
 _DEEPEST = 24
 
 
 def file(calls: int = CALLS) -> Path:
-    """A file of so many calls, made once."""
+    """The file with so many calls; it is written only once."""
     path = BUILD / f"calls-{calls}.parquet"
     if not path.exists():
         BUILD.mkdir(exist_ok=True)
@@ -69,7 +69,8 @@ def _about() -> About:
 
 
 def _part(chance: np.random.Generator, calls: int, now: int) -> tuple[pa.Table, int]:
-    """The records of some calls, which all return within it but for a few, and the time of the last one."""
+    """The records of some calls, and the time of the last record. All but a few of the calls return within this
+    part."""
     threads = [_walk(chance, calls // THREADS) for _ in range(THREADS)]
     count = sum(len(enters) for enters, _, _ in threads)
     thread = np.repeat(np.arange(THREADS), [len(enters) for enters, _, _ in threads])
@@ -91,10 +92,10 @@ def _part(chance: np.random.Generator, calls: int, now: int) -> tuple[pa.Table, 
 
 
 def _walk(chance: np.random.Generator, calls: int) -> tuple[Any, Any, Any]:
-    """Whether each record of a thread is an entry, its depth and its function; in order."""
+    """For each record of a thread, in order: whether it is an entry, its depth, and its function."""
     walk = np.cumsum(np.where(chance.random(2 * calls) < 0.5, 1, -1)) % (2 * _DEEPEST)
     height = np.append(0, _DEEPEST - np.abs(_DEEPEST - walk))
-    height = np.concatenate([height, np.arange(height[-1] - 1, -1, -1)])  # all of them return
+    height = np.concatenate([height, np.arange(height[-1] - 1, -1, -1)])  # all calls return
     enters = np.diff(height) > 0
     deep = np.where(enters, height[1:], height[:-1])
     order = np.argsort(deep, kind="stable")
@@ -104,7 +105,7 @@ def _walk(chance: np.random.Generator, calls: int) -> tuple[Any, Any, Any]:
     pair[order] = number
     names = chance.integers(0, len(FUNCTIONS), int(number[-1]) + 1)
     function = names[pair]
-    lost = (chance.random(len(deep)) < 2e-5) & ~enters  # its return is never seen
+    lost = (chance.random(len(deep)) < 2e-5) & ~enters  # the return of this call is never recorded
     return enters[~lost], deep[~lost], function[~lost]
 
 
@@ -113,7 +114,8 @@ def _coded(codes: Any, names: Any) -> pa.DictionaryArray:
 
 
 def rows() -> Iterator[Row]:
-    """A file of ten million calls, opened by a process that has nothing yet, and by another that finds the index."""
+    """The figures of a file of ten million calls, opened by a process with an empty cache and by another that finds
+    the index."""
     path = file()
     with tempfile.TemporaryDirectory() as cache:
         for name in ("opened first", "opened again"):
@@ -132,7 +134,7 @@ def _opened(path: Path, cache: str, name: str) -> Iterator[Row]:
 
 
 def figures(path: Path) -> list[tuple[str, float, str, str]]:
-    """The figures of this process, which opens the file and looks at it at several scales."""
+    """The figures of this process, which opens the file and looks at it at several scales: name, value, unit, note."""
     began, used = time.monotonic(), time.process_time()
     parts = timeline_parts(path)
     span, middle = parts.head["span"], parts.head["span"] // 2
@@ -155,7 +157,7 @@ def figures(path: Path) -> list[tuple[str, float, str, str]]:
 
 
 def _memory(word: str) -> int:
-    """KiB."""
+    """The KiB of memory in the line of /proc/self/status that begins with ``word``."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(word))
 

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Building the measured programs, watching them, and what a measurement is.
+"""Build and run the measured programs, and take the figures.
 
-`Hot` runs bench/targets/hot.c, which says about every 20 ms what a call costs.
-A tool's cost per hit is the cost of a call while its probe is in, less that of
-the same process before. Both are the lower quartile of their batches, and of some
-processes the least is taken: other programs on the machine can only add to a
-batch, and do, here and there.
+`Hot` runs bench/targets/hot.c, which prints about every 20 ms what a call costs. A tool's cost per hit is the cost of a
+call while its probe is in, less the cost in the same process before. Both are the lower quartile of their batches, and
+the least of several processes counts, because other programs on the machine can only add to a batch.
 """
 
 from __future__ import annotations
@@ -23,26 +21,26 @@ from typing import Self
 
 HERE = Path(__file__).parent
 BUILD = HERE / "build"
-SECONDS = 1.0  # of batches for one figure
-BURST = 20_000  # calls, then 10 ms of sleep, where calls are recorded: about 1.5 million records a second
+SECONDS = 1.0  # seconds of batches for one figure
+BURST = 20_000  # calls between sleeps of 10 ms, where calls are recorded: about 1.5 million records a second
 TIMES = 3  # measurements for one figure
-SETTLE = 0.3  # seconds until memory and a program's fate are known
+SETTLE = 0.3  # seconds until memory is settled, and until a crash of the program would show
 
 
 @dataclass(frozen=True)
 class Row:
-    """One figure: `what` was measured (the same text for every tool), of which `tool`, in which `unit`."""
+    """A figure: `what` was measured (the same text for every tool), with which `tool`, in which `unit`."""
 
     what: str
     tool: str
-    value: float | None  # None: tried, and failed as `note` says
+    value: float | None  # None: the measurement failed, and `note` says why
     unit: str = "ns"
     note: str = ""
 
 
 @dataclass(frozen=True)
 class Programs:
-    """The built programs."""
+    """The paths of the built programs."""
 
     hot: Path
     many: Path
@@ -50,7 +48,7 @@ class Programs:
 
 
 def build(functions: int = 11_000) -> Programs:
-    """Compile what is missing or older than its source. Raises CalledProcessError."""
+    """Compile the programs that are missing or older than their sources. Raises CalledProcessError."""
     from bench.targets.many import source
 
     BUILD.mkdir(exist_ok=True)
@@ -62,7 +60,8 @@ def build(functions: int = 11_000) -> Programs:
 
 
 def compile_program(path: Path, *flags: str, after: Sequence[str] = ()) -> Path:
-    """The program made of a source file, where that is newer; ``after`` it come libraries. CalledProcessError."""
+    """The program made of a source file; compiled if it is missing or older. The libraries ``after`` follow the file
+    in the command. Raises CalledProcessError."""
     program = BUILD / path.stem
     if not program.exists() or program.stat().st_mtime < path.stat().st_mtime:
         subprocess.run(["cc", *flags, "-o", program, path, *after], check=True)
@@ -70,13 +69,13 @@ def compile_program(path: Path, *flags: str, after: Sequence[str] = ()) -> Path:
 
 
 def quartile(values: Sequence[float]) -> float:
-    """The lower quartile; NaN of nothing."""
+    """The lower quartile of the values; NaN if there are none."""
     return sorted(values)[len(values) // 4] if values else float("nan")
 
 
 def least(measure: Callable[[], Row]) -> Row:
-    """The least of some measurements, each with a process of its own; rather one without a note: a drop costs less than
-    a record. Or the first that failed."""
+    """The least of several measurements, each with a process of its own, or the first that failed. Rows without a
+    note go first: records that are dropped cost less than those that are kept."""
     found = []
     for _ in range(TIMES):
         row = measure()
@@ -129,16 +128,17 @@ class Hot:
 
     @property
     def status(self) -> int | None:
-        """None while it runs; negative when a signal ended it, 3 when a call returned something wrong."""
+        """The exit status of the program: None while it runs, negative if a signal ended it, 3 if a call returned a
+        wrong value."""
         return self._process.poll()
 
     def cost(self, seconds: float = SECONDS, settle: float = 0.15) -> float:
-        """Nanoseconds a call, over the next `seconds`, after `settle` seconds that are thrown away."""
+        """The nanoseconds of a call during the next `seconds`, after `settle` seconds that do not count."""
         self.costs(settle)
         return quartile(self.costs(seconds))
 
     def costs(self, seconds: float) -> list[float]:
-        """What it says during the next `seconds`; short when it ends."""
+        """The costs that the program prints during the next `seconds`; fewer if it ends."""
         assert self._process.stdout is not None
         found: list[float] = []
         end = time.monotonic() + seconds
@@ -158,11 +158,11 @@ class Hot:
 
 @dataclass
 class Many:
-    """The program of many functions, running; it has called all of them a few times when `with` is entered."""
+    """The running program of many functions. `with` returns once it has called all of them a few times."""
 
     program: Path
     wrapper: Sequence[str] = ()
-    started: float = field(default=0.0, init=False)  # seconds from its start, tool included, to its main()
+    started: float = field(default=0.0, init=False)  # seconds from the start, with the tool, to main()
     _process: subprocess.Popen[bytes] = field(init=False)
 
     def __enter__(self) -> Self:
@@ -195,14 +195,14 @@ def how_it_ended(status: int | None) -> str:
 
 
 def symbols(program: Path) -> dict[str, int]:
-    """Name -> address in the file, of the functions `program` defines."""
+    """The functions that `program` defines: name -> address in the file."""
     listing = subprocess.run(["nm", "--defined-only", program], capture_output=True, text=True, check=True).stdout
     rows = (line.split() for line in listing.splitlines())
     return {name: int(address, 16) for address, kind, name in rows if kind in "Tt"}
 
 
 def load_bias(pid: int, program: Path) -> int:
-    """What to add to an address in the file of a position-independent program."""
+    """The number to add to an address in a position-independent program to get its address in the process."""
     for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
         if line.endswith(f" {program.resolve()}"):
             extent, _, offset, *_ = line.split()

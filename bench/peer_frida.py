@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Frida (PyPI: frida): Interceptor with probes compiled from C, its fastest way.
+"""Measure Frida (PyPI: frida): Interceptor with probes compiled from C, its fastest way.
 
-Three forms: a probe function at the entry; a listener at entry and return; and
-a listener that takes the time at both and stores the two. Its JavaScript
-probes cost several times as much, and are not the peer to beat.
+Three forms are measured: a probe function at the entry; a listener at entry and return; and a listener that takes the
+time at both and stores the two. Frida's JavaScript probes cost several times as much, and are not the peer to beat.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from bench.measure import BURST, SETTLE, Hot, Many, Programs, Row, how_it_ended,
 
 TOOL = "frida"
 
-# Its C modules may not write to their own static data, so the script supplies what is written to. Its compiler is TCC,
-# without inline assembly worth the name: the time comes from GLib's clock, as Frida's users take it.
+# Frida's C modules may not write to their own static data, so the script supplies the memory that they write to. Its
+# compiler is TCC, without usable inline assembly: the time comes from GLib's clock, as Frida's users take it.
 SOURCE = r"""
 #include <gum/guminterceptor.h>
 #include <glib.h>
@@ -74,7 +73,7 @@ FORMS = {
 
 
 def rows(programs: Programs, counts: tuple[int, ...]) -> Iterator[Row]:
-    """Every figure, or one row that says why there is none."""
+    """Every figure of Frida, or one row that says why there is none."""
     try:
         import frida  # noqa: F401
     except ImportError:
@@ -105,7 +104,7 @@ def _per_hit(programs: Programs, what: str, form: str) -> Row:
             cost, hits = hot.cost(), exports.hits()
             exports.detach()
             session.detach()
-        except Exception as error:  # most often because the program has died
+        except Exception as error:  # most often the program has died
             time.sleep(SETTLE)
             return Row(what, TOOL, None, note=how_it_ended(hot.status) or f"{type(error).__name__}: {error}"[:60])
         note = how_it_ended(hot.status) or ("" if hits else "no hits")
@@ -113,12 +112,12 @@ def _per_hit(programs: Programs, what: str, form: str) -> Row:
 
 
 def _activation(programs: Programs, count: int) -> Iterator[Row]:
-    """The time of the attach calls alone, the agent being loaded; and the memory that agent and probes take."""
+    """The time of the attach calls alone, once the agent is loaded, and the memory of agent and probes."""
     with Many(programs.many) as many:
         before = memory(many.pid)
         try:
             elapsed = _attach_many(many.pid, programs, count)
-        except Exception as error:  # frida has its own, and which depends on the version
+        except Exception as error:  # frida's own exceptions differ from version to version
             reason = how_it_ended(many.status) or f"{type(error).__name__}: {error}"[:60]
             yield Row(f"activate {count} functions", TOOL, None, "ms", reason)
             return

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""uftrace (Debian: uftrace) with -P: patches a function's entry and hijacks its return, and records both with the time.
+"""Measure uftrace (Debian: uftrace) with -P, which patches a function's entry, hijacks its return, and records both
+with the time.
 
-It patches at start only, so a cost is the difference of two processes, and an
-activation the difference in time until main() is reached. It has no way to
-count without recording, nor to record an entry alone.
+uftrace patches at start only, so a cost is the difference between two processes, and an activation the difference in
+time until main() is reached. It can neither count without recording nor record an entry alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PATTERNS = {1000: "^f00", 5000: "^f0[0-4]", 11_000: "^f[01]"}
 
 
 def rows(programs: Programs, counts: tuple[int, ...]) -> Iterator[Row]:
-    """Every figure, or one row that says why there is none."""
+    """Every figure of uftrace, or one row that says why there is none."""
     if not shutil.which("uftrace"):
         yield Row("entry and return, recorded", TOOL, None, note="not installed: apt install uftrace")
         return
@@ -44,7 +44,7 @@ def _per_hit(programs: Programs) -> Row:
 
 
 def _start_time(programs: Programs, *options: str) -> float:
-    """Seconds from the start of uftrace to main() of the program."""
+    """The median of the seconds from the start of uftrace to main() of the program."""
     times = []
     for _ in range(STARTS):
         with tempfile.TemporaryDirectory() as data:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""uprobes with bpftrace (Debian: bpftrace): a breakpoint in the kernel's hands, and a BPF program that counts.
+"""Measure uprobes with bpftrace (Debian: bpftrace): breakpoints that the kernel handles, and a BPF program that counts.
 
-Needs root, and puts probes into the running kernel's care: it runs only when
-`--kernel-peers` asks for it.
+This needs root, and changes the running kernel: it runs only if `--kernel-peers` asks for it.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ FORMS: dict[str, tuple[str, int]] = {
 
 
 def rows(programs: Programs, counts: tuple[int, ...]) -> Iterator[Row]:
-    """Every figure, or one row that says why there is none."""
+    """Every figure of uprobes, or one row that says why there is none."""
     if not shutil.which("bpftrace") or os.geteuid() != 0:
         yield Row("count at entry", TOOL, None, note="needs root and bpftrace: apt install bpftrace")
         return
@@ -55,7 +54,7 @@ def _per_hit(programs: Programs, what: str, text: str, burst: int) -> Row:
 
 
 def _activation(programs: Programs, count: int) -> Row:
-    """Includes the compilation of one BPF program, which is the same for every count."""
+    """The time to activate uprobes, with the compilation of one BPF program, which is the same for every count."""
     what = f"activate {count} functions"
     with Many(programs.many) as many:
         start = time.monotonic()
@@ -68,7 +67,8 @@ def _activation(programs: Programs, count: int) -> Row:
 
 @contextmanager
 def _bpftrace(text: str, pid: int) -> Iterator[None]:
-    """bpftrace with all probes of `text` attached: its BEGIN runs after the last. Raises TimeoutError."""
+    """Run bpftrace; the block begins once all probes of `text` are attached, because bpftrace runs BEGIN after that.
+    Raises TimeoutError."""
     command: Sequence[str] = ("bpftrace", "-p", str(pid), "-e", f'BEGIN {{ printf("attached\\n"); }} {text}')
     environment = {**os.environ, "BPFTRACE_MAX_PROBES": "20000"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The table: a line for what was measured, a column for each tool, ratios to gilk and to the machine's limit."""
+"""Print the table: a row for what was measured, a column for each tool, with ratios to gilk and to the machine's
+limit."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from pathlib import Path
 from bench.limits import floor
 from bench.measure import Row
 
-#: What we set out to reach (design: figures to reach), in the unit of the row.
+#: The goals, in the unit of the row (design: figures to reach).
 GOALS = {
     "count at entry": 3.0, "entry and return, recorded": 25.0, "activate 11000 functions": 20.0,
     "D: count()": 6.0, "D: keyed count()": 30.0, "D: quantize()": 12.0, "D: default action, recorded": 20.0,
@@ -24,7 +25,7 @@ GOALS = {
     "aspect: to weave one pointcut": 400.0,
     "video, warm-up": 11.0, "video, steady": 15.0, "video, activation": 1.0,
 }  # fmt: skip
-#: The beginnings of rows that have a table of their own.
+#: The beginnings of the rows that have a table of their own.
 _KINDS = ("D: ", "aspect: ", "kernel: ", "video")
 
 
@@ -36,7 +37,7 @@ def processor() -> str:
 
 
 def markdown(rows: Sequence[Row], limits: dict[str, float]) -> Iterator[str]:
-    """The lines of the report."""
+    """The lines of the report, as Markdown."""
     yield f"{processor()}, Linux {platform.release()}, {datetime.now(UTC):%Y-%m-%d}"
     yield ""
     yield "Limits, ns: " + ", ".join(f"{name} {value:.2f}" for name, value in limits.items())
@@ -47,7 +48,7 @@ def markdown(rows: Sequence[Row], limits: dict[str, float]) -> Iterator[str]:
 
 
 def _parts(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    """A kernel has peers of its own, and so have a video and aspects."""
+    """The rows of each table. The kernel, videos and aspects have peers of their own, and so tables of their own."""
     for kind in ("", *_KINDS):
         others = tuple({*_KINDS} - {kind})
         part = [row for row in rows if row.what.startswith(kind) and not row.what.startswith(others)]
@@ -69,7 +70,8 @@ def _line(what: str, found: dict[str, Row], tools: Sequence[str], limits: dict[s
     ours = found.get("gilk")
 
     def against(tool: str) -> float | None:
-        """A value in another unit is a figure of its own."""
+        """The value that a tool's figure is compared with; None for a value in another unit, which cannot be
+        compared."""
         if tool == "gilk":
             return least
         return ours.value if ours is not None and tool in found and found[tool].unit == ours.unit else None
@@ -88,7 +90,7 @@ def _goal(what: str, row: Row | None) -> str:
 
 
 def _cell(row: Row | None, against: float | None) -> str:
-    """A value and, in brackets, how many times the figure it stands against: gilk's; for gilk the limit."""
+    """A value and, in brackets, its ratio to the figure that it is compared with: gilk's, or for gilk the limit."""
     if row is None:
         return ""
     if row.value is None:
@@ -98,7 +100,7 @@ def _cell(row: Row | None, against: float | None) -> str:
 
 
 def _number(value: float) -> str:
-    """Three significant figures, without an exponent; all of a number that was counted."""
+    """The number with three significant figures, without an exponent; a counted number is printed in full."""
     if isinstance(value, int) or abs(value) >= 100:
         return f"{value:.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"

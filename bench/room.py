@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How many functions of programs without a byte to spare cannot be timed for want of room, in live processes.
+"""Measure how many functions of tightly packed programs cannot be timed for want of room, in live processes.
 
-The programs are Debian's sources of a few well-known ones, fetched for the occasion, and the test programs, each built
-without optimisation and with it, and not aligned.
+The programs are Debian's sources of a few well-known ones, fetched for the run, and the test programs. Each is built
+with and without optimisation, and without alignment.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _MIRROR = "deb-src http://deb.debian.org/debian bookworm main\n"
 
 @dataclass(frozen=True)
 class Program:
-    """Which files of a source package make a program; patterns below its directory."""
+    """A program to build: the files of a source package that make it (``sources``) and those left out (``without``),
+    as patterns below its directory."""
 
     package: str
     sources: tuple[str, ...]
@@ -43,7 +44,7 @@ _OURS = ("work", "calls", "recursion", "interp", "signals", "unwind", "tailcall"
 
 
 def rows() -> Iterator[Row]:
-    """For each build, the share of functions that are not had whole, by `run` and by `trace`."""
+    """For each build, the share of functions that `run` cannot time, and that `trace` cannot follow to their end."""
     with tempfile.TemporaryDirectory() as place:
         sources = dict(_fetched(Path(place)))
         for flags in BUILDS:
@@ -57,7 +58,8 @@ def rows() -> Iterator[Row]:
 
 
 def _fetched(place: Path) -> Iterator[tuple[Program, Path]]:
-    """Unpacked sources; without a network, none. The machine's own lists of packages are left alone."""
+    """The unpacked sources of the programs; nothing without a network. The machine's own package lists stay as they
+    are."""
     (place / "lists" / "partial").mkdir(parents=True)
     (place / "sources.list").write_text(_MIRROR)
     options = {"Dir::Etc::sourcelist": "sources.list", "Dir::Etc::sourceparts": "-", "Dir::State::lists": "lists"}
@@ -92,7 +94,8 @@ def _compiled(program: Path, files: list[Path], flags: str, more: tuple[str, ...
 
 
 def _lacking(program: Path) -> tuple[int, int, int]:
-    """Functions of a program, those that `run` cannot time, and those that `trace` cannot follow to their end."""
+    """The number of functions of a program, of those that `run` cannot time, and of those that `trace` cannot follow
+    to their end."""
     with gilk.launch([str(program)]) as target, target.session() as session:
         probes = session.insert("*:entry", gilk.time)
         functions = {probe.row.function for probe in probes}

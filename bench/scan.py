@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Scanning a program: `gilk scan`, fresh and from its cache, beside `objdump -d` of the same file."""
+"""Measure `gilk scan` of a program, fresh and from its cache, beside `objdump -d` of the same file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CANDIDATES = ("/bin/bash", f"{LIBRARIES}/libc.so.6", f"{LIBRARIES}/libpython3.11
 
 
 def rows() -> Iterator[Row]:
-    """For each file that this machine has."""
+    """The figures of each candidate file that this machine has."""
     for path in filter(Path.exists, map(Path, CANDIDATES)):
         what = f"scan {path.name}"
         start = time.monotonic()
@@ -32,7 +32,7 @@ def rows() -> Iterator[Row]:
 
 
 def _gilk(what: str, path: Path) -> Iterator[Row]:
-    """The whole command, as its users meet it."""
+    """The seconds of the whole command, as its users run it, with an empty cache and again."""
     with tempfile.TemporaryDirectory() as cache:
         for name in (what, f"{what}, again"):
             start = time.monotonic()
@@ -56,7 +56,7 @@ def _scan(path: Path, cache: str) -> dict[str, Any]:
 
 
 def _coverage(report: dict[str, Any]) -> str:
-    """The share of points, before and after every block, that have a tactic."""
+    """A text with the share of points, before and after every block, that have a tactic."""
     shares = []
     for side in ("pre", "post"):
         tactics = report["points"][side]

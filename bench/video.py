@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A video is decoded while its calls are followed: table 1 of sptracer.txt, beside the peers, in one run.
+"""Measure a video player while its calls are followed: table 1 of sptracer.txt, beside the peers, in one run.
 
-Each frame's processor time is compared with that of the same frame of the same
-process undisturbed: *warm-up* is the first frame that begins once following is
-on, *the frame it begins in* the one before that, *steady* the frames of the
-last half, *inactive* those before, while the tool is attached and waits. The
-machine's own speed changes by tenths within seconds, so the first three are
-corrected by what frames took more, or less, in the second before and the second
-after.
+Each frame's processor time is compared with that of the same frame of the same process undisturbed: *warm-up* is the
+first frame that begins once following is on, *the frame it begins in* the one before that, *steady* the frames of the
+last half, *inactive* those before, while the tool is attached and waits. The machine's own speed changes by tenths
+within seconds, so the first three are corrected by the change of the frames in the second before and the second after.
 """
 
 from __future__ import annotations
@@ -32,11 +29,11 @@ SMALL, LARGE = "640x360", "1920x1080"
 FRAMES = 100
 SCOPE = ("player:", "libavcodec*:", "libavformat*:", "libavutil*:")
 PLAIN, ACTIVE, TIMES = 5.0, 3.0, 9  # seconds undisturbed, seconds followed, times followed
-SECOND = 1e9  # ns
+SECOND = 1e9  # seconds undisturbed, seconds followed, repetitions
 
 
 def rows() -> Iterator[Row]:
-    """Every figure, or one row that says why there is none."""
+    """Every figure of the video, or one row that says why there is none."""
     try:
         player = prepare()
     except (OSError, subprocess.CalledProcessError) as error:
@@ -52,7 +49,7 @@ def rows() -> Iterator[Row]:
 
 
 def prepare() -> Path:
-    """The player and its clips. Raises OSError, CalledProcessError."""
+    """Build the player and its clips. Returns the player's path. Raises OSError, CalledProcessError."""
     BUILD.mkdir(exist_ok=True)
     for size in (SMALL, LARGE):
         if not _clip(size).exists():
@@ -68,24 +65,26 @@ def _clip(size: str) -> Path:
 
 @dataclass(frozen=True)
 class Frames:
-    """When frames began, in ns of CLOCK_MONOTONIC, and what each took more than the same frame undisturbed, in %."""
+    """The frames of a run: when each began, in ns of CLOCK_MONOTONIC, and how much more time it took than the same
+    frame undisturbed, in %."""
 
     began: NDArray[np.int64]
     more: NDArray[np.float64]
 
     def between(self, low: float, high: float) -> float:
-        """The median over frames that began then."""
+        """The median of ``more`` over the frames that began between ``low`` and ``high``; NaN if there are none."""
         inside = (self.began >= low) & (self.began < high)
         return float(np.median(self.more[inside])) if inside.any() else float("nan")
 
     def at(self, when: float, which: int = 0) -> float:
-        """The first one that began then; ``which``: so many behind it."""
+        """``more`` of the first frame that began at ``when`` or later, or of the frame ``which`` places after it;
+        NaN if there is none."""
         number = int(np.searchsorted(self.began, when)) + which
         return float(self.more[number]) if 0 <= number < len(self.more) else float("nan")
 
 
 class Player:
-    """The player at work; ``frames`` once it has been closed, or at any time."""
+    """The running player. Its times and frames can be read while it runs and after it was closed."""
 
     def __init__(self, program: Path, *wrapper: str, size: str = LARGE) -> None:
         self._file = tempfile.NamedTemporaryFile()  # noqa: SIM115 - it lives as long as the player
@@ -101,12 +100,12 @@ class Player:
         self._process.wait()
 
     def times(self) -> NDArray[np.int64]:
-        """Rows of (began, processor time), ns."""
+        """The frames as rows of (begin, processor time), in ns."""
         data = Path(self._file.name).read_bytes()
         return np.frombuffer(data[: len(data) & -16], "<i8").reshape(-1, 2)
 
     def frames(self, undisturbed: float) -> Frames:
-        """Compared with those that began before ``undisturbed``, ns."""
+        """All frames, each compared with the same frame before the time ``undisturbed``, in ns."""
         times = self.times()
         which = np.arange(len(times)) % FRAMES
         plain = times[:, 0] < undisturbed
@@ -155,12 +154,13 @@ def _gilk(program: Path, size: str, what: str) -> Iterator[Row]:
 
 
 def _relative(more: float, usual: float) -> float:
-    """By how much more something is than what is itself more by ``usual``; all in %."""
+    """The increase ``more``, relative to the increase ``usual`` that happened anyway; all in %."""
     return 100 * ((100 + more) / (100 + usual) - 1)
 
 
 def _all_at_start(program: Path) -> Iterator[Row]:
-    """The pre-instrumented form of the paper: everything is followed from the start on, and nothing is left out."""
+    """Measure the pre-instrumented form of the paper: everything is followed from the start, and nothing is left
+    out."""
     import gilk
 
     with tempfile.TemporaryDirectory() as place:
@@ -182,7 +182,8 @@ def _all_at_start(program: Path) -> Iterator[Row]:
 
 
 def _compared(plain: NDArray[np.int64], times: NDArray[np.int64], low: float, high: float) -> float:
-    """How much more the frames that began between took, in %, than the same ones of another process."""
+    """The median increase of the frames that began between ``low`` and ``high``, in %, over the same frames of
+    another process."""
     usual = np.array([_median(plain[n::FRAMES, 1]) for n in range(FRAMES)])
     which = np.arange(len(times)) % FRAMES
     inside = (times[:, 0] >= low) & (times[:, 0] < high)
@@ -190,7 +191,7 @@ def _compared(plain: NDArray[np.int64], times: NDArray[np.int64], low: float, hi
 
 
 def _whole(program: Path, tool: str, *wrapper: str) -> Iterator[Row]:
-    """A tool that is there from the start on."""
+    """Measure a tool that wraps the player from its start."""
     if not shutil.which(wrapper[0]):
         yield Row("video, steady", tool, None, "%", f"not installed: apt install {wrapper[0]}")
         return
@@ -219,7 +220,7 @@ rpc.exports = {
 
 
 def _stalker(program: Path) -> Iterator[Row]:
-    """Frida's Stalker, which copies code as it goes (Frida's documentation, Stalker.follow)."""
+    """Measure Frida's Stalker, which copies code as it goes (Frida's documentation, Stalker.follow)."""
     try:
         import frida
     except ImportError:

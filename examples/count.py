@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Attach to a process, count how often some of its functions are entered, let go.
+"""Attach to a process, count how often some of its functions are entered, and let it go.
 
     python count.py PID 'libc.so.6:mem*' [SECONDS]
 
-The process runs on all the while. Counts are exact: a thread counts in memory of its own.
+The process goes on running all the while. The counts are exact, because each thread counts in memory of its own.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which basic blocks of a program does a run reach? For any binary, as it is: nothing is recompiled.
+"""Which basic blocks of a program does a run reach? It works on any binary as it is: nothing is recompiled.
 
     python coverage.py 'FUNCTION-GLOB' COMMAND [ARGUMENT ...]
 
-Every block of the matching functions of the main program gets a counter. What
-cannot be spliced is said, not guessed: those blocks are left out of the sum.
+Every block of the matching functions of the main program gets a counter. Blocks that cannot be spliced are reported,
+and are left out of the sum.
 """
 
 from __future__ import annotations

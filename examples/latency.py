@@ -22,7 +22,7 @@ def main(function: str, command: list[str]) -> int:
     with gilk.launch(command) as target:
         session = target.session()
         session.insert(f"{function}:entry", gilk.time)  # gilk adds the returns
-        target.resume()  # until now it has not run an instruction of its own
+        target.resume()  # until here the program has not run an instruction of its own
         while (status := target.wait()) is None:
             time.sleep(0.02)
             tables.append(session.poll())

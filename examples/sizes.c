@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A histogram of the first argument, made where it is seen: a thousand calls
- * are one sample. Here of the sizes that are asked of malloc:
+ * A histogram of the first argument, made in the target: a thousand calls are
+ * one sample. Here it is of the sizes that malloc is asked for:
  *
  *	gilk run -i 'libc:malloc:entry=sizes.c:sizes' -o sizes.parquet -- python3 -c 'import json'
  *	gilk query sizes.parquet 'select value as log2_of_size, max(extra) as calls from samples group by 1 order by 1'

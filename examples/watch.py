@@ -3,8 +3,8 @@
 
     python watch.py PID [IMAGE-GLOB [SECONDS]]
 
-All functions of an image are counted. What an interval brought is the
-difference of two readings; nothing stops for that.
+All functions of an image are counted. The calls in an interval are the difference of two readings, for which nothing
+stops.
 """
 
 from __future__ import annotations

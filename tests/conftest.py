@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What every test may use."""
+"""Settings, fixtures and hooks for all tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from tests.guard import guard
 
 if "PYTEST_XDIST_WORKER" not in os.environ:
-    guard()  # first of all: what is imported next may start threads
+    guard()  # first of all: later imports may start threads
 
 from hypothesis import settings
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     import execnet
     from xdist.scheduler import LoadScopeScheduling
 
-settle()  # also for tests that have a cache of their own, kernels are fetched once
-# Most tests start gilk, which need not be compiled each time, also where nothing is to be written beside the sources.
+settle()  # kernels are fetched once even for tests that have a cache of their own
+# Most tests start gilk. Keeping its bytecode saves compiling it each time, even in a read-only checkout.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("PYTHONPYCACHEPREFIX", str(build_place() / "bytecode"))
-os.environ["GILK_PROGRESS"] = "0"  # lines about progress come after seconds, on a machine that has much to do
-# Correctness is not a matter of timing, also not of how long an example takes.
+os.environ["GILK_PROGRESS"] = "0"  # no progress lines, which a busy machine would show
+# Tests of correctness do not depend on timing, nor on how long an example of hypothesis takes.
 settings.register_profile("gilk", deadline=None)
 settings.load_profile("gilk")
-# A shell has what it starts in the background ignore it, and all that is started from there; some tests send it.
+# A shell has its background jobs, and everything started from them, ignore SIGINT; some tests send that signal.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-_LONGEST = ("tests/kernel/", "tests/behaviour/")  # the first of these is the virtual machine's
+_LONGEST = ("tests/kernel/", "tests/behaviour/")  # the first one needs the virtual machine
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +59,8 @@ def gilk_on_path(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """What an error says besides its message: the console of a virtual machine, where its processors are."""
+    """Add the error's hint to the report of a failed test; for a virtual machine it has the console, and where the
+    processors are."""
     made = yield
     if call.excinfo is not None and isinstance(call.excinfo.value, GilkError):
         made.sections.append(("hint", call.excinfo.value.hint))
@@ -68,15 +69,15 @@ def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, py
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(specs: list[execnet.XSpec]) -> None:
-    """Each worker has a reaper of its own."""
+    """Start each worker of xdist under a reaper of its own."""
     for spec in specs:
         spec.python = shlex.join([spec.python or sys.executable, str(ROOT / "tests" / "guard.py")])
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
-    """A file's tests go to one worker, because they may share what it took long to make. So do all tests of the kernel,
-    which share a virtual machine.
+    """Give all tests of a file to one worker, because they may share what took long to make, and all tests of the
+    kernel, because they share a virtual machine.
 
     xdist's own groups (`--dist loadgroup`) do nothing with pytest 9.2.
     """
@@ -91,7 +92,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScope
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where several workers share the tests, those begin that take longest, lest one works on while all others have
-    ended."""
+    """If several workers share the tests, put those that take longest first, so that no worker still runs one when
+    all others have ended."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=lambda item: [not item.nodeid.startswith(place) for place in _LONGEST])

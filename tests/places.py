@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where tests put what outlives them: programs that were built, bytecode, kernels that were fetched.
+"""The places of files that outlive a test: built programs, bytecode, fetched kernels.
 
-A checkout may lie where nothing can be written, and so may the home directory. As a program, this fetches a kernel if
-there is none, or runs a command in an environment with such places.
+The checkout and the home directory may both be read-only. As a program, this fetches a kernel if there is none, or runs
+a command in an environment with such places.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @cache
 def build_place() -> Path:
-    """build in the checkout, or one of the user's own. Raises PermissionError when another user has made that."""
+    """The directory build of the checkout, or a private one if the checkout is read-only. Raises PermissionError if
+    another user has made the latter."""
     if os.access(ROOT, os.W_OK):
         return ROOT / "build"
     path = Path(tempfile.gettempdir()) / f"gilk-{os.geteuid()}"
@@ -30,9 +31,9 @@ def build_place() -> Path:
 
 
 def settle() -> None:
-    """Name, in the environment, the cache for what has none of its own, and where kernels are, 85 MB each.
+    """Set, in the environment, a cache for processes without one of their own, and the place of kernels, 85 MB each.
 
-    gilk's own place for them, unless nothing can be written there.
+    The kernels' place is gilk's own, unless that is read-only.
     """
     from gilk.cache.place import cache_dir
     from gilk.errors import GilkError

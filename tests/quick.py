@@ -2,7 +2,7 @@
 """The tests of `make quick`, run before each commit: together they take less than a minute, and none waits.
 
 python -m tests.quick               prints where they are
-python -m pytest -p tests.quick     runs tests with what waits refused
+python -m pytest -p tests.quick     runs tests, and refuses those that wait
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LANE = """
     trace/test_interrupts.py
     trace/d/test_d_sorting.py trace/d/test_d_contents.py
 """.split()  # noqa: SIM905
-#: What a test may start: compilers, of which each result is kept; and git, for the names of files.
+#: The programs that a test may start: compilers, whose results are kept, and git, for the names of files.
 TOOLS = {"cc", "c++", "gcc", "clang", "ld", "ld.bfd", "ld.lld", "strip", "nm", "objcopy", "git"}
 
 
@@ -47,7 +47,7 @@ def _refuse(*_: object, **__: object) -> NoReturn:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol() -> Generator[None, Any, Any]:
-    """Refuse to sleep, and to start anything but a tool, while a test runs."""
+    """While a test runs, refuse to sleep, and to start anything but a tool."""
     start = subprocess.Popen.__init__
 
     def only_tools(self: Any, command: Any, *rest: Any, **options: Any) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What it takes to add something: done in a copy of the package, of which it is counted what is no longer as it was."""
+"""Count how many files must change to add something to gilk: each test adds it in a copy of the package."""
 
 from __future__ import annotations
 

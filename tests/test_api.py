@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The names that users have from the package root are those that it says, and lead to the modules of api."""
+"""The package root offers exactly the names that it lists, and they lead to the modules of api."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The pages of the Python API: their code runs and prints what they say, and each name is there with its types.
+"""The pages of the Python API are right: their code runs and prints what they say, and each name is there with its
+types.
 
-A block that opens with ```python test is run, all of a page in one program; a block ```text output behind it is what
-it prints, in which `...` stands for anything.
+A block that opens with ```python test is run; all blocks of a page make one program. A block ```text output after it is
+its expected output, in which `...` stands for anything.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The benchmark measures what it says: its programs, its arithmetic, its table; and leaves the kernel alone unasked."""
+"""The benchmark measures what it claims: its programs, its arithmetic, its table. It does not touch the kernel
+unasked."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
 def test_the_busy_program_says_what_a_call_costs(programs: Programs) -> None:
     with Hot(programs.hot, "leaf") as hot:
         batches: list[float] = []
-        for _ in range(50):  # a machine that is busy may not let it run for a while
+        for _ in range(50):  # on a busy machine it may not run for a while
             batches += hot.costs(0.2)
             if len(batches) > 5:
                 break
@@ -48,7 +49,7 @@ def test_bursts_leave_time_to_keep_up(programs: Programs) -> None:
 
 
 def test_a_function_that_was_broken_is_noticed(programs: Programs, tmp_path: Path) -> None:
-    """`leaf` with another constant, as if a probe had spoilt its result."""
+    """`leaf` returns another constant, as if a probe had spoilt its result."""
     text = (measure.HERE / "targets" / "hot.c").read_text()
     broken = tmp_path / "hot.c"
     broken.write_text(text.replace("return kept * 3 + 1;", "return kept * 3 + 2;"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""tools/conformance on a suite of our own, with a command of our own in the place of dtrace."""
+"""Run tools/conformance on a suite made here, with a command made here in the place of dtrace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-#: Prints what stands behind "print" in the program that it is given, complains of what stands behind "complain".
+#: Prints the words after "print" in the program that it is given, and complains of those after "complain".
 COMMAND = """\
 import re, sys, time
 text = open(sys.argv[sys.argv.index("-s") + 1]).read()
@@ -25,7 +25,7 @@ for _ in re.findall("wait;", text):
     time.sleep(600)
 sys.exit(int((re.findall(r"status (\\d+);", text) or ["0"])[0]))
 """
-#: Name: text, what is expected, the result and a word of why.
+#: By name of a test: its text, its expected output, the result, and a word of the reason.
 SUITE: dict[str, tuple[str, str | None, str, str]] = {
     "tst.alike.d": ("print 0x1234 one;print two;", "two\n0xabcdef one\n", "passed", ""),
     "tst.silent.d": ("print anything;", None, "passed", ""),
@@ -72,7 +72,7 @@ def suite(tmp_path: Path) -> Path:
 
 def conformance(suite: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = f"{sys.executable} {suite.parent / 'command.py'}"
-    # Deadlines end two tests that never end by themselves; the others take a moment of it.
+    # Two tests end only by their deadlines; the others take a small part of it.
     words = [sys.executable, str(ROOT / "tools" / "conformance"), str(suite), "--command", command, "--patience", "0.5"]
     return subprocess.run([*words, *arguments], capture_output=True, text=True, check=False)
 
@@ -152,7 +152,8 @@ def test_where_there_are_no_tests_there_is_no_rate(tmp_path: Path) -> None:
 
 
 def test_programs_that_tests_trace_are_built(suite: Path) -> None:
-    """With the flags of the suite's own list; one that cannot be built is named, and its tests are skipped."""
+    """Programs are built with the flags of the suite's own list. One that cannot be built is named, and its tests
+    are skipped."""
     place = suite / "test" / "triggers"
     place.mkdir()
     (place / "Build").write_text("prog_CFLAGS := -DSTATUS=3\nprog_LIBS := -lm\nof-ours_LIBS := $(objdir)/ours.a\n")

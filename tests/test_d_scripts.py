@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Each script of examples/d tells of a real program what its first lines promise."""
+"""Each script of examples/d prints about a real program what its first lines promise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 SCRIPTS = Path(__file__).parent.parent / "examples" / "d"
 PYTHON = "/usr/bin/python3"
-#: What is traced, what the script is given, and what it has to say.
+#: The traced command, the arguments of the script, and its expected output.
 CASES = {
     "allocations": ("date +%Y", [], r"bytes taken: +\d{4,}\nbytes given back: +\d+\nasked for:\n"),
     "collections": (f"{PYTHON} -c 'import gc; gc.collect()'", [], r"generation 2: \d+ objects found"),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The Debian package: apt installs it in a system that has nothing but Debian's base, and it goes without a trace."""
+"""The Debian package: apt installs it in a system that has nothing but Debian's base, and removes it without a
+trace."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from gilk.cli.main import COMMANDS
 ROOT = Path(__file__).parent.parent
 LAY_OUT = "import sys; from pathlib import Path; import debian_package; debian_package.lay_out(Path(sys.argv[1]))"
 MIRROR = "http://deb.debian.org/debian"
-#: In the new system: what a first user does, and then takes it away.
+#: Commands in the new system: a user's first steps, and then the removal.
 INSIDE = """\
 set -e
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C
@@ -35,7 +36,7 @@ test ! -e /usr/bin/gilk
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package's files but for the libraries, which come from PyPI."""
+    """The package's files without the libraries, which come from PyPI."""
     place = tmp_path_factory.mktemp("tree")
     words = [sys.executable, "-c", LAY_OUT, place]
     subprocess.run(words, env={**os.environ, "PYTHONPATH": str(ROOT / "tools")}, check=True, timeout=240)

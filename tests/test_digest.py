@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The stamp of a file is another whenever its content may be."""
+"""The stamp of a file changes whenever its content may have changed."""
 
 from __future__ import annotations
 

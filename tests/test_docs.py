@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Documentation says what is so: its commands run, every error has its paragraph, every command its page.
+"""The documentation is right: its commands run, every error has its paragraph, every command its page.
 
-A code block that opens with ```console test is run. Each line that begins with
-`$ ` is a command, and what follows it is its output, in which `...` stands for
-anything. It must exit with 0; `exit=N` after `test` says otherwise for the
-block. The blocks of one page run in order, in one directory, with the
-repository's `examples` beside them.
+A code block that opens with ```console test is run. Each line that begins with `$ ` is a command, and the lines after
+it are its output, in which `...` stands for anything. It must exit with 0; `exit=N` after `test` says otherwise for the
+block. The blocks of one page run in order, in one directory, with the repository's `examples` beside them.
 
-A block that opens with ```console session is real output as it was: its
-commands run in one shell, `&` and `$!` included, and must print the same but
-for numbers, and for how many rows a histogram or a table has.
+A block that opens with ```console session shows real output: its commands run in one shell, `&` and `$!` included, and
+must print the same but for numbers, and for the number of rows of a histogram or a table.
 """
 
 from __future__ import annotations
@@ -71,12 +68,12 @@ def test_examples_do_what_the_page_says(page: Path, tmp_path: Path, gilk_on_path
 
 SESSION = re.compile(r"^```console session\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 VARYING = re.compile(r"\d+(\.\d+)?(ns|us|ms|s\b)?")
-#: The program may have been in a call when it was attached to, or be in one at the end: now and then, not always.
+#: A note that appears now and then: the program may be in a call when gilk attaches to it, or at the end.
 NOW_AND_THEN = re.compile(r"^note: [1-3] timed calls are not whole: .*\n", re.MULTILINE)
 
 
 def likeness(output: str) -> list[str]:
-    """What stays the same when something is measured again."""
+    """The parts of an output that stay the same when a measurement is repeated."""
     steady = NOW_AND_THEN.sub("", output)
     lines = [re.sub(r"\s+", " ", VARYING.sub("N", line)).strip() for line in steady.splitlines()]
     kept = [line for line in lines if line and not line.startswith(("[N,", "["))]
@@ -91,7 +88,7 @@ def test_sessions_go_as_the_page_says(page: Path, tmp_path: Path, gilk_on_path: 
     for block in SESSION.finditer(page.read_text()):
         parts = [part.split("\n", 1) for part in re.split(r"^\$ ", block["body"], flags=re.MULTILINE)[1:]]
         script = "".join(f"{command}\necho '<end of command>'\n" for command, _ in parts) + "kill $(jobs -p) 2>&-; true"
-        with (tmp_path / "output").open("w+") as output:  # a pipe would be held open by what runs in the background
+        with (tmp_path / "output").open("w+") as output:  # programs in the background would hold a pipe open
             both = {"stdout": output, "stderr": output}
             subprocess.run(["bash", "-c", script], cwd=tmp_path, env=gilk_on_path, timeout=120, **both)
             output.seek(0)
@@ -112,9 +109,9 @@ ERROR_CLASSES = {
 
 
 def slugs_in(path: Path) -> Iterator[tuple[int, str | None]]:
-    """(line, slug) of every error `path` makes; None when the slug is not written out in that file.
+    """(line, slug) of every error that `path` makes; None if the slug is not written out in that file.
 
-    A function may take the slug as a parameter: then it is what the function's callers in the same file write.
+    A function may take the slug as a parameter: then the slugs are those that its callers in the same file pass.
     """
     tree = ast.parse(path.read_text())
     for function in (None, *(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))):
@@ -131,7 +128,7 @@ def slugs_in(path: Path) -> Iterator[tuple[int, str | None]]:
 
 
 def slugs_passed(tree: ast.AST, function: ast.FunctionDef, parameter: str) -> Iterator[tuple[int, str | None]]:
-    """What callers pass to `function` as its `parameter`."""
+    """(line, slug) for what callers pass to `function` as its `parameter`; None for an argument that is no literal."""
     names = [each.arg for each in function.args.args if each.arg not in ("self", "cls")]
     calls = [call for call in calls_in(tree) if name_of(call.func) == function.name]
     if parameter not in names or not calls:
@@ -174,7 +171,7 @@ def test_slugs_are_found_in_the_source(text: str, expected: list[str | None], tm
 
 
 def raised() -> dict[str, str]:
-    """Slug -> where it is raised."""
+    """The slugs that gilk raises, with the place where each is raised."""
     found: dict[str, str] = {}
     for path in sorted((ROOT / "src" / "gilk").rglob("*.py")):
         for line, slug in slugs_in(path):
@@ -239,7 +236,7 @@ LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
 
 @pytest.mark.parametrize("page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in PAGES])
 def test_a_row_of_a_table_is_a_line(page: Path) -> None:
-    """The line below a table's head has nothing else in it."""
+    """No row of a table has run together with another."""
     lines = page.read_text().splitlines()
     for number, line in enumerate(lines):
         if "|---|" in line:
@@ -263,13 +260,13 @@ def names_in(path: Path) -> set[str]:
 @pytest.mark.parametrize("page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in PAGES])
 def test_tests_that_a_page_names_are_there(page: Path) -> None:
     for file, name in TEST.findall(page.read_text()):
-        if "NAME" in file:  # whatever it is called
+        if "NAME" in file:  # a placeholder for any name
             continue
         assert (ROOT / file).is_file(), f"{page} names {file}"
         assert not name or name in names_in(ROOT / file), f"{page} names {file}::{name}"
 
 
 def test_every_hostile_partner_is_on_the_page_of_security() -> None:
-    """And the page names tests as the check above finds them."""
+    """Every test file about a hostile partner is on the page, in the form in which the check above finds it."""
     named = {file for file, _ in TEST.findall((ROOT / "docs" / "security.md").read_text())}
     assert named >= {path.relative_to(ROOT).as_posix() for path in (ROOT / "tests" / "security").glob("test_*.py")}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Every example does what it says, on real programs; what is expected is known by other means."""
+"""Every example does what it says, on real programs; the expected results are known by other means."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_simple_instr(gilk_on_path: dict[str, str], program: Path, tmp_path: Pat
 
 
 def test_sizes(gilk_on_path: dict[str, str], program: Path, tmp_path: Path) -> None:
-    """Half of the sizes are 100, half 1100; the sum of a thousand calls is in each set of samples."""
+    """Half of the sizes are 100, half 1100. Each set of samples adds up to a thousand calls."""
     points = "libc:malloc:entry=sizes.c:sizes"
     samples = read(recorded(gilk_on_path, points, tmp_path / "s.parquet", [program, "5000"], 5)).samples
     latest: dict[int, int] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A run of the tests that is interrupted leaves no process behind, however it is interrupted, and whatever ran."""
+"""An interrupted run of the tests leaves no process behind, however it is interrupted, and whatever ran."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.behaviour.harness import wait_for
 
 ROOT = Path(__file__).parent.parent
 GUARD = ROOT / "tests" / "guard.py"
-_LIMIT = 120  # seconds; what is waited for takes one or two
-#: Leads out of every process group, session and line of parents but the reaper's; says when it is there.
+_LIMIT = 120  # seconds; the events waited for take one or two
+#: A program that leaves every process group, session and line of parents except the reaper's, and says when it is up.
 _STRAYS = """
 import os, subprocess, sys
 for _ in range(3):
@@ -37,7 +37,7 @@ Interrupt = Callable[["Run"], None]
 
 
 class Run:
-    """Python under guard, in a group of its own. All that it starts has a mark in its environment, unlike others."""
+    """Python under guard, in a process group of its own. All processes below it have a mark in their environment."""
 
     def __init__(self, *words: str) -> None:
         self.mark = f"GILK_TEST_RUN={uuid.uuid4().hex}".encode()
@@ -49,7 +49,8 @@ class Run:
         )  # fmt: skip
 
     def left(self) -> dict[int, str]:
-        """The command lines of those that are there, by pid; what has ended has no environment any more."""
+        """The command lines of the processes with the mark, by pid. A process that has ended has no environment any
+        more."""
         return {pid: _words(pid) for pid in _everybody() if self.mark in _environment(pid)}
 
     def named(self, name: str) -> list[int]:
@@ -57,7 +58,7 @@ class Run:
 
     def close(self) -> None:
         for pid in self.left():
-            with contextlib.suppress(ProcessLookupError):  # it may end just now
+            with contextlib.suppress(ProcessLookupError):  # it may just have ended
                 os.kill(pid, signal.SIGKILL)
         self.process.communicate(timeout=_LIMIT)
 
@@ -89,7 +90,7 @@ def _parent(pid: int) -> int:
     return int(_read(pid, "stat").rpartition(b")")[2].split()[1])
 
 
-# Who is interrupted, and how.
+# Which process is interrupted, and how.
 
 
 def ctrl_c(run: Run) -> None:
@@ -179,7 +180,7 @@ def test_signals_arrive_at_the_work_once() -> None:
 
 
 def worker_killed(run: Run) -> None:
-    """What it has started goes before the run is over: another worker takes its place."""
+    """The processes of a killed worker go before the run is over: another worker takes its place."""
     (worker,) = (pid for pid in run.left() if not _is_guarding(pid) and _is_guarding(_parent(pid)))
     started = [pid for pid in run.left() if _is_below(pid, worker)]
     assert started
@@ -188,7 +189,7 @@ def worker_killed(run: Run) -> None:
 
 
 def _is_guarding(pid: int) -> bool:
-    """For a worker of xdist, which is given its program as a word."""
+    """Whether the process guards a worker of xdist, whose program is given as a word of its command line."""
     words = _words(pid)
     return "/guard.py -u -c " in words and "exec(eval(" in words
 

@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "gilk"
 
-# From the top. A module may import from its own layer and from those below it.
+# From the top to the bottom. A module may import from its own layer and from those below it.
 LAYERS = [
     "cli", "web", "api", "render", "engines", "runs", "session", "trace", "providers", "lab", "targets", "toolchain",
     "lang", "splice", "analysis", "image", "cache", "arch", "spec", "native", "version", "private", "errors", "digest",
@@ -43,7 +43,7 @@ def nodes(path: Path) -> tuple[ast.AST, ...]:
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
-    """(line, dotted name) of everything `path` imports, anywhere in it; names of `from x import y` as `x.y`."""
+    """(line, dotted name) of every import in `path`, anywhere in it; names of `from x import y` are `x.y`."""
     for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
@@ -53,7 +53,7 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def internal_imports(path: Path) -> Iterator[tuple[int, str]]:
-    """(line, module path below gilk/) for imports of this package; the package root itself is ''."""
+    """(line, module path below gilk/) of the imports of this package; the package root itself is ''."""
     for line, name in imports(path):
         if name != "gilk" and not name.startswith("gilk."):
             continue
@@ -86,12 +86,12 @@ def test_the_representation_imports_nothing_of_a_language() -> None:
             assert not module.startswith("lang/d/"), f"{path}:{line} imports {module}"
 
 
-#: It reads what the kernel's own build says of a user's C.
+#: This module reads the messages of the kernel's own build about a user's C.
 READS_MESSAGES = {"toolchain/kernel_instrument"}
 
 
 def _meets_generated_code(module: str, path: Path) -> bool:
-    """It makes C, or has it made: what it wants to know of that, lang/facts.py tells."""
+    """Whether a module makes C or has it compiled; it must get facts about that C from lang/facts.py."""
     if re.fullmatch(r"lang/(to_c/)?\w+|toolchain/\w+", module):
         return module not in READS_MESSAGES
     makers = ("lang/to_c/", "lang/d/unit")
@@ -142,12 +142,12 @@ def test_no_import_cycles() -> None:
 
 
 def package_of(module: str) -> str:
-    """The folder of a module; the module itself beside the packages."""
+    """The package of a module; the module itself if it is in no package."""
     return module.rpartition("/")[0] or module
 
 
-#: Packages whose own modules use a package in them that uses others of those: splice/planner.py tries the tactics,
-#: which are written with splice/plan.py and splice/code.py. Nothing is to be added here.
+#: Packages of which a subpackage uses modules of the package itself: splice/planner.py tries the tactics, which are
+#: written with splice/plan.py and splice/code.py. Nothing is to be added here.
 LEAN_ON_THEIR_PARTS = {"splice": {"splice/tactics", "splice/kernel"}}
 
 
@@ -180,7 +180,7 @@ def test_pure_layers_do_no_io(path: Path) -> None:
 
 
 NATIVE = SOURCE / "native"
-#: What only a host may have, native/host: system calls, segments, the processor's clock and number.
+#: Things that only a host, native/host, may use: system calls, segments, the processor's clock and number.
 OF_A_HOST = re.compile(r"syscall|%gs|%fs|[fg]sbase|rdtsc|rdpid|\blsl\b", re.IGNORECASE)
 
 
@@ -240,7 +240,7 @@ COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 
 def test_no_cycle_among_files_of_the_driver() -> None:
-    """By the functions that one calls, or takes the address of, and another defines."""
+    """The driver's files have no cycle, by the functions that one calls or takes the address of and another defines."""
     texts = {path: COMMENT.sub("", path.read_text()) for path in c_files("ilk") if path.suffix == ".c"}
     defined = {path: set(DEFINED.findall(text)) for path, text in texts.items()}
     assert len(set().union(*defined.values())) > 100
@@ -256,7 +256,7 @@ FORKS = {"fork", "forkpty", "posix_spawn", "posix_spawnp"}
 
 
 def knows_processes(path: Path) -> Iterator[str]:
-    """The ways to reach processes that a module takes itself."""
+    """The ways in which a module itself reaches processes."""
     yield from (name for _, name in imports(path) if name == "gilk.targets.ptrace")
     for node in nodes(path):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -276,7 +276,7 @@ def test_only_targets_know_how_processes_are_reached() -> None:
 
 
 def tracked_files() -> list[Path]:
-    """What git knows; in an unpacked archive, everything that is not a build product."""
+    """The files that git tracks; in an unpacked archive, all files that are not build products."""
     listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True)
     if listed.returncode == 0:
         return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
@@ -292,13 +292,14 @@ def test_every_source_file_names_its_licence() -> None:
 
 
 def licence(path: Path) -> str:
-    """The driver's is the kernel's; the headers that programs share with it may be used by any."""
+    """The licence of a file: the driver has the kernel's; the headers that programs share with it may be used by any
+    program."""
     if path.name in ("ilk_abi.h", "ilk_d_abi.h", "ilk_d_forms.h"):
         return "GPL-2.0 WITH Linux-syscall-note"
     return "GPL-2.0" if "ilk" in path.parent.parts else "LGPL-2.1-or-later"
 
 
-# Written so as not to find itself.
+# The pattern is written so as not to match itself.
 PERSONAL_PATH = re.compile(r"/home/(?!me/|user/)[a-z]+/|(?<!\d)/root/[.\w]|/wor[k]/\w|/tm[p]/(v|bash\w+)\b")
 
 

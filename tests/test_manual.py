@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Manual pages: man(1) has nothing to complain of, and shows each option of each command, and code as it is."""
+"""The manual pages are good: man(1) has no complaints, and they show each option of each command, and code as it is."""
 
 from __future__ import annotations
 

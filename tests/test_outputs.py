@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Outputs that are no plain files, or are there already, are what users expect."""
+"""Output to things other than plain files, and to files that exist already, does what users expect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gilk.trace.store import Writer
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
-    """Who has the old one open goes on reading it."""
+    """A reader that has the old file open goes on reading it."""
     path = tmp_path / "out"
     path.write_text("old")
     with path.open() as old:
@@ -30,7 +30,7 @@ def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("there", [True, False])
 def test_a_link_is_replaced_by_the_file(tmp_path: Path, there: bool) -> None:
-    """What it led to stays, or does not come to be."""
+    """The file that the link led to stays as it was; if there was none, none is created."""
     other, path = tmp_path / "other", tmp_path / "out"
     if there:
         other.write_text("kept")
@@ -58,7 +58,7 @@ def test_a_device_is_written_to() -> None:
 
 
 def test_standard_output_by_its_name_is_written_to_wherever_it_goes(tmp_path: Path) -> None:
-    """Also to a file, which does not take the place of the name."""
+    """This also holds if standard output is a file, which the output does not replace."""
     target = tmp_path / "redirected"
     with target.open("wb") as file:
         name = Path(f"/proc/self/fd/{file.fileno()}")

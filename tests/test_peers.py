@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""tools/peers on programs of our own: what it finds the same, what it finds wrong, and what it leaves behind."""
+"""Run tools/peers on programs made here: it reports the right things as equal, as wrong, and as left behind."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ORDINARY = """#include <stdio.h>
 static int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
 int main(void) { printf("%d", fib(9)); return 7; }
 """
-#: It finds the jump at its own entry.
+#: A program that detects the jump at its own entry.
 LOOKS = """#include <stdio.h>
 int main(void) { printf("%02x\\n", *(unsigned char *)main); return 0; }
 """
@@ -34,7 +34,7 @@ STAYS = """#include <unistd.h>
 int main(void) { if (!fork()) { setsid(); sleep(1000); } return 0; }
 """
 SPINS = "int main(void) { for (;;) ; }\n"
-LIMIT = 120.0  # seconds for what takes some
+LIMIT = 120.0  # seconds for runs that take long
 
 
 def start(directory: Path, *arguments: str, **options: Any) -> subprocess.Popen[str]:
@@ -81,7 +81,7 @@ def test_a_difference_needs_a_reason(tmp_path: Path) -> None:
 
 
 def below(directory: Path) -> list[str]:
-    """Programs that run in a directory of the runner's."""
+    """The command lines of the processes whose working directory is below ``directory``."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cwd"):
         try:
@@ -145,7 +145,7 @@ def test_what_differs_by_itself_is_not_compared() -> None:
 
 
 def test_a_count_that_the_oracle_contradicts() -> None:
-    """What repeats is counted by its rounds there."""
+    """The oracle counts an instruction that repeats by its rounds."""
     spots = {"f:+0x0": Spot(16, ""), "f:+0x4": Spot(20, "rep")}
     found = {"f:+0x0": 2, "f:+0x4": 1}
 

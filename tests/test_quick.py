@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The tests of `make quick` are there, and none of them is made to wait."""
+"""The tests of `make quick` exist, and none of them waits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests import quick
 
 ROOT = quick.ROOT.parent
 WAITING = {"time", "subprocess", "threading", "multiprocessing", "socket", "select", "asyncio", "concurrent"}
-#: What starts compilers, or asks git; and what refuses to start anything else.
+#: Modules that start compilers or git, and the one that refuses all other programs.
 MAY = {"tests.programs.build", "tests.test_layers", "tests.quick"}
 
 
@@ -24,7 +24,7 @@ def files() -> list[Path]:
 
 @functools.cache
 def imported(path: Path) -> frozenset[str]:
-    """Names of modules, those of `from x import y` as `x` and `x.y`."""
+    """The names of the modules that a file imports; for `from x import y` these are `x` and `x.y`."""
     return frozenset(_imported(path))
 
 
@@ -38,7 +38,7 @@ def _imported(path: Path) -> Iterator[str]:
 
 
 def waiting(path: Path, seen: set[Path]) -> Iterator[str]:
-    """What a file of the tests imports that could wait, by itself or by another file of the tests."""
+    """The imports of a test file that could wait, with those of the test files that it imports."""
     seen.add(path)
     module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
     if module in MAY:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The studies of the paper on traces, as the examples make them: what was planted is found, wherever it was planted."""
+"""The studies of the paper on traces, as the examples do them, find the planted fault, wherever it was planted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(EXAMPLES.parents[1] / "src")}
 
 
 def study(name: str, *words: str | Path, limit: float = 280) -> str:
-    """What one command prints; it ends with status 0 only if it has found what was planted."""
+    """The output of a study, which ends with status 0 only if it has found what was planted."""
     command = [sys.executable, str(EXAMPLES / name), *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=limit, env=ENVIRONMENT)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -62,7 +62,8 @@ def test_the_kernel_says_what_a_player_waits_for(tmp_path: Path) -> None:
 @pytest.mark.stress
 @pytest.mark.timeout(3600)
 def test_a_driver_that_hangs(tmp_path: Path) -> None:
-    """With one processor, and with all; the machine is lost either way, and gilk says so and goes on."""
+    """The driver hangs with one processor, and with all. In both cases the machine is lost, and gilk says so and
+    goes on."""
     said = study("hang/hang_study.py", tmp_path, limit=3500)
     assert "The call that never returned is standby_call_firmware." in said
     assert said.count("(relay-silent)") == 2

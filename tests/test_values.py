@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Values behave as those that the standard library makes of the same classes."""
+"""The dataclasses of gilk.values behave like those that the standard library makes of the same classes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHAPES = [{}, {"frozen": True}, {"slots": True}, {"frozen": True, "slots": True}
 
 
 def shape(dataclass: Decorate, options: dict[str, bool]) -> tuple[Any, Any, Any]:
-    """A class, one that is derived from it, and one without fields."""
+    """A class, a class derived from it, and a class without fields."""
 
     @dataclass(**options)
     class Base:
@@ -54,7 +54,7 @@ def shape(dataclass: Decorate, options: dict[str, bool]) -> tuple[Any, Any, Any]
 
 
 def outcome(act: Callable[[], Any]) -> Any:
-    """What comes of it, or what is raised, with its words."""
+    """The result of ``act``, or the type and the text of the exception that it raises."""
     try:
         return act()
     except Exception as error:
@@ -94,7 +94,7 @@ class Sent:
 
 @values.dataclass(frozen=True, slots=True)
 class Own:
-    """What a class says itself stays."""
+    """Methods that a class defines itself stay."""
 
     x: int
 
@@ -160,7 +160,7 @@ sys.exit(7 if caught else 1)
 
 
 def test_an_interrupt_while_a_constructor_is_made_is_like_any_other(tmp_path: Path) -> None:
-    """Who catches it says how the program ends, also one that is started by python -m."""
+    """The code that catches the interrupt decides how the program ends, also if python -m started it."""
     (tmp_path / "interrupted.py").write_text(_INTERRUPTED)
     done = subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (7, "")

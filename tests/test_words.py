@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Sentences have a subject: none begins with what, who, whose or of, unless it asks. Names are given once.
+"""Sentences have a subject: none begins with what, who, whose or of, unless it asks. Public class names are unique.
 
-Names that were given twice before this was a rule are listed below. The list may only shrink: take from it what a
-change makes plain, and add nothing.
+Names that were given twice before this was a rule are listed below. The list may only shrink: a change removes the
+names that it makes unique, and adds none.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 
 
 def openings(text: str) -> list[str]:
-    """The sentences of plain text that begin without a subject; in the order of the text."""
+    """The sentences of plain text that begin without a subject, in the order of the text."""
     sentences = END_OF_SENTENCE.split(" ".join(text.split()))
     return [each for each in sentences if OPENING.match(each) and not each.rstrip('*_)"”').endswith("?")]
 
 
 def prose(markdown: str) -> Iterator[str]:
-    """The paragraphs, list items and table cells of a page; without code, headings and the addresses of links."""
+    """The paragraphs, list items and table cells of a page, without code, headings and the addresses of links."""
     text = HEADING.sub("\n", FENCE.sub("\n", markdown))
     text = LINK.sub(r"\1", CODE.sub("`x`", text))
     text = re.sub(r"^\|.*\|$", lambda row: "\n" + row[0].replace("|", "\n\n") + "\n", text, flags=re.MULTILINE)
@@ -112,7 +112,7 @@ def test_a_public_class_name_is_unique() -> None:
 
 
 MAP = (ROOT / "ARCHITECTURE.md").read_text().split("## Code map")[1].split("\n## ")[0]
-#: Pages that say where things are.
+#: Pages that say where files are.
 GUIDES = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "decisions").glob("*.md"))]
 SOURCE_FILE = re.compile(r"(?<![\w./*-])(?:[a-z_\d]+/)*[a-z_\d]+\.(?:py|[chS])(?![\w(])")
 
@@ -131,7 +131,7 @@ def test_the_map_names_every_package() -> None:
 
 @pytest.mark.parametrize("page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in GUIDES])
 def test_files_that_a_guide_names_are_there(page: Path) -> None:
-    """A name without a folder may be anywhere in src."""
+    """A name without a folder may belong to any file in src."""
     known = {path.name for path in SOURCE.rglob("*.*")}
     for name in SOURCE_FILE.findall(re.sub(r"`tests/[^`]*`", "", page.read_text())):
         there = (SOURCE / name).exists() or (ROOT / name).exists() if "/" in name else name in known

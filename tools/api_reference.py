@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Writes docs/api-reference.md: each name that `gilk` offers to programs, with its types and its docstring."""
+"""Write docs/api-reference.md: each name that `gilk` offers to programs, with its types and its docstring."""
 
 from __future__ import annotations
 
@@ -67,13 +67,14 @@ def _class(name: str, found: type) -> Iterator[str]:
 
 
 def _is_made_by_users(found: type) -> bool:
-    """Functions give the others: what has to be closed, and what keeps things to itself."""
+    """Whether users construct the class themselves; only gilk makes exceptions, context managers, and values with
+    private fields."""
     private = _is_value(found) and any(each.name.startswith("_") for each in dataclasses.fields(found))
     return not (private or issubclass(found, Exception) or hasattr(found, "__enter__"))
 
 
 def _members(found: type) -> Iterator[tuple[str, Any]]:
-    """Public methods and properties of the class, and of those of gilk that it is made from."""
+    """The public methods and properties of the class and of its base classes in gilk, each once, with their names."""
     seen = set()
     for base in (each for each in found.__mro__ if each.__module__.startswith("gilk")):
         for name, value in vars(base).items():
@@ -104,7 +105,7 @@ def _signature(name: str, found: Any) -> str:
 
 
 def _is_value(found: type) -> bool:
-    """A dataclass of gilk/values.py, whose own constructor takes whatever it is given until it is compiled."""
+    """Whether it is a dataclass of gilk/values.py; its own constructor takes any arguments until it is compiled."""
     return hasattr(found, "__dataclass_fields__")
 
 
@@ -120,7 +121,7 @@ def _default(field: dataclasses.Field[Any]) -> str:
 
 
 def _parts(function: Any) -> tuple[list[str], str]:
-    """The parameters of a function, or of a class's constructor, and what it returns."""
+    """The parameters of a function or of a class's constructor, and the text of what it returns."""
     signature = inspect.signature(function)
     parameters = [_parameter(each) for each in signature.parameters.values() if each.name not in ("self", "cls")]
     returned = signature.return_annotation
@@ -139,11 +140,11 @@ def _value(default: object) -> str:
 
 
 def _text(found: Any) -> str:
-    """Its docstring in paragraphs; code that is indented there is a block here."""
+    """The docstring in paragraphs, as Markdown; an indented part is a block of code there."""
     said = inspect.getdoc(found) or ""
     if inspect.isclass(found) and said == inspect.getdoc(found.__base__):
         return f"A `{found.__base__.__name__}`."
-    if said.startswith(getattr(found, "__name__", "") + "("):  # that of a dataclass, which says its fields
+    if said.startswith(getattr(found, "__name__", "") + "("):  # a dataclass's generated docstring
         return ""
     return said.replace("``", "`").strip()
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Make a Debian package of gilk: `tools/debian_package.py DIRECTORY` writes gilk_VERSION_amd64.deb there.
 
-Everything lies in /usr/lib/gilk, a virtual environment of Debian's own Python with the libraries that gilk needs: so
-the package needs nothing but Debian's packages, and is in nobody's way.
+The package installs everything in /usr/lib/gilk, a virtual environment of Debian's own Python with the libraries that
+gilk needs. So it depends only on Debian's packages, and interferes with no other.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SITE = _HOME / "lib" / _PYTHON / "site-packages"
 _COMMANDS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
 _DEPENDS = (_PYTHON, "binutils", "gcc", "libc6-dev")
 _RECOMMENDS = ("man-db",)
-_SUGGESTS = ("qemu-system-x86", "kmod", "make", "libelf1", "graphviz")  # the lab, and building the driver
+_SUGGESTS = ("qemu-system-x86", "kmod", "make", "libelf1", "graphviz")  # for the lab, and to build the driver
 _CONTROL = """\
 Package: gilk
 Version: {version}
@@ -47,7 +47,7 @@ Description: put code of your choice anywhere in a running program
  of the stock kernel, at the cost of a jump, and takes it out again without a
  trace. It counts, times, traces calls, runs D programs and weaves aspects.
 """
-#: Bytecode is made on the machine itself, and goes with the package.
+#: The script after installation: it compiles the bytecode on the machine itself; removal deletes it.
 _AFTER = "#!/bin/sh\nset -e\n[ \"$1\" != configure ] || /usr/bin/{python} -m compileall -q /{site} || true\n"
 _BEFORE = "#!/bin/sh\nset -e\nfind /{home} -name __pycache__ -type d -prune -exec rm -rf {{}} +\n"
 _ENTRY = """\
@@ -65,7 +65,8 @@ _SHELLS = {
 
 
 def make(directory: Path) -> Path:
-    """The file. Raises CalledProcessError where pip or dpkg-deb fails, which says why on standard error."""
+    """Build the package and return its file. Raises CalledProcessError if pip or dpkg-deb fails; they say why on
+    standard error."""
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
         tree = Path(temporary)
@@ -78,7 +79,7 @@ def make(directory: Path) -> Path:
 
 
 def lay_out(tree: Path) -> None:
-    """Everything in ``tree`` beside the libraries, which are there already."""
+    """Put everything into ``tree`` except the libraries, which are there already."""
     for step in (_environment, _commands, _manual_pages, _completions, _documents, _settle_modes, _control):
         step(tree)
 
@@ -88,7 +89,8 @@ def _run(*words: str) -> str:
 
 
 def _libraries(tree: Path) -> None:
-    """gilk from a copy of its sources, since setuptools makes files beside them, with what it needs from PyPI."""
+    """Install gilk and what it needs from PyPI. gilk comes from a copy of its sources, since setuptools writes files
+    beside them."""
     with tempfile.TemporaryDirectory() as temporary:
         sources = Path(temporary)
         for name in ("pyproject.toml", "setup.py", "README.md"):
@@ -101,7 +103,7 @@ def _libraries(tree: Path) -> None:
 
 
 def _environment(tree: Path) -> None:
-    """The virtual environment of that Python as Debian has it (PEP 405)."""
+    """Make the virtual environment by hand, for Debian's Python (PEP 405)."""
     place = tree / _HOME / "bin"
     place.mkdir(parents=True)
     (place / "python").symlink_to(f"/usr/bin/{_PYTHON}")
@@ -126,7 +128,7 @@ def _manual_pages(tree: Path) -> None:
 
 
 def _completions(tree: Path) -> None:
-    """As click(8.1) makes them; bash is not asked which version it is."""
+    """Write the completion scripts as click 8.1 makes them, without its check of the version of bash."""
     for shell, place in _SHELLS.items():
         words = [sys.executable, "-P", "-m", "gilk"]
         environment = {**os.environ, "_GILK_COMPLETE": f"{shell}_source"}
@@ -145,7 +147,7 @@ def _documents(tree: Path) -> None:
 
 
 def _settle_modes(tree: Path) -> None:
-    """Whoever makes the package may have any umask."""
+    """Set the modes of all files, whatever the umask of the user who builds the package."""
     for path in tree.rglob("*"):
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)

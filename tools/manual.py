@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Make manual pages of docs/cli: `tools/manual.py DIRECTORY` writes gilk.1, gilk-COMMAND.1 and gilk-grammar.7 there.
 
-It knows the Markdown that those pages have: headings, paragraphs, lists, tables, code, links, and marked words.
+It knows the Markdown that those pages use: headings, paragraphs, lists, tables, code, links, and marked words.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Block = list[str]
 
 
 def pages() -> dict[str, str]:
-    """The text of each page by its file's name."""
+    """The text of each manual page, by the name of its file."""
     found = {"gilk.1": _overview()}
     for path in sorted(DOCS.glob("*.md")):
         name, section = path.stem, "7" if path.stem == "grammar" else "1"
@@ -34,7 +34,7 @@ def pages() -> dict[str, str]:
 
 
 def page(name: str, section: str, brief: str, text: str) -> str:
-    """One page, of the Markdown ``text``."""
+    """The manual page that the Markdown ``text`` becomes."""
     body, titled = list[str](), False
     for block in _blocks(text.splitlines()):
         if block[0].startswith("    ") and not titled:
@@ -64,7 +64,7 @@ def _head(name: str, section: str, brief: str) -> list[str]:
 
 
 def _described(body: list[str]) -> list[str]:
-    """With the heading DESCRIPTION above the first text that is not the synopsis, and the synopsis first."""
+    """The lines of the page with the synopsis first, and the heading DESCRIPTION above the first text after it."""
     if ".SH SYNOPSIS" not in body:
         return [".SH DESCRIPTION", *body]
     start = body.index(".SH SYNOPSIS")
@@ -88,7 +88,7 @@ def _reference(name: str) -> str:
 
 
 def _blocks(lines: list[str]) -> Iterator[Block]:
-    """Paragraphs, lists, tables, and code, each with its lines."""
+    """The paragraphs, lists, tables and code blocks of the text, each with its lines."""
     block = Block()
     fenced = False
     for line in [*lines, ""]:
@@ -109,7 +109,7 @@ def _blocks(lines: list[str]) -> Iterator[Block]:
 
 
 def _kind(line: str) -> str:
-    """Lines of one kind belong together: those of a table, or of code that is indented."""
+    """The kind of a line: "|" in a table, spaces in indented code, else "". Lines of one kind belong together."""
     return "|" if line.startswith("|") else "    " if line.startswith("    ") else ""
 
 
@@ -140,7 +140,8 @@ def _list(block: Block) -> list[str]:
 
 
 def _table(block: Block) -> list[str]:
-    """The first column as tags; what others have is told with their headings."""
+    """A table as tagged paragraphs: the first column has the tags; the other columns follow, from the third on with
+    their headings."""
     rows = [[cell.strip().replace(r"\|", "|") for cell in _CELL.split(line)[1:-1]] for line in block]
     headings, lines = rows[0], list[str]()
     for tag, *cells in rows[2:]:
@@ -154,18 +155,19 @@ def _lines(text: str) -> list[str]:
 
 
 def _line(text: str) -> str:
-    """A line that is none of roff's own requests."""
+    """The line, escaped if roff would take it for a request."""
     return rf"\&{text}" if text.startswith((".", "'")) else text
 
 
 def _plain(text: str) -> str:
-    """Text as it is, whatever roff makes of its characters."""
+    """The text with roff's special characters escaped."""
     named = {"\\": r"\e", "-": r"\-", "^": r"\(ha", "~": r"\(ti", "`": r"\(ga", "'": r"\(aq"}
     return "".join(named.get(character, character) for character in text)
 
 
 def _inline(text: str) -> str:
-    """Words in code and bold ones bold, others that are marked in italics; links are their texts."""
+    """The text of a line: code and bold words become bold, otherwise marked words italic, and links are replaced by
+    their texts."""
     text = _LINK.sub(lambda link: _linked(*link.groups()), text)
     made, at = "", 0
     for found in _INLINE.finditer(text):
@@ -177,7 +179,7 @@ def _inline(text: str) -> str:
 
 
 def _linked(said: str, target: str) -> str:
-    """A page beside is called by its name, an address told, of others there is the text alone."""
+    """The text of a link, with the address if the text does not have it and the link leads to a website."""
     if target.startswith("http") and target.partition("://")[2] not in said:
         return f"{said} <{target}>"
     return said

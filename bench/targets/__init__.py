@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The programs that are measured: hot.c, one function called as fast as it can be; many.py, many functions."""
+"""The measured programs: hot.c calls one function as fast as it can; many.py makes a program of many functions."""

@@ -141,7 +141,7 @@ static void at_entry(int map, unsigned int id)
 		fail("fentry");
 }
 
-/* Has a program run where a perf event of that kind is, "kprobe" or "uprobe". */
+/* Attaches a program to a perf event of that kind, "kprobe" or "uprobe". */
 static void by_event(const char *kind, int program, const char *what, unsigned long offset)
 {
 	struct perf_event_attr attr = { .size = sizeof(attr), .config1 = (unsigned long)what, .config2 = offset };
@@ -174,7 +174,7 @@ static unsigned long hits(int map)
 	return sum;
 }
 
-/* Its map. */
+/* Attaches the program of that form to a uprobe; returns its map. */
 static int by_uprobe(const char *file, unsigned long offset, const char *form)
 {
 	int keyed = !strcmp(form, "keyed"), powers = !strcmp(form, "powers");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * lab_calls BATCHES: what a getppid costs, in ticks of the time stamp counter, a line a batch. Where each instruction
- * is one tick, that is how many there are, in a batch that no interrupt came into.
+ * lab_calls BATCHES: prints what a getppid costs, in ticks of the time stamp counter, a line for each batch. If each
+ * instruction is one tick, that is the number of instructions, in a batch without an interrupt.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The least that an instrument in C does. */
+/* The smallest instrument in C. */
 #include <gilk.h>
 
 static unsigned long ticks;

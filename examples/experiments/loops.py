@@ -10,7 +10,7 @@ import gilk
 
 
 def loops(function: gilk.FunctionView) -> Iterator[gilk.Place]:
-    """The blocks that are jumped back to, from themselves or from further on."""
+    """The points before the blocks that are jumped back to, from themselves or from later blocks."""
     heads = {start for view in function.blocks for start in view.block.successors if start <= view.block.start}
     return (view.pre for view in function.blocks if view.block.start in heads)
 

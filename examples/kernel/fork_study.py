@@ -4,15 +4,13 @@
 
     python3 examples/kernel/fork_study.py [DIRECTORY]
 
-In a virtual machine with a stock kernel, in which every instruction takes one
-tick of the time stamp counter, pulsar.c forks and reads the counter before and
-after each fork (GILK, section 4.2): without an instrument, with one before
-each block of kernel_clone and copy_process, and with one after each. What the
-program finds that a fork costs more, by how many records it made, is what an
-instrument costs; as in the paper, the cheapest forks are compared, for others
-have found a table full or a page missing. The records say the same block by
-block: between two of them lie the instructions of the block, which can be
-counted in its code, and else only the instrument.
+In a virtual machine with a stock kernel, in which every instruction takes one tick of the time stamp counter, pulsar.c
+forks and reads the counter before and after each fork (GILK, section 4.2): without an instrument, with one before each
+block of kernel_clone and copy_process, and with one after each. The additional cost of a fork that the program
+measures, divided by the number of records that the fork made, is the cost of an instrument. As in the paper, the
+cheapest forks are compared, for others have found a table full or a page missing. The records tell the same cost block
+by block: the time between two of them is that of the block's instructions, which can be counted in its code, and of the
+instrument.
 """
 
 from __future__ import annotations
@@ -41,9 +39,9 @@ CALLS = (FlowControl.CALL, FlowControl.INDIRECT_CALL)
 
 @dataclass(frozen=True)
 class Phase:
-    """``ticks`` of each fork, as the program measured them; ``way`` is that of all of them through the points, with
-    times in ns; ``costs`` are of the instrument of each block that makes no call, by the block's point.
-    """
+    """What was measured in a phase. ``ticks`` are those of each fork, as the program measured them; ``way`` has the
+    points that all forks passed, with times in ns; ``costs`` has the cost of the instrument of each block that makes
+    no call, by the block's point."""
 
     name: str
     points: int
@@ -55,31 +53,32 @@ class Phase:
 
     @property
     def records(self) -> list[int]:
-        """How many each fork has made."""
+        """The number of records that each fork has made."""
         first = [n for n, (point, _) in enumerate(self.way) if point == self.way[0][0]]
         return [b - a for a, b in pairwise([*first, len(self.way)])]
 
     @property
     def baseline(self) -> int:
-        """Instructions of the cheapest fork."""
+        """The instructions of the cheapest fork."""
         return min(self.ticks)
 
     def cost(self, without: Phase) -> float:
-        """Instructions by which it is more than the cheapest without instruments, for each of its records."""
+        """The instructions that the cheapest fork takes beyond the cheapest without instruments, for each of its
+        records."""
         return (self.baseline - without.baseline) / self.records[self.ticks.index(self.baseline)]
 
 
 def study(kernel: Kernel, program: Path, bursts: int, forks: int) -> tuple[list[Phase], bool]:
-    """Each phase, and whether the kernel's text is what it was afterwards."""
+    """Each phase, and whether the kernel's text was afterwards the same as before."""
     before = text_of(kernel, FUNCTIONS)
-    # Always at the same addresses: fork copies page tables, and how many there are depends on these.
+    # Always at the same addresses: fork copies page tables, and their number depends on the addresses.
     command = ["setarch", "-R", str(program), str(bursts), str(forks), "10", "ticks"]
     phases = [observe(kernel, name, where, command) for name, where in PHASES.items()]
     return phases, text_of(kernel, FUNCTIONS) == before
 
 
 def observe(kernel: Kernel, name: str, where: str, command: list[str]) -> Phase:
-    forked(kernel, command)  # what the phase before has left to do, for memory it has freed, say, is done in this one
+    forked(kernel, command)  # this run absorbs what the phase before has left to do, such as freeing memory
     places = [p for each in FUNCTIONS for p in kernel.function(each).points(where)] if where else []
     if not places:
         _, ticks = forked(kernel, command)
@@ -95,7 +94,7 @@ def observe(kernel: Kernel, name: str, where: str, command: list[str]) -> Phase:
 
 
 def forked(kernel: Kernel, command: list[str]) -> tuple[int, tuple[int, ...]]:
-    """Run the program: its number as a process, and the ticks of each fork."""
+    """Run the program. Returns its process number, and the ticks of each fork."""
     status, out, said = kernel.target.link.run(command)
     if status:
         raise RuntimeError(f"status {status}: {said.decode(errors='replace')}")
@@ -104,7 +103,8 @@ def forked(kernel: Kernel, command: list[str]) -> tuple[int, tuple[int, ...]]:
 
 
 def costs(kernel: Kernel, places: Iterable[Place], way: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int]]:
-    """Of each point after which control went on to another without a call: its time, less the instructions between."""
+    """Pairs of a point and the cost of its instrument: the time until the next point, less the instructions between.
+    Points followed by a call, or by something else than a next block, are left out."""
     inside = {place.point.label: Position.of(kernel, place) for place in places}
     took: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for (point, start), (following, end) in pairwise(way):
@@ -117,7 +117,8 @@ def costs(kernel: Kernel, places: Iterable[Place], way: Iterable[tuple[str, int]
 
 @dataclass(frozen=True)
 class Position:
-    """Where in its block a point lies: how many instructions are before it and after, and whether calls are."""
+    """The place of a point in its block: the number of instructions before and after it, and whether they include
+    calls."""
 
     start: int
     successors: tuple[int, ...]
@@ -132,13 +133,13 @@ class Position:
         (code,) = kernel.target.link.read_core([(block.start, block.end - block.start)])
         every = list(Decoder(64, code, ip=block.start))
         at = sum(each.ip < place.point.address for each in every) + place.point.after
-        # The nop at a function's start is ftrace's, and the point lies behind it.
+        # ftrace's nop is at the function's start, and the point lies behind it.
         at += block.start == place.function.start and at == 0 and every[0].len == 5
         return cls(block.start, block.successors, at, len(every) - at, unclear(every[:at]), unclear(every[at:]))
 
 
 def unclear(instructions: list[Instruction]) -> bool:
-    """Whether these are more instructions when they run than they are in the code."""
+    """Whether more instructions may run than there are here: one of them is a call, or repeats."""
     return any(each.flow_control in CALLS or each.has_rep_prefix or each.has_repne_prefix for each in instructions)
 
 
@@ -158,7 +159,7 @@ def report(phases: list[Phase], restored: bool) -> None:
 
 
 def draw(phases: list[Phase], path: Path) -> None:
-    """Each fork in each phase, and the cost of an instrument at each block."""
+    """Draw each fork in each phase, and the cost of an instrument at each block."""
     made, (forks, blocks) = figure(10, 4, columns=2)
     for phase, mark in zip(phases, "ox+", strict=True):
         name = phase.name if phase.way else "no instruments"

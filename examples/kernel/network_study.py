@@ -4,13 +4,11 @@
 
     python3 examples/kernel/network_study.py [DIRECTORY [CLIENTS BURSTS]]
 
-In a virtual machine with a stock kernel, a server sends to its clients by way
-of the loopback interface (GILK, section 4.4), and tcpdump watches. Instruments
-in C are where the driver hands a packet over (netif_rx_internal), and where IP
-takes it (ip_rcv), which is next to where tcpdump sees it. All must tell of the
-same packets, in the same order on each connection. Their histograms and power
-spectra are drawn together, and where times from one packet to the next of zero
-come from is a matter of the clock's resolution: the last table has it.
+In a virtual machine with a stock kernel, a server sends to its clients by way of the loopback interface (GILK, section
+4.4), and tcpdump watches. Instruments in C are where the driver hands a packet over (netif_rx_internal), and where IP
+takes it (ip_rcv), which is next to where tcpdump sees it. All three must report the same packets, in the same order on
+each connection. Their histograms and power spectra are drawn together. The last table shows that the resolution of the
+clock explains intervals of zero between packets.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ sleep 1.5
 kill $!
 wait
 grep -q '^0 packets dropped by kernel' packets.err"""
-#: CLOCK_REALTIME less CLOCK_MONOTONIC, of a hundred looks at both that which took least.
+#: CLOCK_REALTIME less CLOCK_MONOTONIC; of a hundred readings of both, the one that took least time.
 AHEAD = """\
 from time import monotonic_ns, time_ns
 looks = ((monotonic_ns(), time_ns(), monotonic_ns()) for _ in range(100))
@@ -61,7 +59,8 @@ Times = NDArray[np.int64]
 
 @dataclass(frozen=True, order=True)
 class Packet:
-    """``time`` is in ns since gilk's session began, ``ports`` are source and destination, ``numbers`` those of TCP."""
+    """A packet as an observer saw it. ``time`` is in ns since gilk's session began, ``ports`` has source and
+    destination port, ``numbers`` TCP's sequence and acknowledgement numbers."""
 
     time: int
     ports: int
@@ -79,7 +78,8 @@ class Traffic:
         return np.array([packet.time for packet in self.seen[observer]], np.int64)
 
     def skew(self, observer: str) -> Times:
-        """By how many ns it saw each of tcpdump's packets later. Raises ValueError unless they are the same packets."""
+        """By how many ns the observer saw each of tcpdump's packets later. Raises ValueError if the packets are not
+        the same."""
         mine, others = by_identity(self.seen[observer]), by_identity(self.seen[TCPDUMP])
         if {key: len(times) for key, times in mine.items()} != {key: len(times) for key, times in others.items()}:
             raise ValueError(f"tcpdump and gilk at {observer} have not seen the same packets")
@@ -94,7 +94,8 @@ class Traffic:
 
 
 def by_identity(packets: list[Packet]) -> dict[tuple[int, int], list[int]]:
-    """When each was seen: an acknowledgement may be sent twice."""
+    """The times at which each packet was seen, by its ports and numbers; there may be several, as an acknowledgement
+    may be sent twice."""
     times: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for packet in packets:
         times[packet.ports, packet.numbers].append(packet.time)
@@ -123,7 +124,7 @@ def study(kernel: Kernel, program: str, clients: int, bursts: int) -> Traffic:
 
 
 def captured(data: bytes, ahead: int) -> Iterator[Packet]:
-    """Of a file of tcpdump's, with times in ns (pcap-savefile(5)), less ``ahead``."""
+    """The packets in a file of tcpdump's, with times in ns (pcap-savefile(5)), less ``ahead``."""
     if data[:4] != struct.pack("<I", 0xA1B23C4D):
         raise ValueError("this is no capture with times in nanoseconds")
     at = 24
@@ -161,7 +162,7 @@ def report(traffic: Traffic) -> None:
 
 
 def draw(traffic: Traffic, path: Path) -> None:
-    """Histograms of the times from packet to packet, and power spectra of arrivals."""
+    """Draw histograms of the times from packet to packet, and power spectra of the arrivals."""
     made, (left, right) = figure(11, 4.5, columns=2)
     every = [traffic.times(observer) for observer in traffic.seen]
     start, end = int(min(times[0] for times in every)), int(max(times[-1] for times in every))
@@ -170,7 +171,7 @@ def draw(traffic: Traffic, path: Path) -> None:
     width = series.round_width(end - start, 1 << 14)
     for observer, times in zip(traffic.seen, every, strict=True):
         name = observer if observer == TCPDUMP else f"gilk, {observer}: {PLACES[observer]}"
-        wide = {"linewidth": 2.5, "alpha": 0.5} if observer == TCPDUMP else {"linewidth": 0.9}  # the others lie upon it
+        wide = {"linewidth": 2.5, "alpha": 0.5} if observer == TCPDUMP else {"linewidth": 0.9}  # the others lie over it
         left.stairs(np.histogram(series.intervals(times) / 1000, edges)[0], edges, label=name, **wide)
         frequencies, power = series.spectrum(times, width, start, end)
         slope = series.slope(frequencies, power)

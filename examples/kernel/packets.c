@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Which packet is this? Its ports and its sequence number, with the time, if it is of TCP. */
+/* Logs which packet this is: its ports and its sequence numbers, with the time, if it is of TCP. */
 #include <gilk.h>
 #include <linux/ip.h>
 #include <linux/skbuff.h>
@@ -16,7 +16,7 @@ static void log_packet(const struct sk_buff *skb, unsigned int iid)
 			    (unsigned long)ntohl(tcp->seq) << 32 | ntohl(tcp->ack_seq), iid);
 }
 
-/* Before a function whose first argument is the packet. */
+/* For points before a function whose first argument is the packet. */
 void packet(const struct gilk_regs *regs, unsigned int iid)
 {
 	log_packet((const struct sk_buff *)regs->rdi, iid);

@@ -4,12 +4,11 @@
 
     python3 examples/kernel/pipe_study.py [DIRECTORY]
 
-In a virtual machine with a stock kernel, `cat | sed | grep | sort` works on a
-file. Before the block of pipe_write that waits for room, and before that of
-pipe_read that waits for data, an instrument in C logs the name of the task
-(GILK, section 4.3). A program that produces faster than the next one consumes
-waits to write, one that consumes faster than the one before it waits to read.
-Afterwards the kernel's text is compared, byte for byte, with what it was.
+In a virtual machine with a stock kernel, `cat | sed | grep | sort` works on a file. Before the block of pipe_write that
+waits for room, and before that of pipe_read that waits for data, an instrument in C logs the name of the task (GILK,
+section 4.3). A program that produces faster than the next one consumes waits to write; a program that consumes faster
+than the one before it produces waits to read. Afterwards the kernel's text is compared, byte for byte, with what it
+was.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ def waiting(kernel: Kernel, name: str) -> Place:
 
 
 def text_of(kernel: Kernel) -> bytes:
-    """The functions that are changed, as they are in the kernel's memory now."""
+    """The code of the functions that are changed, as it is in the kernel's memory now."""
     spans = [kernel.function(name).function for name in ("pipe_write", "pipe_read")]
     return b"".join(kernel.target.link.read_core([(f.start, f.end - f.start) for f in spans]))
 
 
 def study(kernel: Kernel) -> tuple[pa.Table, bool]:
-    """Who waited where, and whether everything is as it was."""
+    """The samples, which say which task waited where, and whether the code was afterwards the same as before."""
     before = text_of(kernel)
     who = c(Path(__file__).with_name("waits.c"), "whose")
     with kernel.session() as session:
@@ -82,7 +81,7 @@ def main() -> int:
 
 
 def draw(table: pa.Table, path: Path) -> None:
-    """When each program waited, and for what."""
+    """Draw when each program waited, and for what."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -4,9 +4,9 @@
  *
  *	pulsar BURSTS FORKS MILLISECONDS [ticks]
  *
- * Each burst is so many forks in a row, of children that end at once; then it
- * sleeps, and then it waits for all of them. With "ticks" it prints its number
- * as a process, and then by how much the time stamp counter rose in each fork.
+ * Each burst is so many forks in a row, of children that end at once; then the
+ * program sleeps, and waits for all of them. With "ticks" it prints its process
+ * number, and then by how much the time stamp counter rose in each fork.
  */
 #include <stdio.h>
 #include <stdlib.h>

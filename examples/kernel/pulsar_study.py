@@ -4,12 +4,10 @@
 
     python3 examples/kernel/pulsar_study.py [DIRECTORY [BURSTS FORKS MILLISECONDS]]
 
-In a virtual machine with a stock kernel, pulsar.c forks in bursts (GILK,
-section 4.1): 96 forks in three steps. An instrument in C is at the entries of
-the functions that make, end and wait for a process, and beside it the kernel's
-own function tracer, ftrace, watches the same functions by the same counter.
-Then both must have seen the same, each task's events in the same order, and
-every time of gilk's be its neighbour's plus the time between the two: the skew.
+In a virtual machine with a stock kernel, pulsar.c forks in bursts (GILK, section 4.1): 96 forks in three steps. An
+instrument in C is at the entries of the functions that make, end and wait for a process, and the kernel's own function
+tracer, ftrace, watches the same functions by the same counter. Both must have seen the same events, each task's in the
+same order. The difference between the two times of an event is the skew.
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ LINE = re.compile(r"^ *(?P<task>.+)-(?P<tid>\d+) +\[\d+\] \S+ +(?P<tsc>\d+): (?P
 
 @dataclass(frozen=True)
 class Event:
-    """``time`` is in ns since gilk's session began."""
+    """An entry of a function. ``time`` is in ns since gilk's session began."""
 
     time: int
     tid: int
@@ -58,9 +56,9 @@ class Event:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """``skew``: gilk's time less ftrace's, in ns, of every event in the order of ftrace. ``swapped`` are neighbours
-    that are in another order in gilk's: no further apart than ``widest`` ns.
-    """
+    """The same events as both tracers saw them. ``skew`` is gilk's time less ftrace's, in ns, of every event in the
+    order of ftrace. ``swapped`` is the number of neighbours that gilk saw in the other order, at most ``widest`` ns
+    apart."""
 
     gilk: list[Event]
     ftrace: list[Event]
@@ -89,7 +87,8 @@ def study(kernel: Kernel, program: Path, bursts: int, forks: int, milliseconds: 
 
 
 def compare(ours: list[Event], theirs: list[Event], restored: bool) -> Comparison:
-    """Event by event: the n-th of a task with one is the n-th of it with the other. Raises ValueError if it is not."""
+    """Compare the tracers event by event: the n-th event of a task for one is the n-th for the other. Raises
+    ValueError if they differ."""
     pairs = matched(ours, theirs)
     skew = np.array([a.time - b.time for a, b in pairs], np.int64)
     times = np.array([a.time for a, _ in pairs], np.int64)
@@ -98,7 +97,7 @@ def compare(ours: list[Event], theirs: list[Event], restored: bool) -> Compariso
 
 
 def matched(ours: list[Event], theirs: list[Event]) -> list[tuple[Event, Event]]:
-    """Pairs of the same event, in the order of ``theirs``."""
+    """Pairs of the same event, in the order of ``theirs``. Raises ValueError if they differ."""
     waiting: defaultdict[int, list[Event]] = defaultdict(list)
     for event in reversed(ours):
         waiting[event.tid].append(event)
@@ -114,7 +113,7 @@ def matched(ours: list[Event], theirs: list[Event]) -> list[tuple[Event, Event]]
 
 
 def forks_of(events: list[Event]) -> list[float]:
-    """When each fork was, in seconds since the first."""
+    """The time of each fork, in seconds since the first."""
     times = [event.time for event in events if event.function == "kernel_clone"]
     return [(time - times[0]) / 1e9 for time in times]
 
@@ -139,7 +138,7 @@ def count(events: list[Event], function: str) -> int:
 
 
 def draw(result: Comparison, path: Path) -> None:
-    """The steps of the forks, as both saw them, and the skew."""
+    """Draw the steps of the forks, as both tracers saw them, and the skew."""
     made, (steps, skews) = figure(10, 4, columns=2)
     for name, events, style in (("ftrace", result.ftrace, "-x"), ("gilk", result.gilk, "o")):
         times = forks_of(events)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the studies of a kernel have in common."""
+"""Functions that the studies of a kernel share."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ HERE = Path(__file__).parent
 
 
 def directory(words: list[str]) -> Path:
-    """Where the pictures go: the first argument, or here."""
+    """The directory for the pictures: the first argument, or the current one. It is created if it is missing."""
     path = Path(words[1] if len(words) > 1 else ".").absolute()
     path.mkdir(parents=True, exist_ok=True)
     return path
 
 
 def compiled(name: str, place: Path) -> Path:
-    """The program of NAME.c, which needs nothing of the machine it runs on."""
+    """The program of NAME.c, linked statically, so that it needs nothing of the machine it runs on."""
     made = place / name
     subprocess.run(["cc", "-O2", "-static", "-o", made, HERE / f"{name}.c", "-lm"], check=True)
     return made
 
 
 def shell(kernel: Kernel, script: str) -> str:
-    """What a script says that runs beside the kernel."""
+    """The output of a script that runs on the kernel's machine. Raises RuntimeError if it fails."""
     status, out, said = kernel.target.link.run(["sh", "-ec", script])
     if status:
         raise RuntimeError(f"status {status}: {said.decode(errors='replace').strip()}")
@@ -39,13 +39,14 @@ def shell(kernel: Kernel, script: str) -> str:
 
 
 def text_of(kernel: Kernel, names: Iterable[str]) -> bytes:
-    """Functions as they are in the kernel's memory now."""
+    """The code of the functions, as it is in the kernel's memory now."""
     spans = [kernel.function(name).function for name in names]
     return b"".join(kernel.target.link.read_core([(each.start, each.end - each.start) for each in spans]))
 
 
 def samples_of(kernel: Kernel, session: KernelSession, command: list[str]) -> pa.Table:
-    """Run a command beside the kernel; all samples of the session, which ends with it."""
+    """Run a command on the kernel's machine. Returns all samples of the session, which is then closed. Raises
+    RuntimeError if the command fails."""
     kernel.start(command)
     parts = []
     while kernel.status is None:

@@ -7,7 +7,7 @@
  * To each client the server sends so many bursts of messages, each a packet of
  * its own, and pauses in between. Bursts and pauses are Pareto distributed:
  * most are short, and some so long that the traffic is bursty on every scale.
- * What is sent is the same every time; when, depends on the machine.
+ * The messages are the same every time; their times depend on the machine.
  */
 #include <arpa/inet.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Which program is it that waits here? Its name, with the time. */
+/* Logs the name of the program that waits here, with the time. */
 #include <gilk.h>
 #include <linux/sched.h>
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the studies of traces have in common: gilk's commands, and where in a tree of calls the time went."""
+"""Functions that the studies of traces share: they run gilk's commands, and find where in a tree of calls the time
+went."""
 
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ HERE = Path(__file__).parent
 
 
 def directory(words: list[str]) -> Path:
-    """Where files go: the first argument, or here."""
+    """The directory for the files: the first argument, or the current one. It is created if it is missing."""
     path = Path(words[1] if len(words) > 1 else ".").absolute()
     path.mkdir(parents=True, exist_ok=True)
     return path
 
 
 def gilk(*words: str | Path, where: Path, status: int = 0) -> str:
-    """Run gilk in a directory, and show what it prints; that is also returned."""
+    """Run gilk in a directory, print its output, and return it."""
     line = [str(word) for word in words]
     print(f"\n$ gilk {shlex.join(line)}", flush=True)
     done = run(line, where, status)
@@ -32,12 +33,12 @@ def gilk(*words: str | Path, where: Path, status: int = 0) -> str:
 
 
 def asked(*words: str | Path, where: Path, status: int = 0) -> Any:
-    """What gilk answers with --json."""
+    """The answer of a gilk command with --json, parsed."""
     return json.loads(run([*map(str, words), "--json"], where, status))
 
 
 def run(words: list[str], where: Path, status: int = 0) -> str:
-    """What gilk prints, its report included; RuntimeError if it ends with another status."""
+    """The output of gilk, with its report. Raises RuntimeError if it ends with another status."""
     command = [sys.executable, "-m", "gilk", *words]
     done = subprocess.run(command, cwd=where, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != status:
@@ -46,7 +47,7 @@ def run(words: list[str], where: Path, status: int = 0) -> str:
 
 
 def nodes(top: list[Node], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
-    """Every node of a tree with the functions that lead to it, itself included."""
+    """Every node of a tree, with the path of functions that leads to it, itself included."""
     for node in top:
         inner = (*path, node["function"])
         yield inner, node
@@ -54,7 +55,8 @@ def nodes(top: list[Node], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
 
 
 def heaviest(node: Node) -> list[Node]:
-    """From a node on down: what took longest, and within that what took longest, to where the time was spent."""
+    """The path from a node to where the time was spent: in each node the child that took longest, until a node
+    itself took longer than that child."""
     found = [node]
     while found[-1]["children"]:
         longest = max(found[-1]["children"], key=lambda child: child["total"])

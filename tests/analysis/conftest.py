@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Images to analyse: what every Debian machine has, and small programs compiled here."""
+"""Images to analyse: some that every Debian machine has, and small programs compiled here."""
 
 from __future__ import annotations
 

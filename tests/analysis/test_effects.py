@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Effects of single instructions, against Capstone's opinion and against an emulator."""
+"""Effects of single instructions, compared with Capstone and with an emulator."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def distinct(analysis: Analysis) -> list[tuple[Instruction, bytes]]:
 
 
 def masks(engine: capstone.Cs, code: bytes, address: int) -> tuple[int, int] | None:
-    """Registers that Capstone says are (read, written); None when it decodes otherwise."""
+    """The registers that Capstone says are (read, written); None if it decodes the code otherwise."""
     decoded = next(iter(engine.disasm(code, address, 1)), None)
     if decoded is None or decoded.size != len(code):
         return None
@@ -58,7 +58,7 @@ def _names() -> Iterator[set[str]]:
 
 
 def test_writes_agree_with_capstone(libc: Analysis) -> None:
-    """We may leave out nothing that it claims is written and that the instruction names."""
+    """The analysis may leave out no register that Capstone says is written and that the instruction names."""
     engine = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
     engine.detail = True
     wrong = []
@@ -79,7 +79,7 @@ def outcome(i: Instruction, code: bytes, registers: dict[str, int], flags: int) 
 
 
 def test_killed_registers_do_not_depend_on_what_they_held(libc: Analysis) -> None:
-    """An emulator agrees: garbage in what is killed and not read, before, leaves no trace after."""
+    """In an emulator, garbage in registers that are killed and not read leaves no trace."""
     source = random.Random(2)
     tried = 0
     for i, code in _emulated(source.sample(distinct(libc), SAMPLE)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What is said to be dead may hold anything: real code runs the same with garbage in it."""
+"""Registers said to be dead may hold anything: real code runs the same with garbage in them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def points(analysis: Analysis, f: Function) -> list[LiveInstruction]:
 
 
 def trashed(f: Function, step: LiveInstruction, source: random.Random, flags_return: bool = True) -> list[str]:
-    """Run from a point to the end twice, once with garbage in what is dead there; how the outcomes differ."""
+    """Run twice from a point to the end, the second time with garbage in everything dead there. Returns the
+    differences."""
     registers = {name: source.getrandbits(64) for name in GPRS if name != "rsp"}
     flags = 0x202 | source.getrandbits(12) & _STATUS
     other = {n: source.getrandbits(64) if not step.live >> i & 1 else v for i, (n, v) in _numbered(registers)}
@@ -65,7 +66,7 @@ def test_leaf_functions_run_the_same_with_garbage_in_dead_registers(image: str, 
     assert len(candidates) > SAMPLE
     for f, step in source.sample(candidates, SAMPLE):
         span = analysis.image.span_at(f.start)
-        local = span is not None and not span.exported  # no flags come back from the others
+        local = span is not None and not span.exported  # other functions return no flags
         assert trashed(f, step, source, local) == [], f"{f.name} from {step.instruction.ip:#x}, live {step.live:#x}"
 
 
@@ -114,7 +115,7 @@ def entry_live(analysis: Analysis, name: str) -> int:
         ("callee", RDI | RBX | RSI, RAX | RCX),
         ("caller", RDI | RBX, RDX | RAX | RCX),
         ("keeps", RDI, R11 | RAX | RCX),
-        ("one", RDI | RAX | RSI, 0),  # callers of one another know nothing of one another
+        ("one", RDI | RAX | RSI, 0),  # their callers do not know them
         ("partial", RAX | RCX | RDX | FLAGS_LIVE, RSI | 1 << 8),
         ("counts", RCX, FLAGS_LIVE),
         ("carries", FLAGS_LIVE | RAX, 0),
@@ -143,7 +144,8 @@ def test_the_answer_does_not_depend_on_the_order_of_asking(bash: Analysis) -> No
 
 
 def test_what_another_analysis_has_found_changes_no_answer(bash: Analysis) -> None:
-    """Neither for functions that it knows, some of which call each other in circles, nor for those that it does not."""
+    """This holds for functions that it knows, some of which call each other in circles, and for those that it does
+    not know."""
     spans = bash.image.spans[::25]
     first = Analysis(bash.image, bash.jumps)
     for span in spans[::2]:

@@ -57,7 +57,7 @@ FLAGS = {
 
 
 def stored_constants(analysis: Analysis, name: str | None) -> set[int]:
-    """The marks that reached instructions store."""
+    """The marks that the reached instructions store."""
     functions = [function(analysis, name)] if name else list(analysis.functions())
     return {
         step.instruction.immediate(1) - _MARK

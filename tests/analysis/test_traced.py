@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What programs really execute, step by step, lies in known blocks and moves along known edges."""
+"""Every instruction that a program executes, by single steps, lies in a known block, and every transfer is a known
+edge."""
 
 from __future__ import annotations
 
@@ -15,19 +16,19 @@ from gilk.image.elf import load
 from tests.analysis.conftest import LIBC, Compile
 from tests.oracle import Edge, step_edges
 
-_LIMIT = 1700  # seconds: python3 executes tens of millions of instructions before it does anything
+_LIMIT = 1700  # seconds: python3's start takes tens of millions of instructions
 _LEAVES = (x86.RETURN, x86.CALL, x86.CALL_INDIRECT)
 
 
 class Checker:
-    """It has the instructions of every function of one image that a trace runs through."""
+    """Checks a trace against the instructions of the functions in an image that it runs through."""
 
     def __init__(self, analysis: Analysis) -> None:
         self.analysis = analysis
         self._heads: dict[int, dict[int, tuple[int, int]]] = {}
 
     def problems(self, edges: Sequence[tuple[int, int]]) -> list[str]:
-        """Sentences about what ran and should not have."""
+        """Sentences about instructions and transfers that should not have happened."""
         addresses = sorted({address for edge in edges for address in edge})
         found = [text for address in addresses if (text := self._instruction(address))]
         return found + [text for source, to in edges if (text := self._transfer(source, to))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Every encoder, with every register it takes, read back by a disassembler that is not ours."""
+"""Every encoder, with every register that it takes, is read back by an independent disassembler."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ AT = 0x1000
 
 
 def text(code: bytes) -> str:
-    """The one instruction that ``code`` is; fails when it is more, or less, than one."""
+    """The text of ``code``, which must be exactly one instruction."""
     (found,) = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64).disasm(code, AT)
     assert found.size == len(code)
     return f"{found.mnemonic} {found.op_str}".strip()
 
 
 def signed(offset: int) -> str:
-    """An offset behind a base as the disassembler writes it: nothing for zero, decimal below ten."""
+    """The text of an offset after a base, as the disassembler writes it: nothing for zero, decimal below ten."""
     if not offset:
         return ""
     digits = hex(abs(offset)) if abs(offset) > 9 else str(abs(offset))

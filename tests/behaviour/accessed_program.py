@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Programs that compute with variables of all kinds, made from a number, and every access of those that valgrind sees.
+"""Generate programs that compute with variables of all kinds, from a seed, and find with valgrind every access of those
+variables.
 
 A program takes no input, and prints at its end where its variables lie and the bytes that they have.
 """
@@ -65,7 +66,7 @@ class _Maker:
         )
 
     def place(self) -> tuple[str, bool]:
-        """Something that can be assigned to, and whether it is a floating-point number."""
+        """An lvalue, and whether it is a floating-point number."""
         one = self.random.choice(self.variables)
         if one.type == "struct some":
             member = self.random.choice("abcdef")
@@ -131,7 +132,8 @@ int main(void)
 
 
 def _shown(one: AccessedVariable) -> list[str]:
-    """Values, and no addresses: those would be out of sight then."""
+    """The statements that print the values of a variable. They take no addresses: accesses through pointers would be
+    out of sight."""
     if one.type == "struct some":
         parts = [(f"{one.name}.{member}", member in "ef") for member in "abcdef"]
     elif one.type == "int[6]":
@@ -154,8 +156,8 @@ def build(place: Path, program: AccessedProgram, compiler: str, *options: str) -
 
 
 def seen_by_valgrind(program: Path, place: Path, variables: tuple[AccessedVariable, ...]) -> dict[str, Counter[tuple[str, int, int]]]:
-    """By name of a variable, how often it was read (r) and written (w) by so many bytes from which on. Unoptimised:
-    valgrind leaves out loads of which nobody uses the result."""
+    """For each variable by name, how often it was accessed, by (r for read or w for written, bytes, offset in the
+    variable). valgrind's optimisation is off, because it would leave out loads whose result is not used."""
     log = place / "lackey.log"
     done = subprocess.run(
         ["valgrind", "--tool=lackey", "--vex-iropt-level=0", "--trace-mem=yes", f"--log-file={log}", program],
@@ -175,13 +177,13 @@ def seen_by_valgrind(program: Path, place: Path, variables: tuple[AccessedVariab
 
 
 def _symbols(program: Path) -> dict[str, tuple[int, int]]:
-    """Address and size by name."""
+    """Address and size of each symbol, by name."""
     done = subprocess.run(["nm", "-S", program], check=True, capture_output=True, text=True)
     rows = (line.split() for line in done.stdout.splitlines())
     return {row[3]: (int(row[0], 16), int(row[1], 16)) for row in rows if len(row) == 4}
 
 
 def kept(program: Path, variables: tuple[AccessedVariable, ...]) -> tuple[AccessedVariable, ...]:
-    """The variables that the compiler has left as they are: it may split static ones, or do without."""
+    """The variables that the compiler has left whole; it may split static ones, or remove them."""
     symbols = _symbols(program)
     return tuple(one for one in variables if symbols.get(one.name, (0, 0))[1] == one.size)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Programs for tests of advice: a line of input is one round, and is answered by one line."""
+"""Programs for tests of advice: each line of input starts a round, and each round answers with one line."""
 
 from __future__ import annotations
 
@@ -52,27 +52,28 @@ static void one_round(void)
 	printf("%%ld\\n", (long)result);
 }
 """
-#: Tests of returns use these; jumps to other functions have tests of their own.
+#: Options for tests of returns; jumps to other functions have tests of their own.
 OPTIONS = ("-O2", "-g", "-pthread", "-fno-optimize-sibling-calls")
 TAILS = ("-O2", "-g", "-pthread", "-fno-inline", "-foptimize-sibling-calls")
 COMPILERS = ("gcc", "clang")
 
 
 def waiting(functions: str, called: str, given: int) -> str:
-    """A program whose first round has a thread call ``called`` with ``given``, until it waits in ``waiter``, which adds
-    1; the next round lets it go on, and prints what it returns. ``functions``: C that may call ``waiter``."""
+    """The source of a program whose first round has a thread call ``called`` with ``given``, until it waits in
+    ``waiter``, which adds 1. The next round lets the thread go on, and prints the result. ``functions`` is C that
+    may call ``waiter``."""
     return _WAITING % (functions, called, given)
 
 
 def aspects(place: Path, text: str) -> Path:
-    """A file of aspects."""
+    """Write a file of aspects, and return its path."""
     path = place / "woven.aspect"
     path.write_text(text)
     return path
 
 
 def build(place: Path, source: str, *options: str, compiler: str = "gcc") -> Path:
-    """A program of which ``source`` has `static void one_round(void)`."""
+    """Build a program from ``source``, which defines `static void one_round(void)`."""
     path, output = place / f"program.{'cpp' if compiler.endswith('++') else 'c'}", place / "program"
     path.write_text(ROUNDS % source)
     subprocess.run([compiler, ROOM, *(options or OPTIONS), "-o", output, path], check=True)
@@ -80,7 +81,7 @@ def build(place: Path, source: str, *options: str, compiler: str = "gcc") -> Pat
 
 
 class Rounds:
-    """A program that runs."""
+    """A running program that answers rounds."""
 
     def __init__(self, path: Path) -> None:
         self.process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -103,7 +104,7 @@ class Rounds:
 
 @contextlib.contextmanager
 def rounds(path: Path) -> Iterator[Rounds]:
-    """It has to end well."""
+    """Run a program, which must end with status 0."""
     program = Rounds(path)
     try:
         yield program
@@ -124,7 +125,7 @@ def session(pid: int) -> Iterator[AdvisedSession]:
 
 
 def jumps(program: Path, function: str, target: str) -> bool:
-    """Whether there is one, as objdump has it."""
+    """Whether objdump shows a jump from the function to the target."""
     said = subprocess.run(["objdump", "-d", "--no-show-raw-insn", program], capture_output=True, text=True, check=True)
     body = re.search(rf"<{function}>:\n(.*?)\n\n", said.stdout + "\n\n", re.DOTALL)
     return body is not None and re.search(rf"\tj\w+ .*<{re.escape(target)}>", body[1]) is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Every test of behaviour analyses afresh once, and has its plugin."""
+"""Every directory run of the behaviour tests has an empty cache and the plugin."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.programs.build import build
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A cache left by another version must not stand in for what this one finds."""
+    """Use an empty cache: findings that another version has left must not replace those of this version."""
     kept = os.environ.get("GILK_CACHE")
     os.environ["GILK_CACHE"] = str(tmp_path_factory.mktemp("cache"))
     yield
@@ -25,12 +25,12 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def plugin() -> None:
-    """dlopen looks for it beside itself."""
+    """Build the plugin, which programs open with dlopen beside themselves."""
     build("plugin")
 
 
 @pytest.fixture(params=["process", "fake"])
 def target(request: pytest.FixtureRequest) -> Iterator[Launched]:
-    """A program that has not begun: in a process, and in memory (tests/fake)."""
+    """A launched program that has not begun: in a process, and in memory (tests/fake)."""
     with launched(request.param) as one:
         yield one

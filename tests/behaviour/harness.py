@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Running programs with and without gilk, and looking at them from outside.
+"""Run programs with and without gilk, and look at them from outside.
 
-What says that a target is unharmed reads /proc and uses ptrace itself: nothing
-here asks gilk whether gilk did well.
+The functions that tell whether a target is unharmed read /proc and use ptrace themselves: none of them asks gilk.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Command = Sequence[str | os.PathLike[str]]
 
 @dataclass(frozen=True)
 class Ran:
-    """How a program ended, and what it wrote; ``report`` is gilk's, empty for a plain run."""
+    """The end of a program and its output. ``report`` is gilk's, empty for a plain run."""
 
     status: int
     stdout: bytes
@@ -42,7 +41,7 @@ class Ran:
 
     @property
     def visible(self) -> tuple[int, bytes, bytes]:
-        """What a user of the program could tell apart."""
+        """Everything by which a user of the program could tell two runs apart."""
         return self.status, self.stdout, self.stderr
 
 
@@ -54,14 +53,15 @@ def plain(command: Command, stdin: bytes = b"", **options: Any) -> Ran:
 def run_gilk(
     *arguments: str | os.PathLike[str], errors: str = "strict", **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    """The command line of this checkout. ``errors``: as bytes.decode() has them."""
+    """Run the command line of this checkout. ``errors`` is as in bytes.decode()."""
     done = _ended(list(map(str, arguments)), {**os.environ, **ENVIRONMENT}, **options)
     out, err = (each.decode(errors=errors) for each in (done.stdout, done.stderr))
     return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 
 
 def _ended(words: list[str], environment: dict[str, str], **options: Any) -> subprocess.CompletedProcess[bytes]:
-    """gilk with these words, which has ended: forked from what has imported it already, unless that would tell."""
+    """Run gilk with these words until it ends. If the options allow it, the command is forked from a process that
+    has imported gilk already."""
     ready = _ready(environment)
     if options.keys() <= {"input", "cwd", "timeout"} and ready.takes(words, environment):
         directory = os.fspath(options.get("cwd") or os.getcwd())
@@ -74,19 +74,19 @@ _kept: list[ReadyGilk] = []
 
 
 def _ready(environment: dict[str, str]) -> ReadyGilk:
-    """The process that forks commands: the first, unless that has gone."""
+    """The process that forks commands; a new one if the last has gone."""
     if not _kept or not _kept[-1].there:
         _kept.append(ReadyGilk(environment))
     return _kept[-1]
 
 
 def run(inserts: Sequence[str], command: Command, stdin: bytes = b"", **options: Any) -> Ran:
-    """``gilk run --json -i ... -- command``; what the command itself wrote is separated from the report."""
+    """Run ``gilk run --json -i ... -- command``, and separate the command's own output from the report."""
     flags = [word for insert in inserts for word in ("-i", insert)]
     words = ["run", "--json", *flags, "--", *map(str, command)]
     env = {**os.environ, **ENVIRONMENT, **options.pop("env", {})}
     done = _ended(words, env, input=stdin, **options)
-    # Not simply the last line: a program's own output need not end in a newline.
+    # The report need not begin a line: a program's own output may end without a newline.
     at = max(done.stdout.rfind(b'{"counts"'), done.stdout.rfind(b'{"error"'))
     try:
         report = json.loads(done.stdout[at:])
@@ -97,7 +97,8 @@ def run(inserts: Sequence[str], command: Command, stdin: bytes = b"", **options:
 
 @contextlib.contextmanager
 def redirected(stdin: bytes = b"") -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """The file descriptors 0, 1 and 2 of this process lead to files meanwhile: a program launched now inherits them."""
+    """In the block, the descriptors 0, 1 and 2 of this process lead to files; a program launched there inherits
+    them."""
     with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         source.write(stdin)
         source.seek(0)
@@ -113,9 +114,10 @@ def redirected(stdin: bytes = b"") -> Iterator[tuple[IO[bytes], IO[bytes]]]:
 
 
 class Loop:
-    """A test program in loop mode. At the end its input is closed, and it has to find that all its checks held.
+    """A test program in loop mode. At the end its input is closed, and the program must have found that all its checks
+    held.
 
-    It is nicer than who looks at it, unless ``gives_way`` is False.
+    Its priority is lower than the test's, unless ``gives_way`` is False.
     """
 
     def __init__(self, command: Command, gives_way: bool = True, **options: Any) -> None:
@@ -137,13 +139,13 @@ class Loop:
         self.output = ""
         self._said = bytearray()
         self._heard = threading.Condition()
-        self._lines = 0  # that line() has returned
-        self._end_of_line = 0  # bytes of its output that these are
+        self._lines = 0  # the number of lines that line() has returned
+        self._end_of_line = 0  # the bytes of output in these lines
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
-        """A program whose output nobody takes stands still after some seconds."""
+        """Read the program's output all the time: with a full pipe the program would stand still after some seconds."""
         assert self.process.stdout
         while data := self.process.stdout.read1(1 << 16):
             with self._heard:
@@ -151,7 +153,7 @@ class Loop:
                 self._heard.notify_all()
 
     def line(self) -> str:
-        """The next line that it prints; raises AssertionError when none comes."""
+        """The next line that the program prints. Raises AssertionError if none comes."""
         with self._heard:
             begin = self._end_of_line
             came = self._heard.wait_for(lambda: self._said.find(b"\n", begin) >= 0, PATIENCE)
@@ -169,7 +171,7 @@ class Loop:
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: object) -> None:
         if error is not None:
-            if isinstance(error, Exception):  # a test that is skipped has nothing to tell
+            if isinstance(error, Exception):  # a skipped test has no failure to explain
                 error.add_note(ended(self.process))
             self.process.kill()
             self._end()
@@ -177,7 +179,7 @@ class Loop:
         self.finish()
 
     def _end(self) -> bytes:
-        """It ends. What it has complained of."""
+        """End the program. Returns its standard error."""
         assert self.process.stdin and self.process.stdout and self.process.stderr
         with self.process.stdin, self.process.stdout, self.process.stderr:
             self.process.stdin.close()
@@ -187,7 +189,7 @@ class Loop:
         return bytes(error)
 
     def finish(self) -> str:
-        """What it printed; raises AssertionError when a check of its own failed."""
+        """The whole output of the program. Raises AssertionError if one of its own checks failed."""
         if not self.output:
             err = self._end()
             assert (self.process.returncode, err) == (0, b""), (ended(self.process), err)
@@ -201,7 +203,7 @@ class Loop:
 
 @contextlib.contextmanager
 def mortal(command: Command) -> Iterator[subprocess.Popen[bytes]]:
-    """A test program in loop mode that the test is going to end: nobody asks it how its checks went."""
+    """A test program in loop mode that the test itself will end, so that its checks are not asked for."""
     words = [*map(str, command), "loop"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
         try:
@@ -213,11 +215,11 @@ def mortal(command: Command) -> Iterator[subprocess.Popen[bytes]]:
             program.kill()
 
 
-# Looking at a process.
+# Functions that look at a process.
 
 
 def signals(pid: int) -> dict[str, str]:
-    """Masks and dispositions of every thread that has not just ended; what is pending is left out."""
+    """The signal masks and dispositions of every thread that has not just ended, without the pending signals."""
     found = {}
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
@@ -231,7 +233,7 @@ def signals(pid: int) -> dict[str, str]:
 
 
 def deaf(pid: int) -> list[str]:
-    """Threads that have all signals blocked, as a program has them for a moment while it makes a thread."""
+    """The threads that block all signals, as a program does for a moment while it makes a thread."""
     masks = {name: int(mask, 16) for name, mask in signals(pid).items() if "SigBlk" in name}
     return [name for name, mask in masks.items() if mask.bit_count() > 60]
 
@@ -241,7 +243,7 @@ def _mappings(pid: int) -> list[str]:
 
 
 def differences(pid: int) -> list[str]:
-    """Where executable memory differs from the file it was mapped from."""
+    """The places where executable memory differs from the file that it was mapped from."""
     found = []
     with open(f"/proc/{pid}/mem", "rb", 0) as memory:
         for line in _mappings(pid):
@@ -268,7 +270,8 @@ def differences(pid: int) -> list[str]:
 
 
 def _content(memory: IO[bytes], start: int, size: int, is_mapped: Callable[[], bool]) -> bytes | None:
-    """None of what is not mapped any more. It may have been unmapped and mapped again meanwhile, more than once."""
+    """The bytes of a mapping; None if it is not mapped any more. It may be unmapped and mapped again meanwhile, more
+    than once."""
     for _ in range(100):
         memory.seek(start)
         try:
@@ -280,12 +283,12 @@ def _content(memory: IO[bytes], start: int, size: int, is_mapped: Callable[[], b
 
 
 def _file(pid: int, fields: list[str]) -> str:
-    """Also of a file that was replaced meanwhile."""
+    """A path to the mapped file, also if the file was replaced meanwhile."""
     return f"/proc/{pid}/map_files/{fields[0]}" if fields[5].rstrip().endswith("(deleted)") else fields[5].rstrip()
 
 
 def leftovers(pid: int) -> list[str]:
-    """Mappings and file descriptors of gilk's own memory, or of what gilk keeps in its cache."""
+    """The mappings and file descriptors of gilk's own memory, or of files in gilk's cache."""
     maps = [line for line in _mappings(pid) if _is_gilks(line.split(maxsplit=5)[5:])]
     fds = []
     for link in Path(f"/proc/{pid}/fd").iterdir():
@@ -295,14 +298,15 @@ def leftovers(pid: int) -> list[str]:
 
 
 def _is_gilks(path: list[str]) -> bool:
-    """Not by "gilk" anywhere in it: that is in the path of everything in a checkout which is called so."""
+    """Whether a path is of gilk's memory or cache. A search for "gilk" would also find every file in a checkout of
+    that name."""
     cache = os.environ.get("GILK_CACHE")
     ours = ("/memfd:gilk-", f"{cache}/") if cache else ("/memfd:gilk-",)
     return any(each.startswith(ours) for each in path)
 
 
 def children(pid: int) -> list[int]:
-    """The children of its main thread; none once it has ended."""
+    """The children of the process's main thread; none once it has ended."""
     try:
         return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
@@ -316,12 +320,12 @@ _GS_BASE = 22  # word of struct user_regs_struct
 
 
 def gs_bases(pid: int) -> set[int]:
-    """The bases of all threads. They are stopped for it, which some system calls answer with EINTR."""
+    """The GS bases of all threads. The threads are stopped for it, which some system calls answer with EINTR."""
     found = set()
     for tid in map(int, os.listdir(f"/proc/{pid}/task")):
         registers = (ctypes.c_uint64 * 27)()
         if _libc.ptrace(_SEIZE, tid, None, None) != 0:
-            continue  # a thread that has ended meanwhile
+            continue  # the thread has ended meanwhile
         _libc.ptrace(_INTERRUPT, tid, None, None)
         if not os.WIFSTOPPED(os.waitpid(tid, 0x40000000)[1]):
             continue

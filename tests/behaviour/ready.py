@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The command line of gilk without the start of Python: a process that has imported gilk forks for each command.
 
-A command runs in a process of its own, with the words, files, environment and directory that it is given, and ends as
-it would. The start of `python -m gilk` itself is a third of a short session's processor time; tests/cli, tests/test_docs.py
-and tests/jobs begin commands so.
+Each command runs in a process of its own, with the words, files, environment and directory that it is given, and ends
+as it otherwise would. The start of `python -m gilk` is a third of a short session's processor time; tests/cli,
+tests/test_docs.py and tests/jobs begin commands this way.
 
-As a program: ``python tests/behaviour/ready.py FD`` answers on that socket until its other end is closed.
+As a program, ``python tests/behaviour/ready.py FD`` answers on that socket until its other end is closed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _IMPORTED = (
     "gilk.cli.run", "gilk.cli.trace", "gilk.cli.weave", "gilk.cli.dtrace_session", "gilk.api.runs", "gilk.api.traces",
     "gilk.api.aspects", "gilk.targets.serving", "gilk.session.broker.forking", "gilk.runs.followed",
 )  # fmt: skip
-#: Variables that Python, the loader and libraries look at when they start.
+#: Prefixes of the variables that Python, the loader and libraries read when they start.
 _AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC", "GLIBC", "OPENBLAS", "OMP")
 _LARGEST = 1 << 17  # bytes of a message
 
@@ -37,7 +37,7 @@ Environment = dict[str, str]
 
 
 class ReadyGilk:
-    """A command is under way at a time."""
+    """The process that forks, as its client sees it. It runs one command at a time."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = at_start(environment)
@@ -48,7 +48,7 @@ class ReadyGilk:
         self._one = threading.Lock()
 
     def takes(self, words: list[str], environment: Environment) -> bool:
-        """Whether a command with this environment would begin as the process here has begun, and none is under way."""
+        """Whether the forking process started with the same environment as this command needs, and is idle."""
         same = at_start(environment) == self._environment
         return same and self.there and not self._one.locked() and len(_packed(words, environment, "")) < _LARGEST // 2
 
@@ -59,9 +59,10 @@ class ReadyGilk:
     def run(
         self, words: list[str], data: bytes | None, environment: Environment, directory: str, timeout: float | None
     ) -> tuple[int, bytes, bytes]:
-        """The status, as subprocess has it, and the output. ``data``: its input, None for ours.
+        """Run a command. Returns the status, as in subprocess, standard output and standard error. ``data`` is its
+        input; None for this process's own.
 
-        Raises subprocess.TimeoutExpired, when the command has been killed.
+        Raises subprocess.TimeoutExpired, after the command has been killed.
         """
         with self._one, self._whole():
             message = _packed(words, environment, directory)
@@ -83,12 +84,13 @@ class ReadyGilk:
                 raise subprocess.TimeoutExpired(["gilk", *words], timeout or 0)
             late.cancel()
             for reader in readers:
-                reader.join()  # as subprocess does: until nobody has the other end
+                reader.join()  # like subprocess, wait until nobody has the other end
             return status, bytes(out), bytes(err)
 
     @contextlib.contextmanager
     def _whole(self) -> Iterator[None]:
-        """An answer that is not waited for must not be taken for that of the next command."""
+        """If the block raises, end the forking process, so that a late answer is not taken for that of the next
+        command."""
         try:
             yield
         except BaseException:
@@ -111,7 +113,8 @@ def _packed(words: list[str], environment: Environment, directory: str) -> bytes
 
 
 def _pipes(with_input: bool) -> tuple[list[IO[bytes]], list[int]]:
-    """Our ends of input, if there is one, output and errors; and the command's. Whoever reads or writes ours closes it."""
+    """This process's ends of input, if there is one, output and errors, and the command's ends. The user of the
+    former closes them."""
     ours, theirs = list[IO[bytes]](), [0]
     if with_input:
         reading, writing = os.pipe()
@@ -172,7 +175,7 @@ def main() -> None:
 
 
 def _become(words: list[str], environment: Environment, directory: str, ends: list[int]) -> Any:
-    """The command, in a fork. Its end is that of the process."""
+    """Become the command, in a fork. The process ends with it."""
     from gilk.cli.main import run
 
     for number, end in enumerate(ends):

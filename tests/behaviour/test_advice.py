@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Advice on calls of running programs: before, in place of and after them, and what leaves without returning."""
+"""Advice before, in place of and after calls of running programs, and calls that are left without returning."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ static void one_round(void)
 
 
 def test_calls_that_are_left_by_longjmp_are_not_taken_for_others(tmp_path: Path) -> None:
-    """The advice counts, in the result, the calls that have returned: no more and no fewer."""
+    """The result counts the calls whose return the advice has seen, no more and no fewer."""
     returned = "long f(long r, long n) { return r + (1L << 40); }"
     with rounds(build(tmp_path, LONGJMP)) as program:
         plain = int(program.ask())
@@ -282,7 +282,7 @@ CLOBBERS = """
 @pytest.mark.parametrize("result", ["r", "proceed(x)"])
 @pytest.mark.parametrize("more", ["", 'char s[99]; snprintf(s, sizeof s, "%f", (double)x);'])
 def test_registers_that_the_original_leaves_alone_are_left_alone(more: str, result: str) -> None:
-    """Its callers keep values there; the program checks its results itself."""
+    """The callers keep values in these registers; the program checks its results itself."""
     with Loop([built("ipara")]) as program, session(program.pid) as one:
         for name, kind in (("ipara_callee", "long"), ("ipara_leaf", "double")):
             text = "#include <stdio.h>\n" + CLOBBERS.format(kind=kind, more=more, result=result)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Signatures that nobody chose: what advice is given, what proceed passes and what comes back is what a direct call has.
+"""Random signatures: advice gets, proceed passes and the caller receives exactly what a direct call has.
 
-The compilers of the system say how each is called. The program compares, byte by byte: in `seen` the function leaves
-its arguments; the advice looks at its own, proceeds with what came, then with others, and changes the result.
+The system's compilers decide how each function is called. The program compares byte by byte: the function leaves its
+arguments in `seen`; the advice looks at its own, proceeds with the original arguments, then with others, and changes
+the result.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ RECORDS = ("one", "mixed", "doubles", "both", "floats", "large")
 
 @dataclass(frozen=True)
 class Shape:
-    """A function: the types of its parameters and of its result."""
+    """A function's signature: the types of its parameters and of its result."""
 
     parameters: tuple[str, ...]
     result: str
@@ -49,7 +50,7 @@ class Shape:
         return tuple(f"p{n}" for n in range(len(self.parameters)))
 
 
-_JUMPS = Shape(("long", "double"), "long")  # at least this one's last call is a jump
+_JUMPS = Shape(("long", "double"), "long")  # the last call of this one, at least, is a jump
 
 
 def shapes() -> st.SearchStrategy[Shape]:
@@ -58,7 +59,7 @@ def shapes() -> st.SearchStrategy[Shape]:
 
 
 def value(kind: str, seed: int) -> str:
-    """A C expression of that type."""
+    """A C expression of the type ``kind``."""
     match kind:
         case "one":
             return f"(one){{{seed % 100}}}"
@@ -85,13 +86,13 @@ def value(kind: str, seed: int) -> str:
 
 
 def keep(shape: Shape) -> str:
-    """Statements that leave all arguments, and only bytes that have a meaning, in `seen`."""
+    """Statements that copy all arguments, without padding, to `seen`."""
     return " ".join(f"KEEP({each});" for each in shape.names)
 
 
 def program(chosen: list[Shape], jumping: bool = False) -> str:
-    """`printed` has all that a call leaves and returns. A result is made of the arguments that were seen. ``jumping``:
-    each function hands all on to another one."""
+    """A program whose `printed` shows everything that a call leaves and returns. A result is computed from the
+    arguments that were seen. With ``jumping``, each function ends in a jump to another one with the same arguments."""
     parts = [TYPES, "#include <string.h>", "unsigned char seen[4096]; unsigned long used;",
              "#define KEEP(p) (memcpy(seen + used, &(p), sizeof(p)), used += sizeof(p))",
              "NOINLINE unsigned long sum(void) { unsigned long r = 7; for (unsigned long n = 0; n < used; n++)"
@@ -114,7 +115,8 @@ def program(chosen: list[Shape], jumping: bool = False) -> str:
 
 
 def counted(shape: Shape, n: int) -> str:
-    """Advice that proceeds with others, then with those that came, whose traces alone it leaves."""
+    """Advice that proceeds with other arguments, then with the original ones; only the latter call's traces remain
+    in `seen`."""
     others = ", ".join(value(kind, 900 + at) for at, kind in enumerate(shape.parameters))
     with_others = f"used = 0; proceed({others}); unsigned long b = sum();" if others else "unsigned long b = 1;"
     return f"""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Advice that is taken out while a call waits in it: the call returns to its caller as if there had been none."""
+"""Advice that is taken out while a call waits in it: the call returns to its caller as if there had been no advice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WAITS = waiting("", "waiter", 10)
 
 @pytest.mark.parametrize("then", ["ends", "removed", "again", "planned anew"])
 def test_advice_that_waits_is_dropped_when_it_is_taken_out(tmp_path: Path, then: str) -> None:
-    """Not where the function's patch is only planned anew, as another probe comes."""
+    """The advice is not dropped if the function's patch is only planned anew, because another probe comes."""
     text = advice("long f(long n) { return proceed() + proceed(n * 10); }", "f", "long waiter(long n)")
     with rounds(build(tmp_path, WAITS)) as program:
         with session(program.pid) as one:
@@ -97,7 +97,7 @@ volatile double half = 0.5;
 def test_a_call_that_loses_its_advice_has_the_registers_of_its_caller(
     tmp_path: Path, signature: str, given: str, kept: str
 ) -> None:
-    """All but the arguments that proceed() was given."""
+    """The exceptions are the arguments that proceed() was given."""
     declared = signature.partition("(")[2].rstrip(")")
     text = OVERWRITES.format(result="long", declared=declared, given=given)
     with rounds(build(tmp_path, CALLER_KEEPS)) as program:

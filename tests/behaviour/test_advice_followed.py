@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Jumps that advice follows to other images, and those that it does not follow; all of a library's calls at once."""
+"""Jumps to other images that advice follows or does not follow, and advice on all functions of a library at once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ static void one_round(void) { static long n; printf("%ld\\n", n++ ? near(n) : 0)
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("option", ["-Wl,-z,now", "-Wl,-z,lazy", "-fno-plt"])
 def test_jumps_to_another_image(tmp_path: Path, option: str, compiler: str) -> None:
-    """The library lies out of reach of the program, in which the advice is."""
+    """The library is out of reach of the program, in which the advice is."""
     source, library = tmp_path / "library.c", tmp_path / "library.so"
     source.write_text(LIBRARY)
     subprocess.run([compiler, *TAILS, "-fPIC", "-shared", "-o", library, source], check=True)
@@ -136,7 +136,7 @@ const unsigned char *f(const unsigned char *r, void *value)
 
 
 def followed(one: AdvisedSession) -> Iterator[Place]:
-    """The entries of the functions of the library's interface whose returns can be told."""
+    """The entries of the library's interface functions whose returns can be found."""
     for view in functions(one.process, "sqlite3_*", "libsqlite3*"):
         with contextlib.suppress(GilkError):
             tails.closure(one.process, view.loaded, view.function)
@@ -146,8 +146,8 @@ def followed(one: AdvisedSession) -> Iterator[Place]:
 
 @contextlib.contextmanager
 def amid(command: list[str], first: str) -> Iterator[tuple[AdvisedSession, Callable[[str], tuple[str, str, int]]]]:
-    """A session of a program that has answered its ``first`` line by 1, and a call that gives it all others: it returns
-    the rest of the output, the errors and the exit status."""
+    """Start a program, and open a session in it once it has answered its ``first`` line by 1. Yields the session,
+    and a function that sends the remaining input and returns the remaining output, the errors and the exit status."""
     program = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -169,7 +169,7 @@ def amid(command: list[str], first: str) -> Iterator[tuple[AdvisedSession, Calla
 
 
 def test_all_functions_of_a_stock_library_have_advice_and_work() -> None:
-    """The program prints the same with advice, but for the one text that advice exchanges."""
+    """With advice the program prints the same, except for the one text that the advice replaces."""
     plain = subprocess.run(["sqlite3"], input=f"select 1;\n{SQL}", capture_output=True, text=True, check=False)
     assert "ADVISED" in plain.stdout and "integrity" not in plain.stderr
     with amid(["sqlite3"], "select 1;") as (one, ended):
@@ -201,7 +201,7 @@ exit 7
 
 
 def jumping(one: AdvisedSession) -> Iterator[Place]:
-    """The entries of functions of a program that end in jumps to others."""
+    """The entries of the program's functions that end in jumps to other functions."""
     for view in functions(one.process):
         if view.function.blocks and not view.function.whole and not view.function.loops:
             with contextlib.suppress(GilkError):
@@ -210,7 +210,7 @@ def jumping(one: AdvisedSession) -> Iterator[Place]:
 
 
 def test_a_shell_works_with_advice_on_functions_that_jump_to_each_other() -> None:
-    """It leaves many of them by longjmp, and forks amid others."""
+    """The shell leaves many of them by longjmp, and forks inside others."""
     command = ["bash", "--norc"]
     plain = subprocess.run(command, input=f"echo 1\n{SCRIPT}", capture_output=True, text=True, check=False)
     assert plain.returncode == 7 and "trapped" in plain.stdout

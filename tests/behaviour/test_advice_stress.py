@@ -14,7 +14,7 @@ from gilk.session.advising import advice
 from tests.behaviour.advised import TAILS, build, jumps, rounds, session
 from tests.behaviour.harness import differences, leftovers
 
-#: Each call is checked: advice adds a million to a result, or nothing. Signals come to all threads.
+#: The program checks each call: advice adds a million to a result, or nothing. All threads receive signals.
 BUSY = """
 #include <pthread.h>
 #include <setjmp.h>
@@ -83,7 +83,7 @@ WOVEN = (
 )  # fmt: skip
 
 
-#: The functions of BUSY, some of which end in jumps to others; those are advised and called as well.
+#: Functions of BUSY, some of which end in jumps to others; those others have advice and are called as well.
 JUMPING = (
     BUSY.replace("NOINLINE long leaf(", "NOINLINE long inner(", 1)
     .replace("NOINLINE long tree(", """NOINLINE long leaf(long a, long b, jmp_buf *back) { __asm__ volatile(""); return inner(a, b, back); }
@@ -148,7 +148,7 @@ def test_all_at_once_beside_probes_at_the_same_points(request: pytest.FixtureReq
 
 
 def test_the_keeper_is_killed_meanwhile(busy: Path) -> None:
-    """The program goes on, with the advice."""
+    """The program goes on, and keeps the advice."""
     with rounds(busy) as program:
         program.ask()
         with pytest.raises(TargetError), session(program.pid) as one:

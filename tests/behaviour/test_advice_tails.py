@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Advice on functions that end in jumps to others: what the program's results are, worked out by plain arithmetic."""
+"""Advice on functions that end in jumps to others; plain arithmetic gives the program's expected results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.behaviour.advised import COMPILERS, TAILS, after, build, inplace, jum
 from tests.behaviour.harness import differences, leftovers
 from tests.behaviour.seldom import seldom
 
-#: Opaque to compilers, so that every jump stays; `one` and `two` share `shared`, which may also be called.
+#: Opaque to compilers, so that every jump stays. `one` and `two` share `shared`, which may also be called.
 CHAIN = """
 #define HIDDEN __asm__ volatile("")
 NOINLINE long last(long n) { HIDDEN; return n + 1; }
@@ -43,7 +43,7 @@ def chain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return program
 
 
-#: The last ones are in other orders, or have less, than those before.
+#: The last sets have the advice of those before in another order, or only some of it.
 ADVICE = [
     ((("first", "after", "return r + n * 1000;"),), "4015 71 701 200 31 401 6"),
     ((("first", "inplace", "return proceed(n + 1) * 100 + proceed();"),), "1715 71 701 200 31 401 6"),
@@ -110,7 +110,8 @@ def test_probes_name_the_functions_that_got_a_comparison(chain: Path) -> None:
         assert all(probe.refusal is None for probe in made)
 
 
-#: The same place calls both, at the same depth: what is left by longjmp must not be taken for what returns there next.
+#: One place calls both, at the same depth: a call left by longjmp must not be taken for the next one that returns
+#: there.
 LEFT = """
 #include <setjmp.h>
 #define HIDDEN __asm__ volatile("")
@@ -155,7 +156,7 @@ def test_calls_that_were_left_are_not_taken_for_others_in_the_same_place(tmp_pat
         assert running.ask() == f"{total} 400"
 
 
-#: Conditional jumps to another function, taken or not; a member whose loop comes back to its own beginning.
+#: Conditional jumps to another function, taken or not; and a part whose loop comes back to its own beginning.
 WRITTEN = """
 #include <setjmp.h>
 long first(long n), last(long n), loops(long n), begins(long n);
@@ -202,7 +203,7 @@ static void one_round(void) { printf("%ld %ld %ld\\n", from(4), from(3), even(10
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_functions_that_jump_to_each_other(tmp_path: Path, compiler: str) -> None:
-    """Each jump to a function with advice is a call of it."""
+    """Each jump to a function with advice counts as a call of it."""
     program = build(tmp_path, MUTUAL, *TAILS, compiler=compiler)
     assert jumps(program, "even", "odd") and jumps(program, "odd", "even") and jumps(program, "from", "even")
     plain = [4 + 3000 + 2 + 1000, -(3 + 2000 + 1), sum(n if n % 2 == 0 else 1000 * n for n in range(100001))]
@@ -270,7 +271,7 @@ NOINLINE long first(long n) { __asm__ volatile(""); return second(n + 100); }
 def test_of_several_that_wait_for_one_return_some_are_taken_out(
     tmp_path: Path, gone: tuple[int, ...], expected: int
 ) -> None:
-    """The function returns 112: to that 2 is added, then it is multiplied by 10, then 1000 is added."""
+    """The function returns 112. To that 2 is added, then it is multiplied by 10, then 1000 is added."""
     with rounds(build(tmp_path, WAITS, *TAILS)) as program:
         with session(program.pid) as one:
             made = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Into a running process and out again: it goes on as if nothing had been."""
+"""Attach to a running process and leave it: it goes on as if undisturbed."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from tests.behaviour.harness import (
 )
 from tests.programs.build import build, names
 
-#: `many` has 11 000 functions, `exec` is another process image every few milliseconds (test_lifecycle.py).
-#: rounds does nothing but what it is told to.
+#: `many` has 11 000 functions; `exec` changes its process image every few milliseconds (test_lifecycle.py); `rounds`
+#: only does what it is told to.
 LOOPS = [name for name in names() if name not in ("many", "exec", "rounds")]
-#: Those whose threads, signals, children, libraries or frames make it matter when they are attached to; all of them are
+#: Programs whose threads, signals, children, libraries or frames make the moment of attaching matter. All programs are
 #: run with every block instrumented from the start (test_every_block.py).
 MOVING = (
     "threads", "hot8", "fork", "signals", "sigpc", "exceptions", "syscalls", "dlopen", "rseq", "setjmp", "interp", "avx",
 )  # fmt: skip
-#: Their masks and dispositions come to be again as they were; sigpc has a signal blocked while it handles that.
+#: Programs whose signal masks and dispositions must be restored; sigpc blocks a signal while it handles it.
 STEADY = ("hot8", "work", "recursion", "interp", "sigpc")
 
 
@@ -84,7 +84,7 @@ def test_the_gs_base_is_given_back(name: str) -> None:
 
 
 def test_again_and_again() -> None:
-    """Three sessions: nothing piles up."""
+    """Nothing accumulates over three sessions."""
     with Loop([build("hot8")]) as loop:
         maps = len(open(f"/proc/{loop.pid}/maps").readlines())
         for _ in range(3):
@@ -98,7 +98,8 @@ def test_again_and_again() -> None:
 def test_blocked_system_calls_are_not_disturbed() -> None:
     """Threads asleep in read, futex, nanosleep, epoll_wait, poll, sigtimedwait and a condition variable.
 
-    Stopping them is what disturbs: thirty changes, each with two stops or more. The program fails at an EINTR.
+    Only a stop could disturb them: there are thirty changes, each with two stops or more. The program fails at an
+    EINTR.
     """
     with Loop([build("syscalls")]) as loop, gilk.attach(loop.pid) as target, target.session() as session:
         for _ in range(30):
@@ -108,12 +109,13 @@ def test_blocked_system_calls_are_not_disturbed() -> None:
 
 
 def test_a_sleep_is_as_long_as_asked() -> None:
-    """It goes on for as long as was left of it, and ends. A busy machine may attach to a longer one only."""
+    """The sleep goes on for the time that was left, and ends. On a busy machine only a longer sleep may still be
+    there to attach to."""
     assert any(_slept(seconds) for seconds in (3, 15, 60))
 
 
 def _slept(seconds: int) -> bool:
-    """Whether there was a sleep to be attached to until the session was over."""
+    """Whether the sleep lasted until the session was over, and had the right length."""
     start = time.monotonic()
     program = subprocess.Popen(["/bin/sleep", str(seconds)])
     try:
@@ -181,7 +183,7 @@ def test_several_processes_at_once() -> None:
 
 
 def test_killed_while_it_stands_still() -> None:
-    """Who waits for it learns of its end at once, although the session goes on."""
+    """Whoever waits for the process learns of its end at once, although the session goes on."""
     with mortal([build("hot8")]) as program:
         with gilk.attach(program.pid) as target, target.session() as session:
             killer = subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -9 {program.pid}"])
@@ -194,11 +196,11 @@ def test_killed_while_it_stands_still() -> None:
 
 
 def test_a_launched_program_is_as_nice_as_if_it_had_been_launched_without() -> None:
-    """The keeper goes first where it may; what it launches does not."""
+    """The keeper raises its own priority if it may, but not that of the program that it launches."""
     with redirected() as (out, _), gilk.launch(["nice"]) as target:
         keeper = target.process.keeper.pid
         allowed = subprocess.run(["nice", "-n", "-40", "nice"], capture_output=True, text=True, check=True).stdout
-        assert os.getpriority(os.PRIO_PROCESS, keeper) == int(allowed)  # -20, where one may
+        assert os.getpriority(os.PRIO_PROCESS, keeper) == int(allowed)  # -20, if that is allowed
         target.resume()
         assert wait_for(lambda: target.process.wait(block=False) is not None)
         out.seek(0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Requests that cannot be met: a slug, an exit status, and a target that is as it was."""
+"""Requests that cannot be fulfilled: the error's slug, the exit status, and a target that is as it was."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_not_a_program(tmp_path: Path) -> None:
 
 
 def test_a_process_that_ends_while_we_attach() -> None:
-    """Any outcome but a traceback or a hang will do, and its end must be its own."""
+    """Any outcome but a traceback or a hang will do, and the process must end by itself."""
     for delay in range(12):
         child = subprocess.Popen(["/bin/sleep", f"0.{delay:02}5"])
         try:
@@ -138,7 +138,7 @@ def test_a_process_killed_while_we_are_in_it() -> None:
 
 
 def test_another_program_is_executed_meanwhile() -> None:
-    """Between the look at a process and the first change of it: the new program is let alone."""
+    """This happens between the look at the process and the first change of it. The new program is left alone."""
     words = ["sh", "-c", "read -r line; exec sleep 1000"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, text=True) as child:
         try:
@@ -205,7 +205,7 @@ def test_an_output_that_cannot_be_written(tmp_path: Path, words: list[str]) -> N
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
-    """What was written can be read; the counts are whole; the target is as it was."""
+    """The file as far as it was written can be read; the counts are complete; the target is as it was."""
     output = tmp_path / "samples.parquet"
 
     def little_room() -> None:
@@ -274,14 +274,14 @@ def test_nothing_to_do() -> None:
 
 
 def test_a_failed_launch_leaves_no_process_behind() -> None:
-    """The program is stopped before its first instruction when the request is found wrong: it must not run, nor stay."""
+    """The program is stopped before its first instruction when the error is found: it must neither run nor stay."""
     program = build("hot8")
     fails("no-such-function", 2, "-i", "nothing:entry=count", "--", str(program), "123456789")
     assert wait_for(lambda: not _started("123456789"))
 
 
 def _started(word: str) -> list[str]:
-    """The programs that were given this word, except gilk itself."""
+    """The programs that have this word as an argument, except gilk itself."""
     found = []
     for place in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
@@ -292,7 +292,7 @@ def _started(word: str) -> list[str]:
 
 @pytest.mark.parametrize("number", ["os.getpid()", "threading.get_native_id()"])
 def test_gilk_does_not_attach_to_itself(number: str) -> None:
-    """In a process of its own: one that did it died."""
+    """This runs in a process of its own, because a process that attached to itself died."""
     look = f"import gilk, os, threading\ntry: gilk.attach({number})\nexcept gilk.TargetError as error: print(error.slug)"
     text = f"import threading\none = threading.Thread(target=exec, args=({look!r},))\none.start()\none.join()"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Instruments in C: every form, what they may call, what they see, and what is said of those that are wrong."""
+"""Instruments in C: every form, the functions that they may call, what they see, and the errors about wrong ones."""
 
 from __future__ import annotations
 
@@ -218,7 +218,8 @@ int main(void)
 def test_what_runs_before_it_at_the_same_point_does_not_show(
     tmp_path: Path, instruments: Path, instrument: str
 ) -> None:
-    """The function overwrites its arguments unread, so a stamp and a count may do so too: but for who reads them."""
+    """The function overwrites its arguments unread, so a stamp and a count may overwrite them too, but not if
+    another instrument reads them."""
     program = compile_text(tmp_path, "silent", SILENT, "-O2")
     wanted = gilk.c(instruments, "both") if instrument == "both" else instrument
     with redirected(), gilk.launch([str(program)]) as target, target.session() as session:
@@ -251,7 +252,7 @@ def test_drops_are_counted_when_the_buffer_is_tiny() -> None:
         assert session.records + session.drain.drops() == hits
 
 
-# What is wrong is said.
+# Wrong instruments.
 
 
 def refused(tmp_path: Path, text: str, function: str = "instrument") -> gilk.GilkError:
@@ -260,7 +261,7 @@ def refused(tmp_path: Path, text: str, function: str = "instrument") -> gilk.Gil
     with redirected() as (_, _), gilk.launch([str(build("work")), "1"]) as target, target.session() as session:
         with pytest.raises(gilk.GilkError) as caught:
             session.insert("dispatch:entry", gilk.c(source, function))
-        # nothing has changed, and the session is as good as before
+        # Nothing has changed, and the session still works.
         (probe,) = session.insert("dispatch:entry", gilk.count)
         target.resume()
         while (end := target.process.wait(block=False)) is None:
@@ -341,7 +342,7 @@ void copies(unsigned int iid)
 
 @pytest.mark.parametrize("where", ["+0xe", "+0x10", "+0x16", "+0x18"])
 def test_c_runs_with_the_direction_flag_clear(tmp_path: Path, where: str) -> None:
-    """In a copy that goes backwards, behind its std; the copy itself is what it was."""
+    """The instrument is in a copy loop that goes backwards, after its std; the copy itself is right."""
     program = compile_text(tmp_path, "p", BACKWARDS, "-O2", "-fPIE", "-pie")
     (tmp_path / "i.c").write_text(SEES_DIRECTION)
     assert plain([program]).stdout.startswith(b"385 ")

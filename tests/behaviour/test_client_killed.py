@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The client dies at any moment: the target is restored and runs on."""
+"""The client dies at any moment: the target is restored and goes on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from tests.behaviour.harness import ENVIRONMENT, Loop, cpu, differences, leftovers, signals, wait_for
 from tests.programs.build import build
 
-#: Plans, applies, drains, changes and closes, over and over: death may come in any of these.
+#: Plans, applies, drains, changes and closes again and again, so that it may die in any of these.
 CLIENT = """
 import sys
 import gilk
@@ -59,7 +59,7 @@ def test_killed_at_random_moments(times: int, program: str) -> None:
     kill_at_random(times, program, seed=times)
 
 
-#: Is interrupted anywhere, six times, in what it does with a target; it has nothing but that to say about it.
+#: A client that is interrupted six times, anywhere in its work on a target; it must raise nothing else.
 INTERRUPTED = """
 import random, signal, sys
 import gilk
@@ -80,7 +80,7 @@ for _ in range(6):
 
 @pytest.mark.stress
 def test_interrupted_while_an_answer_is_awaited() -> None:
-    """The next question is not given the answer to the last one."""
+    """The next request must not get the answer to the interrupted one."""
     with Loop([build("hot8")]) as loop:
         words = [sys.executable, "-c", INTERRUPTED, str(loop.pid)]
         done = subprocess.run(words, capture_output=True, text=True, timeout=250, env={**os.environ, **ENVIRONMENT})
@@ -94,7 +94,7 @@ def test_interrupted_while_an_answer_is_awaited() -> None:
     "number", [signal.SIGINT, *(pytest.param(n, marks=pytest.mark.stress) for n in (signal.SIGTERM, signal.SIGHUP))]
 )
 def test_asked_to_end(number: signal.Signals, tmp_path: Path) -> None:
-    """The command line takes everything out, reports, and says so by its exit status."""
+    """The command takes everything out, prints its report, and tells of the signal by its exit status."""
     with Loop([build("hot8")]) as loop:
         words = [sys.executable, "-m", "gilk", "run", "--json", "-i", "*:blocks=count", "-p", str(loop.pid)]
         words += ["-o", str(tmp_path / "out")]
@@ -116,7 +116,7 @@ def test_asked_to_end_while_it_plans(number: signal.Signals, status: int) -> Non
     with Loop([build("hot8")]) as loop:
         words = [sys.executable, "-m", "gilk", "run", "--json", "-i", "libc:*:blocks=count", "-p", str(loop.pid)]
         client = subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE)
-        assert wait_for(lambda: _caught(client.pid, signal.SIGTERM))  # it plans from now on
+        assert wait_for(lambda: _caught(client.pid, signal.SIGTERM))  # from here on it plans
         client.send_signal(number)
         out, _ = client.communicate(timeout=250)
         assert (client.returncode, out) == (status, b"")
@@ -128,7 +128,7 @@ def _caught(pid: int, number: signal.Signals) -> bool:
 
 
 def test_the_terminal_goes_away() -> None:
-    """A signal to the whole process group of the client does not reach who restores."""
+    """A signal to the whole process group of the client does not reach the keeper."""
     with Loop([build("hot8")]) as loop:
         words = [sys.executable, "-m", "gilk", "run", "-q", "-i", "*:blocks=count", "-p", str(loop.pid)]
         client = subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}, start_new_session=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A program without a byte to spare is followed whole, whichever of its functions are followed at a time."""
+"""A program without a byte to spare is followed completely, whichever of its functions are followed at a time."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from tests.behaviour.harness import Loop, differences, plain, run_gilk, wait_for
 from tests.programs.build import build
 
 VARIANTS = ("O0", "O1", "Os")
-#: A function too short for a jump shares the first bytes of the next one, and these lead into the program itself.
+#: Functions without room: too short for a jump, they would share its bytes with the next one, so that it leads into the
+#: program itself.
 NOT_HAD = {"O0": set[str](), "O1": {"value_or", "three_times", "passed"}, "Os": {"value_or", "is_small"}}
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_any_selection_of_functions(variant: str) -> None:
-    """They come and go while the program runs, and it finds that all its checks hold."""
+    """The functions come and go while the program runs and checks itself."""
     rng = random.Random(1)
     with Loop([build("dense", variant)]) as loop:
         with gilk.attach(loop.pid) as target, Follower(target.process) as follower:
@@ -43,8 +44,9 @@ def test_any_selection_of_functions(variant: str) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_call_and_its_return(tmp_path: Path, variant: str) -> None:
-    """A jump whose upper bytes are the next instruction's leads to a free page or not by where the kernel put the program,
-    so a function (one run in ten, for the worst of them) may lack room in one run: none lacks it in eight."""
+    """The upper bytes of some jumps are those of the next instruction. Whether such a jump leads to a free page
+    depends on the program's address, so a function (one run in ten, for the worst of them) may lack room in one run:
+    none lacks it in eight."""
     program, file = build("dense", variant), tmp_path / "t.parquet"
     lacking = refused_in_one_trace(program, file)
     for _ in range(7):
@@ -70,7 +72,7 @@ def refused_in_one_trace(program: Path, file: Path) -> set[str]:
 
 @pytest.mark.parametrize("function", ["value_or", "three_times", "passed"])
 def test_a_function_alone_whose_return_has_no_room(tmp_path: Path, function: str) -> None:
-    """The last of all points that are asked for is refused."""
+    """The last of all requested points is refused."""
     program, file = build("dense", "O1"), tmp_path / "t.parquet"
     done = run_gilk("trace", "--json", "-o", file, "--scope", f"dense:{function}", "--", program, "50")
     assert done.returncode == 0, done.stdout
@@ -80,7 +82,7 @@ def test_a_function_alone_whose_return_has_no_room(tmp_path: Path, function: str
 
 
 def test_a_function_is_watched_of_which_another_shares_the_first_bytes(tmp_path: Path) -> None:
-    """It is planned anew for that, and the other along with it."""
+    """The watched function is planned anew, together with the other one."""
     program, file = build("dense", "O1"), tmp_path / "t.parquet"
     for function in ("kind_of", "zero"):
         done = run_gilk("trace", "--json", "-o", file, "--scope", "dense:", "--start", f"call:{function}:3", "--", program, "9")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A launched program has the files that it was given, and none of gilk's; a session leaves none open."""
+"""A launched program has the files that it was given, and none of gilk's; a session leaves no files open."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_launched_program_has_no_file_of_gilk() -> None:
 
 
 def test_a_launched_program_has_every_file_that_it_was_given() -> None:
-    """Such as a shell hands over with `3<file`."""
+    """The shell's `3<file` passes such a file."""
     reading, writing = os.pipe()
     os.write(writing, b"handed over\n")
     os.close(writing)
@@ -33,10 +33,10 @@ def test_a_launched_program_has_every_file_that_it_was_given() -> None:
 
 @pytest.mark.parametrize("kind", [ClientSession, Session])
 def test_a_session_leaves_none_of_its_files_open_here(kind: type[ClientSession | Session]) -> None:
-    """``Session``: the one that aspects and advice have, too."""
+    """``Session`` is the kind that aspects and advice use too."""
 
     def shared() -> list[str]:
-        gc.collect()  # what is mapped is open as long
+        gc.collect()  # a mapped object stays open until then
         return [link for link in files() if link.startswith("/memfd:gilk-")]
 
     with Loop([build("hot8")]) as loop:
@@ -51,7 +51,7 @@ def test_a_session_leaves_none_of_its_files_open_here(kind: type[ClientSession |
 
 
 def files() -> list[str]:
-    """The names of the files that are open here."""
+    """The names of the files that this process has open."""
     links = []
     for fd in os.listdir("/proc/self/fd"):
         with suppress(FileNotFoundError):  # the descriptor of the directory itself

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""`gilk dtrace --follow`: one D program over a process and all that it begins."""
+"""`gilk dtrace --follow`: one D program for a process and all its descendants."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOT = "pid$target:a.out:hot:entry"
 
 
 def dtrace(program: str, command: str, *words: str, cwd: Path | None = None, status: int = 0) -> list[str]:
-    """The lines that the program prints, and those of its report, which begin with ``dtrace:``."""
+    """The lines of the program's output and of the report; the latter begin with ``dtrace:``."""
     done = run_gilk("dtrace", "--follow", "-q", *words, "-n", program, "-c", command, cwd=cwd)
     assert done.returncode == status, done.stderr
     return [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
@@ -33,7 +33,7 @@ def of_shell(line: str) -> str:
 
 
 def test_programs_of_a_build_are_those_that_strace_sees(tmp_path: Path) -> None:
-    """Each comes by the beginning of its own code once, so that was seen: it was instrumented before that."""
+    """Each program passes the beginning of its own code only once; this was seen, so it was instrumented before."""
     (tmp_path / "Makefile").write_text(MAKEFILE)
     program = (
         "pid$target:libc.so.6:__libc_start_main*:entry { @[execname] = count(); @all = count(); }"
@@ -51,7 +51,7 @@ def test_programs_of_a_build_are_those_that_strace_sees(tmp_path: Path) -> None:
 
 
 def test_bytes_that_a_pipeline_writes() -> None:
-    """Each of the programs writes the numbers on, and the last how many there were."""
+    """Each program of the pipeline passes the numbers on, and the last one counts them."""
     program = 'syscall::write:entry { @[execname] = sum(arg2); } END { printa("%s %@d\\n", @); }'
     said = dtrace(program, of_shell("seq 1000 | sort -n | cat | wc -l"))
     numbers = sum(len(f"{number}\n") for number in range(1, 1001))
@@ -75,7 +75,8 @@ serve(5)
 
 
 def test_a_prefork_server(tmp_path: Path) -> None:
-    """Global variables, arrays and thread-local variables are one for all; ``pid`` and ``execname`` tell them apart."""
+    """The processes share global variables, arrays and thread-local variables; ``pid`` and ``execname`` tell the
+    processes apart."""
     script = tmp_path / "server.py"
     script.write_text(PREFORK.format(sh="/bin/sh"))
     program = """
@@ -93,8 +94,8 @@ def test_a_prefork_server(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "arguments", "hits", "programs"), [
-    ("exec", ("5",), 500, 6),  # a program that executes itself, at first from another thread than the first
-    ("vfork", ("5",), 15, 6),  # children that have their parent's memory until they execute something
+    ("exec", ("5",), 500, 6),  # executes itself, the first time from another thread than the first
+    ("vfork", ("5",), 15, 6),  # children that share their parent's memory until they execute
     ("fork", ("5",), 550, 1),  # children that execute nothing
 ])  # fmt: skip
 def test_ways_to_begin(name: str, arguments: tuple[str, ...], hits: int, programs: int) -> None:
@@ -104,7 +105,7 @@ def test_ways_to_begin(name: str, arguments: tuple[str, ...], hits: int, program
 
 
 def test_exit_from_any_of_them_ends_it_for_all(tmp_path: Path) -> None:
-    """A child counts to five. The command ends with the session; what it has begun goes on without probes."""
+    """A child counts to five. The command ends with the session; its descendants go on without probes."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     program = compile_text(tmp_path, "child", CHILD, "-O1", "-w")
@@ -129,7 +130,7 @@ int main(void) { tick(); return 0; }
 
 
 def test_a_process_that_was_attached_to(tmp_path: Path) -> None:
-    """Children of a running shell; afterwards it is what it was."""
+    """The children of a running shell are followed; afterwards the shell is what it was."""
     program = compile_text(tmp_path, "child", CHILD, "-O1", "-w")
     shell = subprocess.Popen(["sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with shell:
@@ -159,7 +160,7 @@ def test_all_are_clean_when_the_client_is_killed(tmp_path: Path) -> None:
     client = subprocess.Popen([*words, "-c", of_shell(line)], stdout=subprocess.PIPE, env={**os.environ, **ENVIRONMENT})
     with client:
         assert client.stdout
-        said = [client.stdout.readline() for _ in range(3)]  # the program may be ready before the shell has told of it
+        said = [client.stdout.readline() for _ in range(3)]  # the program may be ready before the shell says so
         pids = [int(text) for text in said if text != b"ready\n"]
         try:
             assert len(pids) == 2
@@ -174,7 +175,7 @@ def test_all_are_clean_when_the_client_is_killed(tmp_path: Path) -> None:
 
 
 def test_addresses_have_the_names_of_their_programs(tmp_path: Path) -> None:
-    """One process runs three programs, one after the other; ``usym`` tells functions of each."""
+    """One process runs three programs, one after the other; ``usym`` finds the functions of each."""
     first = compile_text(tmp_path, "first", CHILD, "-O1", "-w")
     source = CHILD.replace("tick", "tock").replace("return 0", f'return execl("{first}", "first", (char *)0)')
     second = compile_text(tmp_path, "second", source, "-O1", "-w")
@@ -191,7 +192,7 @@ int main(void) { %s(); return 0; }
 
 
 def test_stacks_of_each_program(tmp_path: Path) -> None:
-    """Both have no frame pointers, and their tables are their own; each is a program of its own to a running shell."""
+    """Both programs have no frame pointers, and unwind tables of their own; a running shell executes each."""
     flags = ("-O1", "-w", "-fomit-frame-pointer")
     red, blue = (compile_text(tmp_path, name, STACKED % (name, name), *flags) for name in ("red", "blue"))
     program = 'pid$target:red:tick:entry, pid$target:blue:tick:entry { @[execname, ustack(3), ucaller != 0] = count(); }'
@@ -204,7 +205,7 @@ def test_stacks_of_each_program(tmp_path: Path) -> None:
 
 
 def test_samples_of_all_processes() -> None:
-    """Two processes run until each was seen five times, and one waits for them."""
+    """Two processes run until each was seen five times, and a third waits for them."""
     program = """
         profile-97 /execname == "sh" && pid != $target/ { sh++; }
         profile-97 /execname == "dash"/ { dash++; }
@@ -216,7 +217,7 @@ def test_samples_of_all_processes() -> None:
 
 
 def test_what_a_program_has_that_comes_later(tmp_path: Path) -> None:
-    """The first has no such function, and compiles; its types are those of each program."""
+    """The first program lacks the function, and the clause still compiles; its types are those of each program."""
     program = compile_text(tmp_path, "child", CHILD, "-O1", "-w")
     said = dtrace('pid$target:child:tick:entry { printf("%s %d\\n", probefunc, pid != $target); }', of_shell(f"{program}; true"))
     assert "tick 1" in said and "dtrace: followed 2 programs, 1 with probes" in said
@@ -253,7 +254,7 @@ def test_who_follows_is_the_first() -> None:
 
 
 def test_not_followed_is_not_seen() -> None:
-    """The negative control: the programs are named, and not counted."""
+    """Negative control: the programs are executed, but not counted."""
     said = run_gilk("dtrace", "-q", "-n", f'{HOT} {{ @ = count(); }} END {{ printa("%@d\\n", @); }}', "-c", f"{build('exec')} 5")
     assert "500" not in said.stdout.split()
 
@@ -281,7 +282,8 @@ OBJECTS = "prog: a.o b.o c.o d.o\n\tcc -o $@ $^\n%.o: %.c\n\tcc -O1 -c -o $@ $<\
 
 
 def test_each_process_of_a_build_with_a_compiler_counts_for_itself(tmp_path: Path) -> None:
-    """A library in every one of them counts its calls, too, until its destructor runs: the two agree for each."""
+    """A library in each process counts its calls too, until its destructor runs; the two counts agree for each
+    process."""
     library = compile_text(tmp_path, "counter.so", COUNTER, "-O1", "-w", "-shared", "-fPIC")
     (tmp_path / "Makefile").write_text(OBJECTS)
     for name, called in zip("abcd", "bcd", strict=False):
@@ -339,7 +341,8 @@ int main(int count, char **words)
 
 
 def three_programs(tmp_path: Path, member: str) -> str:
-    """The command of a program that has another run, and that one a third, which has none of their variables."""
+    """The command of a program that executes a second one, which executes a third, which has none of their
+    variables."""
     made = []
     for name, before, members, level in (("one", "", "int red;", 3), ("two", "int other[999];", member, 40)):
         flags = ("-O1", "-w", "-g")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""`gilk dtrace -p A -p B`: one D program over several processes."""
+"""`gilk dtrace -p A -p B`: one D program for several processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.behaviour.harness import ENVIRONMENT, Loop, differences, leftovers, r
 from tests.programs.build import build
 
 HOT = "pid$target:a.out:hot:entry"
-#: Ends when both have been seen.
+#: Clauses that end once both processes have been seen.
 BOTH = "{ seen[pid] = 1; @[pid] = count(); } tick-10ms /seen[$1] && seen[$2]/ { exit(0); }"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Programs that check themselves do not notice that every block of theirs is instrumented; counts are exact."""
+"""Programs that check themselves do not notice that every one of their blocks is instrumented; the counts are exact."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.behaviour.seldom import seldom
 from tests.oracle import step
 from tests.programs.build import build, names
 
-#: What gilk does not do (docs/limits.md): the program counter that a handler sees is that of the patch.
+#: Programs that see a limit (docs/limits.md): the program counter that a signal handler finds is that of the patch.
 SEES_ADDRESSES = {"sigpc"}
-#: Programs whose functions are left in other ways than by their returns, too, or in other threads and processes.
+#: Programs whose functions are also left otherwise than by their returns, or in other threads and processes.
 LEFT = ("recursion", "tailcall", "exceptions", "setjmp", "threads", "fork", "signals", "ucontext")
 PROGRAMS = [name for name in names() if name not in SEES_ADDRESSES and name != "many"]
-#: One of them; it takes long.
+#: One program is enough, as this takes long.
 WITH_LIBC = ["threads"]
 VARIANTS = [
     ("work", "static"), ("work", "static-pie"), ("work", "nopie"), ("work", "stripped"), ("work", "static+stripped"),
@@ -28,12 +28,12 @@ VARIANTS = [
     ("jumptable", "Os"), ("jumptable", "nopie"), ("jumptable", "nopie+Os"), ("ifunc", "static"), ("ifunc", "now"),
     ("ifunc", "static-pie"), ("exceptions", "Os"), ("many", "n200"),
 ]  # fmt: skip
-#: A whole static libc to plan for each time.
+#: These plan a whole static libc each time.
 SLOW_VARIANTS = {"static", "static-pie", "static+stripped"}
-#: Each of these has others beside it that have the same atoms one by one.
+#: Combined variants, whose parts other combinations have one by one.
 COMBINED = {("work", "nopie+stripped"), ("jumptable", "nopie+Os"), ("jumptable", "nopie"), ("work", "Os")}
-#: Calls that do not return where they were made from: by longjmp, an exception, exit, pthread_exit, exec, or by a ret
-#: that goes to what was pushed (sb_pushes of shortblocks).
+#: Programs with calls that do not return to their caller: they end by longjmp, an exception, exit, pthread_exit, exec,
+#: or a ret to an address that was pushed (sb_pushes of shortblocks).
 LEAVES_CALLS = {
     "backtrace", "exceptions", "exec", "fork", "setjmp", "spawn", "threads", "vfork", "unwind", "signals", "ucontext",
     "smallstack", "shortblocks",
@@ -47,9 +47,9 @@ def check(ran: Ran, expected: Ran) -> None:
     assert ran.report["points"]["spliced"] > 0
 
 
-#: Both at once, below, is in every run.
+#: Both sides at once, below, are in every run.
 ONE_SIDE = [name if name in WITH_LIBC else pytest.param(name, marks=pytest.mark.stress) for name in PROGRAMS]
-#: Of one side, and of the program alone.
+#: Tests of one side, and of the program alone.
 OF_ONE_IMAGE = [pytest.param(name, marks=pytest.mark.stress) for name in PROGRAMS]
 
 
@@ -93,17 +93,17 @@ def test_blocks_of_a_variant(name: str, variant: str) -> None:
 
 @pytest.mark.parametrize("variant", seldom(sorted(SLOW_VARIANTS, reverse=True), 2))
 def test_entries_of_a_variant(variant: str) -> None:
-    """A static program has the C library's functions, too."""
+    """A static program contains the C library's functions too."""
     program = build("work", variant)
     check(run(["*:entry=count"], [program]), plain([program]))
 
 
-#: Few enough calls for every record to be kept by a reader that may be late.
+#: Few enough calls for a late reader to keep every record.
 AMOUNT = {
     "hot8": "2000", "work": "20", "recursion": "1", "fork": "1", "jumptable": "20", "avx": "20", "ifunc": "20", "tailcall": "20",
 }  # fmt: skip
-#: Calls that do not return: of main and of its caller, which exit; tail_maybe of tailcall is left by a conditional jump
-#: for odd numbers (docs/limits.md).
+#: The number of calls that do not return: main and its caller exit, and tail_maybe of tailcall is left by a conditional
+#: jump for odd numbers (docs/limits.md).
 LEFT_CALLS = {"tailcall": 3 + 20 // 2}
 
 
@@ -111,7 +111,7 @@ def small(name: str) -> list[str | Path]:
     return [build(name), *([AMOUNT[name]] if name in AMOUNT else [])]
 
 
-@pytest.mark.stress  # what `time` puts at entries is the same stamp
+@pytest.mark.stress  # `time` puts the same stamp at entries
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_stamp_on_every_entry(name: str) -> None:
     ran, expected = run(["*:entry=stamp"], small(name)), plain(small(name))
@@ -121,7 +121,7 @@ def test_stamp_on_every_entry(name: str) -> None:
 
 @pytest.mark.parametrize("name", [n if n in LEFT else pytest.param(n, marks=pytest.mark.stress) for n in PROGRAMS])
 def test_time_on_every_entry(name: str) -> None:
-    """Every call that was seen to begin is seen to end, but for those that are left in another way."""
+    """For every call that was seen to begin, the end is seen, except for calls that are left in another way."""
     ran, expected = run(["*:entry=time"], small(name)), plain(small(name))
     assert ran.visible == expected.visible
     assert ran.report["restored"] is True
@@ -136,7 +136,7 @@ def test_time_on_every_entry(name: str) -> None:
     ids=["cold-parts", "loop-to-the-entry"],
 )
 def test_every_call_is_timed(command: tuple[str, str], calls: dict[str, int]) -> None:
-    """However it is left, also from foo.cold, and however often it jumps back to its own start."""
+    """This holds however the function is left, also from foo.cold, and however often it jumps back to its own start."""
     with redirected(), gilk.launch([str(build(command[0])), command[1]]) as target, target.session() as session:
         session.insert("*:entry", "time")
         target.resume()
@@ -149,7 +149,7 @@ def test_every_call_is_timed(command: tuple[str, str], calls: dict[str, int]) ->
     assert not [name for name in timed if name.endswith(".cold")]
 
 
-#: Tens of millions of steps in the unwinder.
+#: These take tens of millions of steps in the unwinder.
 LONG = pytest.mark.stress
 
 
@@ -161,7 +161,7 @@ LONG = pytest.mark.stress
     ids=lambda command: command[0],
 )  # fmt: skip
 def test_counts_are_those_of_single_steps(command: tuple[str, str]) -> None:
-    """Every block of the main image, from its entry point on."""
+    """The counts are of every block of the main image, from its entry point on."""
     program, amount = build(command[0]), command[1]
     with redirected() as (out, _), gilk.launch([str(program), amount]) as target, target.session() as session:
         probes = {p.row.point: p for p in session.insert("*:blocks", gilk.count)}

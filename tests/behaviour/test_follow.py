@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""All functions of a running program and its libraries are followed and left again, by exchanging its code."""
+"""All functions of a running program and its libraries are followed and left again, by an exchange of its code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUICK = ("fork", "signals")
 
 
 def files(pid: int) -> list[str]:
-    """The mappings of files, as the kernel lists them: what an exchange has to bring back as it was."""
+    """The mappings of files as the kernel lists them; they must be the same after an exchange."""
     lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
     return [line for line in lines if "/" in line and "/memfd:" not in line and "/plugin" not in line]
 
@@ -54,7 +54,7 @@ def test_code_is_exchanged_and_put_back_again_and_again(name: str) -> None:
 
 
 def test_a_library_that_has_gone_when_following_begins(tmp_path: Path) -> None:
-    """Nothing has changed when that is found; then all else is followed."""
+    """Nothing has changed when the missing library is noticed; then all the rest is followed."""
     opens, plugin = opener(tmp_path)
     with subprocess.Popen([opens, plugin], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
 
@@ -137,7 +137,7 @@ def test_a_child_that_forked_while_a_copy_was_executed_gets_its_code_back(tmp_pa
         program.wait()
 
 
-@pytest.mark.stress  # analyses the C library
+@pytest.mark.stress  # it analyses the C library
 def test_what_is_put_in_meanwhile_stays_when_the_code_is_put_back() -> None:
     with Loop([build("hot8")]) as loop:
         with gilk.attach(loop.pid) as target, Follower(target.process) as follower:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Making functions ready goes wrong in the middle, and the follower goes on with others."""
+"""An error in the middle of making functions ready: the follower goes on with other functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.programs.build import build
 
 
 def test_functions_that_are_not_ready_after_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are planned one by one, some at a time, as they are where plans of an image cannot be kept."""
+    """The functions are planned one by one, a few at a time, as is done for images whose plans cannot be cached."""
     with Loop([build("many", "n200")]) as loop:
         with gilk.attach(loop.pid) as other, ClientFollower(other.process) as follower:
             insert, times = follower._client.insert, []

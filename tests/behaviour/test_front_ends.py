@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""`gilk run`, `gilk trace`, `gilk dtrace` and sessions from Python in one busy process: each counts as if it were alone,
-whatever becomes of the others."""
+"""`gilk run`, `gilk trace`, `gilk dtrace` and sessions from Python share one busy process: each counts as if it were
+alone, whatever becomes of the others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.session.broker.test_several_consumers import expected, is_clean, play
 
 
 class Command:
-    """`gilk run` on the command line; as a Worker is."""
+    """`gilk run` on the command line, with the same methods as a Worker."""
 
     def __init__(self, target: int, functions: tuple[str, ...], place: Path) -> None:
         self._output = place / f"{uuid.uuid4()}.parquet"
@@ -38,7 +38,7 @@ class Command:
         self._process = subprocess.Popen(words, stdout=subprocess.PIPE, env={**os.environ, **ENVIRONMENT})
 
     def wait_until_in(self) -> None:
-        """The file is begun when the probes are in."""
+        """Wait until the output file is begun, which happens once the probes are in."""
         partial = self._output.with_name(self._output.name + ".partial")
         assert wait_for(lambda: partial.exists() or self._process.poll() is not None)
         assert self._process.poll() is None
@@ -65,8 +65,8 @@ FRONT_ENDS: tuple[FrontEnd, ...] = (
 
 
 def together(turns: int, place: Path, seed: int, traced: bool) -> None:
-    """Three stay, of which one is a trace if it is ``traced``; in each turn another comes, and leaves or is killed while
-    calls are made. There is one trace at a time."""
+    """Let three front ends stay, one of them a trace if ``traced``. In each turn another one comes, and leaves or is
+    killed while calls are made. There is only one trace at a time."""
     chance = random.Random(seed)
     staying, coming = (FRONT_ENDS[1:], FRONT_ENDS[:3]) if traced else (FRONT_ENDS[:3], FRONT_ENDS)
     with Loop([build("rounds")]) as loop:
@@ -102,7 +102,8 @@ def test_three_front_ends_for_long(seed: int, traced: bool, tmp_path: Path) -> N
 
 
 class Busy(threading.Thread):
-    """Has a program play rounds one after the other, until it is told that it is over; ``rounds`` are how many."""
+    """A thread that has a program play rounds, one after the other, until it is told to stop; ``rounds`` is their
+    number."""
 
     def __init__(self, loop: Loop) -> None:
         super().__init__()
@@ -121,13 +122,13 @@ class Busy(threading.Thread):
 
 
 def visit(target: int, chance: random.Random, place: Path) -> None:
-    """Somebody comes to a process that is busy, and is killed at any moment, or leaves."""
+    """Attach a front end to a busy process; it leaves, or is killed at any moment."""
     front = chance.choice((*FRONT_ENDS[:3], lambda pid, _, files: glance(pid, files)))
     place.mkdir()
     visitor = front(target, tuple(chance.sample(FUNCTIONS, chance.randint(1, 4))), place)
     match chance.randrange(4):
         case 0:
-            threading.Event().wait(chance.uniform(0, 2))  # where it is by then does not matter
+            threading.Event().wait(chance.uniform(0, 2))  # the visitor may be anywhere in its work by then
             visitor.kill()
         case 1:
             visitor.wait_until_in()
@@ -139,7 +140,8 @@ def visit(target: int, chance: random.Random, place: Path) -> None:
 
 
 def busy(visits: Iterable[int], place: Path, seed: int) -> int:
-    """Three front ends count what a busy process calls, while others come and go; how many rounds it has played."""
+    """Let three front ends count the calls of a busy process while others come and go. Returns the number of rounds
+    that the process has played."""
     chance = random.Random(seed)
     with Loop([build("rounds")]) as loop:
         chosen = [("one", other) for other in FUNCTIONS[1:]]
@@ -174,8 +176,8 @@ def test_a_busy_process_for_long(minutes: float, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("first", range(4))
 def test_all_at_once_whoever_comes_first_and_is_killed_first(first: int, tmp_path: Path) -> None:
-    """A trace of all functions, a D program, a session from Python and the command line: each is in turn the first that
-    comes, and is killed before the others; what they count is exact as long as they are there."""
+    """A trace of all functions, a D program, a session from Python and the command line: each in turn is the first
+    that comes, and is killed before the others. Their counts are exact as long as they are there."""
     turns = [*FRONT_ENDS[first:], *FRONT_ENDS[:first]]
     with Loop([build("rounds")]) as loop:
         there = []

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Programs of Go's go on while they are instrumented: their runtime suspends goroutines at any instruction, gives them
-2 KiB of stack to begin with, and moves them to other stacks. They check what they compute themselves."""
+"""Go programs go on while they are instrumented: Go's runtime suspends goroutines at any instruction, starts them
+with 2 KiB of stack, and moves them to other stacks. The programs check their results themselves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import gilk
 from tests.behaviour.harness import Loop, differences, leftovers, plain, run, run_gilk, wait_for
 from tests.programs.build import build_go
 
-#: Needs some kilobytes of stack, which goroutines do not have.
+#: An instrument that needs some kilobytes of stack, which goroutines do not have.
 LARGE = """
 #include <gilk.h>
 void large(const struct gilk_regs *regs, unsigned int iid)
@@ -43,7 +43,7 @@ def program() -> Path:
 
 
 def guards(pid: int) -> int:
-    """Pages of its own that it may not touch: there is one below each side stack."""
+    """The number of guard pages in the process: there is one below each side stack."""
     lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
     bounds = [line.split()[0].split("-") for line in lines if " ---p " in line]
     return sum(int(end, 16) - int(start, 16) == 4096 for start, end in bounds)
@@ -73,10 +73,10 @@ def test_it_goes_on(program: Path, tmp_path: Path, points: str, instrument: str)
                     samples += session.poll().num_rows
             session.close()
             assert session.restored is True
-            # Handlers of the runtime's may come while the side stack is in use; nothing else does.
+            # Only handlers of Go's runtime may come while the side stack is in use.
             assert session.drain.nested() == 0 or "runtime" in points
         assert differences(loop.pid) == []
-        # A goroutine that was suspended in a patch has to come back from there first.
+        # A goroutine that was suspended in a patch has to leave it first.
         assert wait_for(lambda: (leftovers(loop.pid), guards(loop.pid)) == ([], before))
 
 
@@ -91,8 +91,8 @@ def test_probes_come_and_go(program: Path) -> None:
 
 
 def test_counts_are_exact(program: Path) -> None:
-    """4 workers of 10 rounds; and the one that finds out what is to be expected. A function whose stack has no room is
-    entered once more on a larger one; what lies behind that test runs once a call."""
+    """There are 4 workers of 10 rounds, and one that computes the expected results. A function whose stack has no
+    room is entered again on a larger one; the code after that test runs once for each call."""
     ran = run(["steady:main.hot:entry=count", "steady:main.deep:blocks=count", "steady:main.faulty:entry=count"], [program])
     assert ran.visible == plain([program]).visible
     counts = {name.removeprefix("steady:"): hits for name, hits in ran.report["counts"].items()}
@@ -133,7 +133,7 @@ def test_a_trace_follows_it(program: Path, tmp_path: Path) -> None:
     "points", ["steady:runtime.m*:blocks", pytest.param("steady:*:blocks", marks=pytest.mark.stress)]
 )
 def test_what_could_be_suspended_in_is_refused(program: Path, points: str) -> None:
-    """A splice covers one instruction only; where that has no room for it, the point is refused by name."""
+    """In such code a splice covers one instruction only; a point where that has no room is refused by name."""
     with Loop([program], gives_way=False) as loop, gilk.attach(loop.pid) as target, target.session() as session:
         probes = session.insert(points, "count")
         refused = {str(probe.refusal) for probe in probes if probe.refusal}
@@ -149,7 +149,8 @@ def test_a_stripped_program_and_one_that_may_lie_anywhere() -> None:
 
 
 def test_the_runtimes_handler_has_its_instruments_before_the_runtime_installs_it(program: Path) -> None:
-    """A goroutine may be suspended before gilk looks at handlers, and the address of a bounce's jump ends a program."""
+    """A goroutine may be suspended before gilk looks at handlers, and the address of a bounce's jump would end the
+    program."""
     lines = [line.split() for line in subprocess.check_output(["nm", program], text=True).splitlines()]
     places = [int(line[0], 16) for line in lines if re.fullmatch(r"runtime\.sig(tramp|return)(\.abi0)?", line[-1])]
     assert len(places) == 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the other tests look at a process with sees what is gilk's, and nothing else."""
+"""The helpers with which other tests look at a process see gilk's memory and files, and nothing else."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ WAITS = "print(fd, flush=True); sys.stdin.read()"
 
 @contextmanager
 def process(code: str, argument: str) -> Iterator[tuple[int, int]]:
-    """One of its own, since the tests' may have memory of sessions that are over; its number, and a descriptor of its."""
+    """Start a new process, as the tests' own may have memory of past sessions. Yields its number, and the number of
+    a descriptor that it has open."""
     words = [sys.executable, "-c", code + WAITS, argument]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as made:
         assert made.stdin and made.stdout

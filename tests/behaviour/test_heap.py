@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A heap can grow as it would without gilk, also one that is not there yet when the instruments are put in.
+"""A heap can grow as it would without gilk, even one that does not exist yet when the instruments are put in.
 
-What fails otherwise is seen in errno only, with a C library that maps memory when brk(2) finds no room; an allocator
-of the program's own that has nothing but sbrk would be out of memory.
+A failure shows only in errno if the C library maps memory when brk(2) finds no room; a program with an allocator of its
+own that uses only sbrk would be out of memory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _GROWTH = 64 << 20  # bytes
 
 
 def test_a_launched_program_keeps_the_room_for_its_heap() -> None:
-    """The oracle is where the kernel then says that it is."""
+    """The oracle is the place where the kernel then puts the heap."""
     with redirected() as (out, _):
         with gilk.launch(["/bin/cat", "/proc/self/maps"]) as target:
             assert not any(mapping.path == "[heap]" for mapping in target.process.maps())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""An inlined function is counted where it is inlined, or it is said where that is, and why it is not counted there.
+"""An inlined function is counted at its copies, or gilk says where the copies are and why they are not counted.
 
-The oracles are the arithmetic of programs and gdb, which has a breakpoint in each copy.
+The oracles are the programs' arithmetic, and gdb, which sets a breakpoint in each copy.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def test_its_calls_are_counted_where_it_is_inlined(program: Path) -> None:
 
 
 def summed(counts: dict[str, int]) -> dict[str, int]:
-    """By function."""
+    """The sums of the counts by function."""
     found: dict[str, int] = {}
     for point, count in counts.items():
         name = point.split(":")[1]
@@ -91,8 +91,8 @@ def summed(counts: dict[str, int]) -> dict[str, int]:
 
 
 def test_gdb_counts_as_many(tmp_path: Path) -> None:
-    """Where nothing is moved: gdb 13 has its breakpoints at the lowest of the function's instructions, which may run
-    once for many calls."""
+    """This holds if no code is moved: gdb 13 puts its breakpoints at the lowest of the function's instructions,
+    which may run once for many calls."""
     program = compile_text(tmp_path, "inlining", SOURCE, "-Og")
     commands = ["set breakpoint pending on"]
     for number, name in enumerate(("gone", "both"), 1):
@@ -181,7 +181,7 @@ LEVELS = ("-O1", "-O2", "-O3 -funroll-loops", "-Os", "-Og", "-O2 -gdwarf-4", "-O
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("level", LEVELS)
 def test_the_sum_is_what_the_program_counts_or_places_are_refused(compiler: str, level: str, tmp_path: Path) -> None:
-    """Compilers split functions, make copies of them, and move their instructions."""
+    """Compilers split functions, copy them, and move their instructions."""
     if shutil.which(compiler) is None:
         pytest.skip(f"there is no {compiler}")
     (tmp_path / "model.c").write_text(MODEL)
@@ -197,7 +197,7 @@ def test_the_sum_is_what_the_program_counts_or_places_are_refused(compiler: str,
 
 @pytest.mark.parametrize("level", ["-O1", "-O2", "-Os"])
 def test_the_rounds_of_a_loop_are_not_taken_for_calls(level: str, tmp_path: Path) -> None:
-    """One call of nine rounds. With -O2 there is padding before the loop, where the call begins."""
+    """There is one call of nine rounds. With -O2 there is padding before the loop, where the call begins."""
     program = compile_text(tmp_path, "rounds", r"""
 volatile int n;
 static inline __attribute__((always_inline)) void rounds(void) { do { n--; } while (n > 0); }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Programs in which the kernel has threads of its own: io_uring's. They are neither stopped, borrowed nor sampled, and
-what they are at does not fail."""
+"""Programs in which the kernel has threads of its own for io_uring. gilk neither stops, borrows nor samples them,
+and their work does not fail."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from tests.behaviour.harness import differences, leftovers, plain, run, state, w
 from tests.programs.build import build
 
 KINDS = ["worker", "sqpoll"]
-_FLAGS, _KERNELS = 6, 0x10  # field of /proc/PID/stat behind the name, and PF_IO_WORKER
+_FLAGS, _KERNELS = 6, 0x10  # the field of /proc/PID/stat, counted after the name, and PF_IO_WORKER in it
 
 
 @contextlib.contextmanager
 def idle(kind: str) -> Iterator[subprocess.Popen[bytes]]:
-    """All its threads sleep, and one at least is the kernel's. It has to end well when its input does."""
+    """Start a program whose threads all sleep; at least one of them is the kernel's. It must end well when its input
+    does."""
     words = [str(build("uring")), kind]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
         try:
@@ -50,14 +51,14 @@ def poke(program: subprocess.Popen[bytes]) -> None:
 
 
 def kernels(pid: int) -> list[int]:
-    """As the kernel's documentation has it, not by what gilk thinks."""
+    """The kernel's threads in the process, found by the flag that the kernel documents, not by gilk."""
     stats = ((task.name, (task / "stat").read_text()) for task in Path(f"/proc/{pid}/task").iterdir())
     return [int(name) for name, text in stats if int(text.rpartition(")")[2].split()[_FLAGS]) & _KERNELS]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_idle_program_is_attached_to_and_its_reads_go_on(kind: str) -> None:
-    """Its one thread waits in io_uring_enter(2), which fails with EINTR when a tracer stops it."""
+    """The program's only thread waits in io_uring_enter(2), which fails with EINTR when a tracer stops it."""
     with idle(kind) as program:
         for turn in range(4):
             with gilk.attach(program.pid) as target, target.session() as session:
@@ -71,7 +72,7 @@ def test_an_idle_program_is_attached_to_and_its_reads_go_on(kind: str) -> None:
 
 
 def test_a_thread_of_the_kernels_is_not_sampled() -> None:
-    """The one that looks for requests runs all the time, for a while after each."""
+    """The thread that looks for requests runs all the time, for a while after each request."""
     with idle("sqpoll") as program, gilk.attach(program.pid) as target:
         for _ in range(20):
             poke(program)

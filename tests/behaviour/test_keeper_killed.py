@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The keeper is killed before each single thing that it does to a target: the target goes on, and can be restored."""
+"""The keeper is killed before each operation on a target: the target goes on, and can be restored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.programs.build import build
 
 Work = Callable[[int], None]
 TRAP_FLAG = 1 << 8
-STEPS = 100_000  # instructions within which each bounce of a loop is taken
+STEPS = 100_000  # instructions within which each bounce of a loop is reached
 
 
 def probes(pid: int) -> None:
@@ -36,7 +36,7 @@ def probes(pid: int) -> None:
 
 
 def following(pid: int) -> None:
-    """By copies of the code that are exchanged: of programs that are large enough for that to pay."""
+    """Follow by an exchange of code, in programs that are large enough for that to pay."""
     with gilk.attach(pid) as target, Follower(target.process) as follower:
         functions, _ = follower.prepare([image for image in target.images if image.main], TraceScope())
         assert follower.copy_code()
@@ -46,18 +46,19 @@ def following(pid: int) -> None:
 
 
 def kill_before(limit: int) -> AbstractContextManager[None]:
-    """A keeper that is begun meanwhile kills itself instead of touching its target for the ``limit``-th time."""
+    """In the block, a new keeper kills itself before it touches its target for the ``limit``-th time."""
     return counted(limit, [(ptrace, "call"), (ProcessMemory, "write")], before=True)
 
 
 def kill_after_code(limit: int) -> AbstractContextManager[None]:
-    """A keeper that is begun meanwhile kills itself when it has written code for the ``limit``-th time."""
+    """In the block, a new keeper kills itself after it has written code for the ``limit``-th time."""
     return counted(limit, [(LiveCode, "write")], before=False)
 
 
 @contextmanager
 def counted(limit: int, names: list[tuple[Any, str]], before: bool) -> Iterator[None]:
-    """A child that is forked meanwhile kills itself before or after the ``limit``-th call of these, (owner, name)."""
+    """In the block, a forked child kills itself before or after the ``limit``-th call of these functions, each an
+    (owner, name)."""
     mine, done = os.getpid(), 0
 
     def count() -> None:
@@ -88,7 +89,7 @@ def counted(limit: int, names: list[tuple[Any, str]], before: bool) -> Iterator[
 
 
 def killed(work: Work, pid: int, killing: AbstractContextManager[None]) -> bool:
-    """Do it with a keeper that is killed then; whether it was, and not done before."""
+    """Do the work in a child whose keeper is killed. Returns whether the keeper was killed before the work was done."""
     child = os.fork()
     if not child:
         status = 1
@@ -110,7 +111,7 @@ def killed(work: Work, pid: int, killing: AbstractContextManager[None]) -> bool:
 
 
 def stands(pid: int) -> list[str]:
-    """Threads that somebody has stopped."""
+    """The threads that somebody has stopped or traces."""
     found = []
     for tid in os.listdir(f"/proc/{pid}/task"):
         with suppress(OSError):
@@ -132,7 +133,7 @@ def kill_at(
     with Loop([build(program, "static" if work is following else "default")]) as loop:
         assert wait_for(lambda: cpu(loop.pid) > 0)
         made = killed(work, loop.pid, kill(limit))
-        os.kill(loop.pid, signal.SIGCONT)  # some work stops it
+        os.kill(loop.pid, signal.SIGCONT)  # some of the work stops the process
         if not made:
             return False
         goes_on(loop, limit)
@@ -147,7 +148,7 @@ def kill_at(
 
 
 def at_a_bounce(pid: int) -> None:
-    """One thread stands where a short jump has led it when code changes: at a long jump, amid original instructions."""
+    """Change code while one thread stands where a short jump has led it: at a long jump amid original instructions."""
     with gilk.attach(pid) as target, target.session() as session:
         blocks = session.insert("hot8:run:blocks", gilk.count)
         stop_at_a_bounce(pid, next(tid for tid in ptrace.thread_ids(pid) if tid != pid))
@@ -155,7 +156,7 @@ def at_a_bounce(pid: int) -> None:
 
 
 def stop_at_a_bounce(pid: int, tid: int) -> None:
-    """The process is stopped as by a terminal, with this thread there."""
+    """Stop the process, as from a terminal, when the thread ``tid`` stands at a bounce."""
     ptrace.seize(tid)
     ptrace.call(ptrace.INTERRUPT, tid)
     os.waitpid(tid, ptrace.WALL)
@@ -167,7 +168,7 @@ def stop_at_a_bounce(pid: int, tid: int) -> None:
             if memory.some(before, 1) == JMP8 and memory.some(now, 1) == JMP32:
                 registers.eflags &= (
                     ~TRAP_FLAG
-                )  # a patch that is stepped through keeps the step's own flag, and restores it
+                )  # a patch that is single-stepped saves the step's own trap flag, and restores it later
                 ptrace.set_registers(tid, registers)
                 ptrace.call(ptrace.DETACH, tid, 0, signal.SIGSTOP)
                 return
@@ -183,7 +184,7 @@ def test_killed_while_a_thread_stands_at_a_bounce() -> None:
 
 
 def test_killed_when_code_is_written() -> None:
-    """Some threads stand in patches that are out of the code by then."""
+    """Some threads stand in patches that no code leads to any more."""
     limit = 1
     while kill_at(probes, "hot8", limit, kill_after_code):
         limit += 1

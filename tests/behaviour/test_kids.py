@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Children of the target of which one cannot be stopped: the others are restored, and it is named."""
+"""Children of the target, one of which cannot be stopped: the others are restored, and that one is named."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_one_in_vfork_does_not_keep_the_others_spliced(kids: Kids) -> None:
         for pid in (kids.pid, *others):
             assert (differences(pid), leftovers(pid)) == ([], []), pid
         assert differences(waits)
-        kids.do("h")  # it goes on: it was asked to stop, and is not left standing when it does
+        kids.do("h")  # it goes on although it was asked to stop, and is not left standing
     gilk.restore(waits)
     assert differences(waits) == []
     out, _ = kids.process.communicate(timeout=250)

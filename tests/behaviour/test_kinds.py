@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Programs of unusual kinds, each under `run`, `trace` and `dtrace`, launched and attached: what they print, how they end
-and what is counted is what it should be, and nothing of gilk is left in them."""
+"""Programs of unusual kinds, each under `run`, `trace` and `dtrace`, launched and attached: their output, their end
+and the counts are right, and nothing of gilk is left in them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from tests.programs.build import HERE, compile_to
 
 SOURCES = HERE / "kinds"
 CALLS, STATUS = 200, 3
-#: How often work() is called at a time, where that is not CALLS.
+#: The number of calls of work() in a round, if it is not CALLS.
 OTHERWISE = {"coroutines": 320}
 
-#: kind: source, and what it is built with besides.
+#: kind: source, and the options to build it with.
 KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "static-pie": ("steady", ("-static-pie", "-fPIE")),
     "rwx": ("steady", ()),
@@ -42,7 +42,7 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """By kind."""
+    """The paths of the built programs, by kind."""
     place = tmp_path_factory.mktemp("kinds")
     return {kind: _built(place, kind) for kind in KINDS}
 
@@ -62,7 +62,7 @@ def _built(place: Path, kind: str) -> Path:
 
 
 def make_writable(program: Path) -> None:
-    """Its code, too: in the program header of what is executable."""
+    """Make the program's code writable, by the program headers of its executable segments."""
     content = bytearray(program.read_bytes())
     (headers,), (size, number) = struct.unpack_from("<Q", content, 32), struct.unpack_from("<HH", content, 54)
     for at in range(headers, headers + size * number, size):
@@ -102,7 +102,7 @@ def test_run(program: Path) -> None:
 def test_trace(program: Path, tmp_path: Path) -> None:
     expected = alone(program)
     out = tmp_path / "trace.parquet"
-    words = ("--scope", f"{program.name}:", "--skip", "*:hidden", "-o", out)  # that is no code in the file
+    words = ("--scope", f"{program.name}:", "--skip", "*:hidden", "-o", out)  # the hidden code is not in the file
     done = run_gilk("trace", "-q", *words, "--", program)
     assert (done.returncode, done.stdout) == (STATUS, expected.stdout.decode())
     rows = [row for row in read(out).flow.table.to_pylist() if row["function"] == "work"]
@@ -127,7 +127,7 @@ def test_dtrace(program: Path) -> None:
 
 @contextlib.contextmanager
 def attending(program: Path, argument: str = "attend") -> Iterator[subprocess.Popen[str]]:
-    """It has to end as it should."""
+    """Run a program that does its work on demand; it must end as it should."""
     alone(program)
     words = [str(program), argument]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
@@ -141,7 +141,7 @@ def attending(program: Path, argument: str = "attend") -> Iterator[subprocess.Po
 
 
 def poke(process: subprocess.Popen[str]) -> str:
-    """Have it do its work once; what it says."""
+    """Have the program do its work once. Returns the line that it prints."""
     assert process.stdin and process.stdout
     process.stdin.write(".")
     process.stdin.flush()
@@ -152,7 +152,7 @@ def poke(process: subprocess.Popen[str]) -> str:
 
 @pytest.mark.parametrize("program", [kind for kind in KINDS if kind != "hugetext"], indirect=True)
 def test_attached(program: Path) -> None:
-    """The code of hugetext is in no file then: it has a test of its own."""
+    """hugetext has a test of its own, as its code is then in no file."""
     times = 3
     with attending(program) as process:
         undisturbed = [poke(process) for _ in range(2 * times)]
@@ -165,7 +165,7 @@ def test_attached(program: Path) -> None:
                     session.insert(f"{program.name}:work:entry", gilk.time)
                 said.append(poke(process))
                 (count,) = {n for point, n in session.counts().items() if point.endswith(":work:@0:pre")}
-                # Coroutines go on in the calls that they were left in.
+                # Coroutines go on in the calls in which they were left.
                 assert count == calls(program) + (0 if not turn or program.name != "coroutines" else 40)
             assert session.restored
             said.append(poke(process))
@@ -175,12 +175,13 @@ def test_attached(program: Path) -> None:
 
 
 def own(difference: str, program: Path) -> bool:
-    """What the program itself has changed, in one place."""
+    """Whether a difference comes from the program itself, which changes its code in one place."""
     return program.name == "packed"
 
 
 def test_code_that_was_moved_out_of_its_file_is_refused_or_restored(programs: dict[str, Path]) -> None:
-    """Where it was moved before gilk came it has no file; where that happens meanwhile, patches move along."""
+    """Code that was moved before gilk came has no file, and is refused; if it moves during a session, the patches
+    move along."""
     program = programs["hugetext"]
     with attending(program) as process, gilk.attach(process.pid) as target, target.session() as session:
         with pytest.raises(GilkError) as refused:
@@ -208,7 +209,7 @@ def test_code_that_was_unpacked_in_place_is_refused(programs: dict[str, Path]) -
 
 
 def test_text_that_is_mapped_shared_is_not_written(tmp_path: Path) -> None:
-    """Neither to the process nor, by way of it, to the file."""
+    """gilk writes neither to the process nor, by way of it, to the file."""
     program = compile_to(tmp_path / "sharedtext", [SOURCES / "sharedtext.c"], ("-O2",))
     before = program.read_bytes()
     with attending(program) as process:
@@ -223,7 +224,7 @@ def test_text_that_is_mapped_shared_is_not_written(tmp_path: Path) -> None:
 
 
 def test_strings_that_are_filled_when_they_are_looked_at(programs: dict[str, Path]) -> None:
-    """A clause looks at them first, and waits for the thread that fills them as the program would have."""
+    """A clause looks at the strings first, and waits for the thread that fills them, as the program would."""
     expected = alone(programs["lazy"])
     clause = 'pid$target:lazy:look:entry { @[copyinstr(arg0)] = count(); } END { printa("%@d %s\\n", @); }'
     done = run_gilk("dtrace", "-q", "-n", clause, "-c", programs["lazy"], timeout=120)
@@ -234,7 +235,7 @@ def test_strings_that_are_filled_when_they_are_looked_at(programs: dict[str, Pat
     assert sum(int(number) for number, _ in rows) == CALLS
 
 
-# Where programs run.
+# Surroundings in which programs run.
 
 WHO = r"""
 #include <stdio.h>
@@ -258,7 +259,7 @@ def test_a_helper_that_is_set_uid_has_its_rights(tmp_path: Path) -> None:
 
 
 def limited(shell: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """gilk, started by a shell that has made something scarce."""
+    """gilk, started by a shell that first makes something scarce."""
     words = ["sh", "-c", f'{shell} exec "$@"', "sh", sys.executable, "-m", "gilk", *map(str, arguments)]
     return subprocess.run(words, capture_output=True, text=True, env={**os.environ, **ENVIRONMENT}, timeout=120)
 
@@ -287,7 +288,7 @@ def test_a_process_that_may_open_nothing_more(programs: dict[str, Path]) -> None
 
 
 def test_little_shared_memory(programs: dict[str, Path]) -> None:
-    """As in a container: /dev/shm is one megabyte, and full."""
+    """/dev/shm is one megabyte, and full, as in a container."""
     scarce = "mount -t tmpfs -o size=1m tmpfs /dev/shm && ! cat /dev/zero 2>/dev/null >/dev/shm/full;"
     if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
         pytest.skip("may not make a mount namespace")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Programs whose language has a runtime of its own, with threads, exceptions and code that it makes as it goes: what they
-say is what they say undisturbed, and nothing of gilk is left in them."""
+"""Programs in languages whose runtimes have threads, exceptions and generated code: their output is the same as
+undisturbed, and nothing of gilk is left in them."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def needed(program: str) -> str:
     return found
 
 
-#: What each is asked for at once: (points, instrument), of which some are reached by every line.
+#: The instruments that each gets at once: (points, instrument), some of which every line of input reaches.
 LANGUAGES = {
     rust: [("rusty:work:blocks", "count"), ("libc.so.6:malloc:entry", "time")],
     node: [("libc.so.6:m*:entry", "count"), ("libc.so.6:pthread_*:entry", "time")],
@@ -169,7 +169,7 @@ class Attending:
 
 @contextlib.contextmanager
 def attending(command: list[str]) -> Iterator[Attending]:
-    """It has to end well."""
+    """Run a command that answers lines; it must end well."""
     made = Attending(command)
     try:
         yield made
@@ -203,7 +203,7 @@ def test_says_what_it_says_undisturbed(language: object, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("language", LANGUAGES, ids=lambda language: language.__name__)
 def test_stacks_by_a_clause(language: object, tmp_path: Path) -> None:
-    """On whatever stack the allocator is called."""
+    """The allocator may be called on any stack."""
     assert callable(language)
     clause = "pid$target:libc.so.6:malloc:entry { @[ustack(5)] = count(); @n = count(); } tick-2s { exit(0); }"
     with attending(language(tmp_path)) as program:

@@ -28,7 +28,7 @@ from tests.behaviour.harness import (
 )
 from tests.programs.build import build, compile_text
 
-#: Does what single letters on standard input say, and answers each with a line.
+#: Does what single letters on standard input tell it, and answers each with a line.
 PUPPET = r"""
 #include <dlfcn.h>
 #include <stdio.h>
@@ -83,7 +83,7 @@ int main(int argc, char **argv)
 
 
 class Puppet:
-    """A process that does as it is told."""
+    """The running PUPPET."""
 
     def __init__(self, directory: Path) -> None:
         flags = ("-O2", "-fPIE", "-pie", "-Wno-unused-parameter")
@@ -181,8 +181,9 @@ def test_a_child_is_restored_when_the_client_dies(puppet: Puppet) -> None:
 
 
 def test_threads_come_and_go(puppet: Puppet) -> None:
-    """600 threads, eight at a time, with blocks for 64, which are used again. Each counts all of its hits, or none."""
-    ran, hits = 600, 100  # of each thread
+    """600 threads run, eight at a time, with blocks for 64, which are used again. For each thread all of its hits
+    are counted, or none."""
+    ran, hits = 600, 100  # for each thread
     with gilk.attach(puppet.pid) as target, target.session(threads=64) as session:
         (probe,) = session.insert("work:entry", gilk.count)
         for _ in range(3):
@@ -194,7 +195,7 @@ def test_threads_come_and_go(puppet: Puppet) -> None:
 
 
 def _waits_for_room(session: gilk.Session) -> bool:
-    """Blocks of threads that have ended are free again after some calls of poll()."""
+    """Whether no block is free. Blocks of threads that have ended become free after some calls of poll()."""
     session.poll()
     return bool(session.drain._shared.control["exhausted"])
 
@@ -232,13 +233,14 @@ def test_exec_of_a_launched_program() -> None:
 
 
 def test_exec_again_and_again() -> None:
-    """Sooner than anybody looks (docs/limits.md): what is reported is of the first image, and nothing is broken."""
+    """The program executes again sooner than anybody looks (docs/limits.md): the report is about the first image,
+    and nothing is broken."""
     ran = run(["*:blocks=count"], [build("exec")])
     assert ran.visible == plain([build("exec")]).visible
 
 
 def test_a_program_that_executes_all_the_time() -> None:
-    """Attaching succeeds or fails with an error of ours; the program goes on."""
+    """Attaching succeeds, or fails with an error of gilk's; the program goes on."""
     with Loop([build("exec")]) as loop:
         for _ in range(5):
             with contextlib.suppress(gilk.GilkError), gilk.attach(loop.pid) as target, target.session() as session:
@@ -282,7 +284,7 @@ def test_a_library_opened_later_can_be_instrumented(puppet: Puppet) -> None:
 
 
 def test_an_instrumented_library_is_closed(puppet: Puppet) -> None:
-    """What is mapped there afterwards is not ours to restore."""
+    """gilk must not restore the memory that is mapped there afterwards."""
     puppet.do("o")
     with gilk.attach(puppet.pid) as target, target.session() as session:
         session.insert("plugin.so:*:blocks", gilk.count)
@@ -306,7 +308,7 @@ def test_an_instrumented_library_is_closed_and_opened_again(puppet: Puppet) -> N
 
 @pytest.mark.parametrize("name", ["fork", "vfork", "spawn", "dlopen", "signals", "ucontext", "exceptions", "backtrace"])
 def test_counts_while_they_go_on(name: str) -> None:
-    """Each in a session that begins and ends while it runs, several times."""
+    """Each of several sessions begins and ends while the program runs."""
     with Loop([build(name)]) as loop:
         for _ in range(3):
             with gilk.attach(loop.pid) as target, target.session() as session:

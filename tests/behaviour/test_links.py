@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A program goes by the name of the link by which it was executed, too: redis-server is a link to redis-check-rdb."""
+"""A program can also be named by the link by which it was executed: redis-server is a link to redis-check-rdb."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_name_of_a_link(program: Path, tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_no_link_to_the_program(program: Path, tmp_path: Path) -> None:
-    """A process may call itself as it likes."""
+    """A process may set any name for itself."""
     (tmp_path / "other").write_bytes(program.read_bytes())
     for name in ("other", "libc.so.6", "..", "no-file"):
         with mortal([program, name]) as loop:

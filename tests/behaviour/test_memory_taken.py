@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A process maps memory of its own just where jumps were to lead, after they were planned and before they are there."""
+"""A process maps memory of its own just where jumps were planned to lead, before the jumps are written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gilk.session.session import Session
 from gilk.splice.planner import plan
 from tests.behaviour.harness import differences, leftovers
 
-#: Maps the pages it is told to where nothing is (MAP_FIXED_NOREPLACE), fills them, and in the end looks at them.
+#: Maps the pages it is told to where nothing is (MAP_FIXED_NOREPLACE), fills them, and checks them at the end.
 _PROGRAM = """
 import ctypes, sys
 libc = ctypes.CDLL(None)
@@ -42,7 +42,8 @@ _POINTS = "libc.so.6:s*:blocks"
 
 @dataclass
 class Grabber:
-    """The program: how often it is to take some of the new pages, and what it has taken."""
+    """The running program. ``times`` is how often it is still to take some of the new pages; ``taken`` are the pages
+    that it has taken."""
 
     process: subprocess.Popen[str]
     times: int
@@ -62,7 +63,7 @@ class Grabber:
 
 @contextmanager
 def grabber(times: int) -> Iterator[Grabber]:
-    """At the end its memory holds what it wrote there."""
+    """Run the program; at the end its memory must hold what it wrote there."""
     command = [sys.executable, "-c", _PROGRAM]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout and process.stdout.readline() == "ready\n"
@@ -75,7 +76,7 @@ def grabber(times: int) -> Iterator[Grabber]:
 
 
 def planned_late(session: Session, program: Grabber, step: int) -> None:
-    """The program first takes every ``step``-th of the pages that a plan wants mapped."""
+    """Have each plan made, and then the program take every ``step``-th of the pages that the plan needs."""
 
     def planning(ground, wanted):  # type: ignore[no-untyped-def]
         made = plan(ground, wanted)

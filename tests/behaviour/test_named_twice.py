@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A process that the command line names twice, as `-p $(pgrep ...)` may: it is had once, and each hit counts once."""
+"""A process that the command line names twice, as `-p $(pgrep ...)` may, is attached to once, and each hit counts
+once."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Libraries that a program opens during a session have their instruments before their first instruction.
+"""Libraries that a program opens during a session have their instruments before their first instruction runs.
 
-The oracle is arithmetic: tests/programs/dlopen.c opens its plugin once a round, calls it ten times with numbers that are
-known, and closes it, and prints how many calls it made; opener.py does a byte of input at a time.
+The oracle is arithmetic: in each round, tests/programs/dlopen.c opens its plugin, calls it ten times with known
+numbers, and closes it; it prints how many calls it made. opener.py takes one step for each byte of input.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def report_of(*words: str | Path, **options: str) -> dict[str, object]:
 
 
 def test_calls_are_those_that_the_program_makes() -> None:
-    """Constructors and destructors, too, and however often it is closed and opened again."""
+    """This includes constructors and destructors, however often the library is closed and opened again."""
     report = report_of("-Z", "-i", "plugin*:*:entry=count", "--", build("dlopen"), str(ROUNDS))
     counts = report["counts"]
     assert isinstance(counts, dict)
@@ -58,13 +58,13 @@ def test_calls_are_those_that_the_program_makes() -> None:
 
 
 def test_without_being_asked_to_wait_it_is_refused() -> None:
-    """The negative control: it is not there when the session begins."""
+    """Negative control: the library is not open when the session begins."""
     done = run_gilk("run", "-i", "plugin:plugin_hot:entry=count", "--", build("dlopen"), "1")
     assert (done.returncode, "(no-such-image)" in done.stderr, "-Z waits" in done.stderr) == (2, True, True)
 
 
 def test_a_pattern_needs_no_asking() -> None:
-    """It means something already."""
+    """The pattern matches something already."""
     report = report_of("-i", "*:*plugin*:entry=count", "--", build("dlopen"), str(ROUNDS))
     counts = report["counts"]
     assert isinstance(counts, dict)
@@ -74,7 +74,7 @@ def test_a_pattern_needs_no_asking() -> None:
 
 
 def test_instruments_of_all_kinds_at_one_function(tmp_path: Path) -> None:
-    """Records, conditions and stacks go and come with the library together."""
+    """Records, conditions and stacks come and go with the library."""
     file = tmp_path / "all.parquet"
     report = report_of(
         "-Z", "-o", file, "-i", "plugin:plugin_hot:entry=args", "-i", "plugin:plugin_hot:entry/arg0 >= 12/=count",
@@ -99,7 +99,7 @@ def test_programs_that_are_followed_open_libraries() -> None:
 
 
 def test_extension_modules_of_python() -> None:
-    """Its module is initialised once, however often it is imported."""
+    """A module is initialised once, however often it is imported."""
     program = "import _decimal, _json, importlib; [importlib.import_module('_decimal') for _ in range(5)]"
     words = ("-Z", "-i", "_decimal*:PyInit_*:entry=count", "-i", "_json*:PyInit_*:entry=count")
     report = report_of(*words, "--", os.path.realpath(sys.executable), "-S", "-c", program)
@@ -118,11 +118,12 @@ def test_what_never_comes_is_named() -> None:
     assert "nothing has come that was waited for: no image matches 'no_such_library'" in str(report["notes"])
 
 
-# A process that runs already.
+# Processes that are running already.
 
 
 class Opener:
-    """For each byte it opens the library and calls it once, or closes it, and tells when it has."""
+    """A program that for each byte of input opens the library and calls it once, or closes it, and answers when it
+    has."""
 
     def __init__(self, directory: Path, library: Path | None = None) -> None:
         program, plugin = opener(directory)
@@ -150,7 +151,8 @@ def opens(tmp_path: Path) -> Iterator[Opener]:
 
 @contextmanager
 def going_on(pid: int, *points: str, waits: bool = True, until: int = 0) -> Iterator[list[runs.Result]]:
-    """A run of these instruments meanwhile; its result, at the end. ``until``: hits to wait for."""
+    """In the block, a run with these instruments is active; its result is there at the end. ``until`` is the number
+    of hits to wait for."""
     results: list[runs.Result] = []
     over, hits = threading.Event(), [0]
     running = runs.prepare_run([runs.parse_request(point) for point in points], [pid], (), waits=waits)
@@ -178,7 +180,7 @@ def test_one_that_runs_already(opens: Opener) -> None:
 
 
 def test_one_that_opens_and_closes_it_all_the_time() -> None:
-    """Whenever the session begins, and until all is out; a round may be under way at both ends."""
+    """This holds whenever the session begins, and until everything is out; a round may be under way at both ends."""
     with Loop([build("dlopen")]) as loop, going_on(loop.pid, "plugin:plugin_hot:entry=count", "use_plugin:entry=count",
                                                    until=66) as results:  # fmt: skip
         pass
@@ -189,7 +191,7 @@ def test_one_that_opens_and_closes_it_all_the_time() -> None:
 
 
 def test_two_sessions_at_once(opens: Opener) -> None:
-    """Each takes its probes out of the closed library, and neither disturbs those of the other."""
+    """Each session takes its probes out of the closed library, and neither disturbs those of the other."""
     with going_on(opens.pid, "plugin:plugin_hot:entry=count") as first:
         opens.turn(3)
         with going_on(opens.pid, "plugin:plugin_hot:entry=stamp", "plugin:on_load:entry=count") as second:
@@ -202,7 +204,7 @@ def test_two_sessions_at_once(opens: Opener) -> None:
 
 
 def exchanged(tmp_path: Path) -> tuple[Path, Path]:
-    """The library, and another that has other code at the places of its functions: what runs whenever it is opened."""
+    """The library, and another one with other code at the same addresses: functions that run whenever it is opened."""
     library = tmp_path / "plugin.so"
     copyfile(build("plugin"), library)
     text = (build("plugin").parent.parent.parent.parent / "tests/programs/plugin.c").read_text()
@@ -212,8 +214,8 @@ def exchanged(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_another_file_of_that_name(tmp_path: Path) -> None:
-    """Where the library is replaced while it is closed, points are looked up in the new one, however often that is opened,
-    and nothing is at the places of the old one."""
+    """If the library is replaced while it is closed, points are looked up in the new file, however often that is
+    opened, and nothing is put at the old addresses."""
     library, other = exchanged(tmp_path)
     opens = Opener(tmp_path, library)
     with going_on(opens.pid, "plugin:plugin_hot:entry=count", "plugin:padding:entry=stamp") as results:
@@ -243,7 +245,7 @@ def test_another_file_of_that_name_in_d(tmp_path: Path) -> None:
 
 
 def test_where_no_thread_can_be_held_it_is_said(opens: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a process whose linker cannot be watched."""
+    """This stands for a process whose dynamic linker cannot be watched."""
 
     def refuse(*_: object) -> None:
         raise TargetError("cannot-watch", "for a test")
@@ -271,7 +273,7 @@ sys.exit(run())
 
 
 def test_in_d_it_is_said_though_the_program_ended_before_anybody_looked() -> None:
-    """A program that opens libraries for an instant leaves nothing to be seen."""
+    """A program that opens libraries only for an instant leaves nothing to see."""
     words = [sys.executable, "-c", UNWATCHED, "dtrace", "-Z", "-q", "-n", CLAUSES, "-c", f"{build('dlopen')} 3"]
     done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **ENVIRONMENT})
     assert ["use_plugin", "3"] in numbers(done.stdout)
@@ -279,7 +281,7 @@ def test_in_d_it_is_said_though_the_program_ended_before_anybody_looked() -> Non
 
 
 def test_strategies_name_what_they_leave_out(opens: Opener) -> None:
-    """They are about the libraries that there are."""
+    """A strategy only handles the libraries that are there."""
     with going_on(opens.pid, "*:*u*=@coverage", waits=False) as results:
         opens.turn(3)
         assert wait_for(lambda: "plugin.so" in Path(f"/proc/{opens.pid}/maps").read_text())
@@ -301,7 +303,7 @@ running.wait(None, lambda: False, lambda _: None)
 
 @pytest.mark.parametrize("turns", [0, 1, 2, 3])
 def test_killed(turns: int, opens: Opener) -> None:
-    """Nobody waits at a gate then, and the code is what it was, whether the library is open or not."""
+    """After the kill nobody waits at a gate, and the code is what it was, whether the library is open or not."""
     words = [sys.executable, "-c", KILLED, str(opens.pid)]
     with subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE) as client:
         assert client.stdout is not None and client.stdout.readline() == b"begun\n"
@@ -312,7 +314,7 @@ def test_killed(turns: int, opens: Opener) -> None:
 
 
 def test_linked_libraries_stay(tmp_path: Path) -> None:
-    """The others are those that ldd does not name."""
+    """The libraries to watch are those that ldd does not list."""
     import gilk
 
     program, plugin = opener(tmp_path)
@@ -328,7 +330,7 @@ def test_linked_libraries_stay(tmp_path: Path) -> None:
     assert names == {line.split()[0].rpartition("/")[2] for line in ldd.splitlines() if "vdso" not in line}
 
 
-# In D.
+# D programs.
 
 CLAUSES = """
 pid$target:plugin.so:plugin_hot:entry { @calls[probefunc] = count(); @sum = sum(arg0); self->entered = 1; }
@@ -343,7 +345,7 @@ def numbers(text: str) -> list[list[str]]:
 
 
 def test_in_d() -> None:
-    """Variables of threads are the same in what was there and in what has come."""
+    """Thread-local variables are shared by the code that was there and the code that came later."""
     program = build("dlopen")
     done = run_gilk("dtrace", "-Z", "-q", "-n", CLAUSES, "-c", f"{program} {ROUNDS}")
     assert done.returncode == 0, done.stderr
@@ -368,7 +370,7 @@ def test_in_d_of_several_programs() -> None:
 
 
 def test_in_d_of_several_processes(tmp_path: Path) -> None:
-    """And when it is interrupted, both go on with the code that they had."""
+    """When the command is interrupted, both processes go on with their own code."""
     program = r"""tick-10ms /!said/ { printf("begun\n"); said = 1; } pid$target::plugin_hot:entry { @[pid] = count(); }"""
     first, second = Opener(tmp_path), Opener(tmp_path)
     words = ["dtrace", "-q", "-Z", "-n", program, "-p", str(first.pid), "-p", str(second.pid)]
@@ -394,11 +396,12 @@ def test_in_d_where_it_is_seen_as_json() -> None:
     assert "opened later, and instrumented first: plugin.so" in done.stdout
 
 
-# In a trace.
+# Traces.
 
 
 def test_in_a_trace(tmp_path: Path) -> None:
-    """It opens and closes its library all the time, in the same place: each call of the trace has its own."""
+    """The program opens and closes its library all the time, at the same address: each call in the trace has the
+    right one."""
     words = ("--scope", "*plugin*", "--start", "call:use_plugin:2", "--stop", "return:use_plugin:4")
     done = run_gilk("trace", "-q", *words, "-o", tmp_path / "t.parquet", "--", build("dlopen"), str(ROUNDS))
     assert done.returncode == 0, done.stderr
@@ -409,7 +412,7 @@ def test_in_a_trace(tmp_path: Path) -> None:
 
 
 def test_one_that_is_closed_before_it_is_ready_for_a_trace(opens: Opener) -> None:
-    """The trace is none the worse for it, and takes it for one that has not been opened yet."""
+    """The trace is not harmed, and treats the library as one that has not been opened yet."""
     opens.turn()
     with attach(opens.pid) as process, ClientFollower(process) as follower:
         images = process.loaded()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Programs as Debian ships them go through their own test suites while every block of theirs, and of libc's, is counted.
+"""Programs as Debian ships them pass their own test suites while every block of theirs, and of libc's, is counted.
 
-Each suite is run plainly first: how every test ends, and all that it writes, must be the same.
+Each suite first runs plainly: how every test ends, and all that it prints, must be the same.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from tests.behaviour.harness import ROOT
 from tests.behaviour.suites.catalogue import SUITES
 from tests.behaviour.suites.sources import Archive, UnavailableError
 
-#: A program that does what it should not ends by one of these; tests that mean to do so do it either way.
+#: A program that goes wrong ends by one of these; tests that do so on purpose do it either way.
 _CRASHES = {signal.SIGSEGV, signal.SIGILL, signal.SIGBUS, signal.SIGTRAP, signal.SIGABRT, signal.SIGFPE, signal.SIGSYS}
 
-#: Tests whose outcome depends on what instruments do change, and why.
+#: Tests whose outcome depends on something that instruments do change, and the reasons.
 EXCLUDED = {
     "bash": {"run-read": "asks that reading an end of file take less than 10 us: `read -t 0.00001 -e`"},
 }
@@ -42,13 +42,14 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Archive:
 
 
 class Work:
-    """Where one suite is run, again and again, each time from its pristine source."""
+    """The directory in which a suite runs, each time from its pristine source."""
 
     def __init__(self, name: str, pristine: Path, directory: Path) -> None:
         self._name, self._pristine, self._directory = name, pristine, directory
 
     def run(self, way: str, cases: Collection[str] = ()) -> dict[str, Any]:
-        """``way`` is plain or instrumented; ``cases`` are all unless given. What tests.behaviour.suites.runner found."""
+        """Run the suite. ``way`` is plain or instrumented; ``cases`` are the tests to run, by default all. Returns
+        what tests.behaviour.suites.runner printed."""
         source, result = self._directory / "source", self._directory / "result"
         shutil.rmtree(source, ignore_errors=True)
         shutil.copytree(self._pristine, source, symlinks=True)
@@ -63,7 +64,7 @@ class Work:
 
 
 def different(plain: dict[str, Any], found: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Name of a test: how it went plainly, and how it went with instruments."""
+    """The tests with different outcomes: the plain one, and the one with instruments."""
     assert plain["outcomes"].keys() == found["outcomes"].keys()
     pairs = {name: (outcome, found["outcomes"][name]) for name, outcome in plain["outcomes"].items()}
     return {name: pair for name, pair in pairs.items() if _seen(pair[0]) != _seen(pair[1])}
@@ -102,7 +103,7 @@ def test_own_suite(name: str, archive: Archive, tmp_path: Path) -> None:
     assert crashes(found) == crashes(plain)
     suspects = different(plain, found).keys() - EXCLUDED.get(name, {}).keys()
     if suspects:
-        # Some tests wait for a clock, and the machine may be busy: what differs has to differ again.
+        # Some tests wait for a clock, and the machine may be busy: a difference counts only if it is there again.
         print("again:", *sorted(suspects))
         plain, found = work.run("plain", suspects), work.run("instrumented", suspects)
         assert crashes(found) == crashes(plain)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Programs whose signal handlers switch stacks: most of what runs waits in a handler, where no thread is."""
+"""Programs whose signal handlers switch stacks: most contexts wait in a handler, where no thread is."""
 
 from __future__ import annotations
 
@@ -45,14 +45,15 @@ STEPS = 100_000  # instructions within which each patch of a loop is executed
 @pytest.mark.parametrize("instrument", ["count", "stamp", "time"])
 @pytest.mark.parametrize("variant", ["default", "static"])
 def test_contexts_that_wait_in_handlers_go_on(instrument: str, variant: str) -> None:
-    """24 of them, most amid a patch when it goes: it stays until they have left it, and is gone afterwards."""
+    """Most of the 24 contexts are amid a patch when it is taken out: it stays until they have left it, and is gone
+    afterwards."""
     with Loop([build("green", variant)]) as loop, gilk.attach(loop.pid) as target:
         for _ in range(5):
             with target.session() as session:
                 session.insert("green:hot:" + ("entry" if instrument == "time" else "blocks"), instrument)
                 if instrument == "count":
                     assert wait_for(lambda session=session: sum(session.counts().values()) > ENOUGH)
-                else:  # none may come, where the first context is given up amid its record
+                else:  # no record may come, if the first context stops amid its record
                     for _ in range(20):
                         session.poll()
             assert session.restored is True
@@ -61,7 +62,7 @@ def test_contexts_that_wait_in_handlers_go_on(instrument: str, variant: str) -> 
 
 
 def test_handlers_see_the_program_while_others_wait(tmp_path: Path) -> None:
-    """A note is kept in the context itself: there may be more of them than threads, blocks or slots."""
+    """The note is kept in the context itself, so there may be more of them than threads, blocks or slots."""
     source = tmp_path / "plain.c"
     source.write_text("#include <gilk.h>\nvoid plain(unsigned iid) { (void)iid; for (volatile int i = 0; i < 50; i++); }\n")
     with Loop([build("green")]) as loop, gilk.attach(loop.pid) as target:
@@ -95,7 +96,7 @@ def tell(program: subprocess.Popen[bytes], letter: bytes) -> None:
 
 
 def signal_amid_a_patch(pid: int) -> int:
-    """Send SIGUSR1 where a patch has stepped over the red zone and is yet to step back."""
+    """Send SIGUSR1 where a patch has stepped over the red zone and has not stepped back yet."""
     code = [range(m.start, m.end) for m in read_maps(pid) if "x" in m.permissions and "memfd:gilk" in m.path]
     ptrace.seize(pid)
     ptrace.call(ptrace.INTERRUPT, pid)
@@ -118,7 +119,7 @@ def blocked_in_read(pid: int) -> bool:
 
 
 def goes_on(program: subprocess.Popen[bytes]) -> None:
-    """The first context, which waits, computes what it should until it is interrupted, and ends."""
+    """Let the first context, which waits, go on: it computes what it should until it is interrupted, and ends."""
     tell(program, b"g")
     os.kill(program.pid, signal.SIGUSR1)
     assert heard(program) == b"parked\n", ended(program)
@@ -127,7 +128,8 @@ def goes_on(program: subprocess.Popen[bytes]) -> None:
 
 
 def test_a_context_that_waits_again_amid_a_patch_that_has_gone() -> None:
-    """It goes on there when the session has ended, though its handler was shown the original address."""
+    """The context goes on in the patch when the session has ended, though its handler was shown the original
+    address."""
     with parked() as program, gilk.attach(program.pid) as target:
         with target.session() as session:
             counts = session.insert("parked:work:blocks-post", "count")

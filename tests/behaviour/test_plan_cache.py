@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Entries of very many functions, from plans that the cache keeps: the same as if each were planned there and then."""
+"""Probes at very many entries whose plans come from the cache: everything is as if each were planned at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ void note(unsigned int iid)
 	ilk_log_integer_sample(iid, iid);
 }
 """
-#: Programs that have only functions whose plans do not depend on which others are in force, and none that has no room.
+#: Programs with only such functions as have room, and plans that do not depend on which others are in force.
 MANY = build("many", "n2000")
 
 
@@ -50,7 +50,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", [*SINGLE, "threads"])
 def test_the_same_calls(name: str, note: CFunction, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planned one by one, planned for the cache, and from there."""
+    """The three ways are: planned one by one, planned for the cache, and read from the cache."""
     program, had = build(name), list[set[str]]()
 
     def insert(session: Session, process: Process) -> None:
@@ -73,7 +73,7 @@ def test_the_same_calls(name: str, note: CFunction, monkeypatch: pytest.MonkeyPa
 
 
 def counted(clause: str, rounds: int = 3) -> dict[str, int]:
-    """By function, of the program of two thousand."""
+    """The counts by function, in the program of two thousand functions."""
     text = f"pid$target:a.out:f[0-9]*:entry {clause}"
     consumer = prepare(Asked((("n", text),), command=(str(MANY), str(rounds))))
     try:
@@ -88,7 +88,7 @@ def counted(clause: str, rounds: int = 3) -> dict[str, int]:
 
 
 def test_nothing_is_planned_a_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor looked into; not for other clauses, other numbers of rounds, or fewer of the functions."""
+    """No function is analysed again either: not for other clauses, other numbers of rounds, or fewer functions."""
     expected = {f"f{n}": 3 for n in range(2000)}
     assert counted("{ @[probefunc] = count(); }") == expected
 
@@ -106,7 +106,8 @@ def test_nothing_is_planned_a_second_time(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_arguments_are_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planned one by one, planned for the cache, and from there. What a function is given is what the last returned."""
+    """The three ways are: planned one by one, planned for the cache, and read from it. A function's argument is the
+    result of the last."""
     found = []
     for many in (1 << 30, plan_cache._MANY, plan_cache._MANY):
         monkeypatch.setattr(plan_cache, "_MANY", many)
@@ -116,7 +117,7 @@ def test_arguments_are_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_others_in_the_same_functions(note: CFunction, small: None) -> None:
-    """What is in force from the cache is planned again with what comes besides; what stays misses no hit."""
+    """Probes in force from the cache are planned again together with those that come; those that stay miss no hit."""
     with Loop([build("hot8")]) as loop:
         with gilk.attach(loop.pid) as target, target.session(points=1 << 18) as session:
             first = session.insert("*:entry", note)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Names of C++ as their source has them, in all commands: found as typed, shown so, and as the linker has them on
-request. The program calls what its source says: one overload ten times, the other five times."""
+"""C++ names as in the source, in all commands: accepted when typed, shown in reports, and shown as the linker has
+them on request. The program calls one overload ten times, the other five times."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Programs as Debian ships them do real work while every block of theirs, and of libc's, is counted.
 
-Each is run plainly first: what it prints and how it ends must be the same.
+Each first runs plainly: what it prints and how it ends must be the same.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ except ZeroDivisionError as e: print(repr(e))
 
 
 def commands(directory: Path) -> dict[str, tuple[Command, bytes]]:
-    """Command line and input of each."""
+    """The command line and the input of each program."""
     content = directory / "content"
     if not content.exists():
         chance = random.Random(1)
@@ -131,7 +131,7 @@ def compared(name: str, inserts: list[str], work: Path) -> None:
     assert sum(ran.report["counts"].values()) > 1000
 
 
-#: The smaller ones; everything under stress, with libc.
+#: The smaller programs run always; under `make stress` all do, with libc.
 QUICK = ["gzip", "gzip-d", "xz", "xz-d", "openssl"]
 ALL = ["bash", "sqlite3", "perl", "gzip", "gzip-d", "xz", "xz-d", "openssl", "openssl-enc", "python3", "gdb", "pipe"]
 
@@ -189,7 +189,7 @@ def test_openssl_signs_and_verifies(work: Path) -> None:
 
 @pytest.mark.stress
 def test_a_hundred_thousand_points() -> None:
-    """In one running process, all at once; it goes on with its work, and is restored."""
+    """All points are put into one running process at once. It goes on with its work, and is restored."""
     program = Path("/usr/bin/python3").resolve()
     script = "import json, time\nend = time.time() + 3600\nwhile not open('{stop}').read():\n    json.loads(json.dumps(list(range(50))))\nprint('done')\n"
     stop = Path(f"/tmp/gilk-stop-{os.getpid()}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A point where nothing could be put is named, and is not told as one that was never reached."""
+"""A refused point is named, and is not reported as a point that was never reached."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gilk.trace.reading import read
 from tests.behaviour.harness import run, run_gilk
 from tests.programs.build import build
 
-#: Two of its four blocks are within a restartable sequence, in which no point can be had.
+#: Two of its four blocks are within a restartable sequence, in which no point can be spliced.
 FUNCTION = "rseq:rseq_increment"
 REFUSED = [f"{FUNCTION}:@1:pre", f"{FUNCTION}:@2:pre"]
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Programs and libraries whose files were removed, or replaced by others, while they run: they go by their own names, and
-what is instrumented is what runs, not what lies there now.
+"""Running programs and libraries whose files were removed or replaced: they keep their names, and gilk instruments the
+code that runs, not that of the file now there.
 
 The oracle is arithmetic: the program calls each function once for a byte of input.
 """
@@ -35,7 +35,7 @@ int main(void)
 
 
 class Server:
-    """For each byte it calls serve() in the program and answer() in the library, and tells it back."""
+    """A program that for each byte calls serve() in itself and answer() in the library, and answers with the byte."""
 
     def __init__(self, *words: str | Path, **options: object) -> None:
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, **options)  # type: ignore[call-overload]
@@ -51,7 +51,7 @@ class Server:
             assert self.process.stdout.read(1) == b"x", self.process.poll()
 
     def code(self) -> list[bytes]:
-        """All that it executes, but for the vdso."""
+        """All executable memory of the process, except the vdso."""
         maps = Path(f"/proc/{self.pid}/maps").read_text().splitlines()
         places = [line.split()[0].split("-") for line in maps if "x" in line.split()[1] and "/" in line]
         with open(f"/proc/{self.pid}/mem", "rb") as memory:
@@ -69,7 +69,7 @@ def built(place: Path) -> tuple[Path, Path]:
 
 @pytest.fixture(params=["removed", "replaced", "program", "library"])
 def server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
-    """One whose files were removed, or replaced by others; or only one of them was removed."""
+    """A server whose files were both removed or replaced, or of which only one was removed."""
     program, library = built(tmp_path)
     made = Server(program)
     for file, name in ((program, "program"), (library, "library")):
@@ -121,7 +121,7 @@ def test_names_in_a_scan(server: Server) -> None:
 
 
 def test_a_program_without_a_file(tmp_path: Path) -> None:
-    """It was executed from memory."""
+    """The program was executed from a memory object."""
     program, _ = built(tmp_path)
     memory = os.memfd_create("server")
     os.write(memory, program.read_bytes())

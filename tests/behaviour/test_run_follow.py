@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""`gilk run --follow`: programs that the processes of a tree execute have their probes before their first instruction."""
+"""`gilk run --follow`: programs that the processes of a tree execute have their probes before their first
+instruction."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def followed(insert: str, *command: str | Path, cwd: Path | None = None) -> dict
 
 
 def executed(directory: Path, *command: str) -> collections.Counter[str]:
-    """The programs that are executed, as strace has them."""
+    """The programs that a command executes, according to strace."""
     words = ["strace", "-f", "-qq", "-o", "strace.txt", "-e", "trace=execve", *command]
     subprocess.run(words, cwd=directory, check=True, stdout=subprocess.DEVNULL)
     text = (directory / "strace.txt").read_text()
@@ -43,7 +44,7 @@ def executed(directory: Path, *command: str) -> collections.Counter[str]:
 
 
 def test_programs_are_those_that_strace_sees(tmp_path: Path) -> None:
-    """With -j2, two at once; each has the calls that it has by itself."""
+    """With -j2, two programs run at once; each makes the same calls as alone."""
     (tmp_path / "Makefile").write_text(MAKEFILE)
     report = followed("libc:malloc:entry=count", "make", "-j2", cwd=tmp_path)
     programs = report["programs"]
@@ -58,14 +59,14 @@ def test_programs_are_those_that_strace_sees(tmp_path: Path) -> None:
 
 
 def test_not_followed_is_not_seen(tmp_path: Path) -> None:
-    """The negative control."""
+    """Negative control: without --follow the programs are not seen."""
     done = run_gilk("run", "--json", "-i", "hot:entry=count", "--", build("exec"), "5")
     assert "programs" not in json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize(("name", "arguments", "hits", "programs"), [
-    ("exec", ("5",), 500, 6),  # a program that executes itself, at first from another thread than the first
-    ("vfork", ("5",), 15, 6),  # children that have their parent's memory until they execute something
+    ("exec", ("5",), 500, 6),  # executes itself, the first time from another thread than the first
+    ("vfork", ("5",), 15, 6),  # children that share their parent's memory until they execute
     ("fork", ("5",), 550, 1),  # children that execute nothing
 ])  # fmt: skip
 def test_ways_to_begin(name: str, arguments: tuple[str, ...], hits: int, programs: int) -> None:
@@ -119,7 +120,7 @@ int main(int count, char **words)
 
 
 def test_children_of_a_server_that_was_attached_to(tmp_path: Path) -> None:
-    """It forks children that go on, and others that execute a program. Its signals come to it meanwhile."""
+    """The server forks children that go on, and others that execute a program. It receives signals meanwhile."""
     program = compile_text(tmp_path, "server", SERVER, "-O1", "-w")
     server = subprocess.Popen([program, "loop"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with server:
@@ -138,7 +139,7 @@ def test_children_of_a_server_that_was_attached_to(tmp_path: Path) -> None:
         ]
         environment = {**os.environ, **ENVIRONMENT}
         with subprocess.Popen([*words, "-p", str(server.pid)], stdout=subprocess.PIPE, env=environment) as client:
-            assert client.stdout and client.stdout.readline()  # a first period: all is in
+            assert client.stdout and client.stdout.readline()  # after a first period everything is in
             for turn, byte in enumerate(b"xfxfx"):
                 server.send_signal(signal.SIGUSR1)
                 server.stdin.write(bytes([byte]))
@@ -163,7 +164,8 @@ SHELL = """{program} loop < {fifo} & {program} loop < {fifo} & wait"""
 
 @contextmanager
 def two_loops(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], list[int]]]:
-    """A followed shell with two programs that both have their probes; the client, and all three."""
+    """Follow a shell with two programs that both have their probes. Yields the client, and the numbers of all three
+    processes."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     kept = os.open(fifo, os.O_RDWR)
@@ -181,7 +183,7 @@ def two_loops(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], list[in
         finally:
             os.close(kept)
             for pid in pids:
-                with suppress(ProcessLookupError):  # it has ended: its input has
+                with suppress(ProcessLookupError):  # the process has ended with its input
                     os.kill(pid, signal.SIGKILL)
             client.kill()
 
@@ -208,13 +210,13 @@ def test_all_are_clean_when_the_client_is_killed(tmp_path: Path) -> None:
             assert wait_for(lambda pid=pid, ticks=ticks: cpu(pid) > ticks)
 
 
-@pytest.mark.stress  # a keeper may be killed amid a system call of the program for it (docs/limits.md, Taking out)
+@pytest.mark.stress  # a killed keeper may leave an unfinished system call in the program (docs/limits.md)
 def test_all_go_on_when_the_keeper_is_killed(tmp_path: Path) -> None:
-    """They keep their probes, which `gilk restore` takes out."""
+    """The processes keep their probes, which `gilk restore` takes out."""
     with two_loops(tmp_path) as (client, pids):
         keeper = tracer(pids[0])
         assert keeper and {tracer(pid) for pid in pids} == {keeper}
-        assert wait_for(lambda: all(map(differences, pids[1:])))  # the first system calls for a session are over
+        assert wait_for(lambda: all(map(differences, pids[1:])))  # the session's first system calls are over
         os.kill(keeper, signal.SIGKILL)
         client.wait()
         for pid in pids[1:]:
@@ -235,9 +237,9 @@ def test_a_script_and_a_static_program(tmp_path: Path) -> None:
 
 
 def test_a_stopped_job_stays_stopped(tmp_path: Path) -> None:
-    """Nobody runs whom somebody else has stopped, though its threads are traced; and SIGCONT wakes it.
+    """gilk does not run a process that somebody else has stopped, though it traces its threads; and SIGCONT wakes it.
 
-    It may be gilk that has stopped it at first, and on its way to where it stays it may take a moment.
+    It may be gilk that has stopped it at first, so the process may take a moment to reach its final stop.
     """
     with two_loops(tmp_path) as (_, pids):
         one, other = pids[1:]
@@ -249,7 +251,7 @@ def test_a_stopped_job_stays_stopped(tmp_path: Path) -> None:
 
 
 def stands_still(one: int, other: int) -> bool:
-    """Whether a process does not run while another runs for a fifth of a second."""
+    """Whether process ``one`` does not run while ``other`` runs for a fifth of a second."""
     ticks, running = cpu(one), cpu(other)
     assert wait_for(lambda: cpu(other) > running + os.sysconf("SC_CLK_TCK") / 5)
     return cpu(one) == ticks

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Processes that may not do as they like: filters of system calls, and limits on memory."""
+"""Processes with restrictions: filters of system calls, and limits on memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ import pytest
 from tests.behaviour.harness import ENVIRONMENT, differences, leftovers, wait_for
 from tests.programs.build import compile_text
 
-#: Counts to what it is told with a filter on: of its own (strict), or that allows little. `l` waits for a line first.
+#: Counts for each byte of input, under a filter of its kind: strict, or one that allows little. With `l` it waits for a
+#: line first.
 PROGRAM = r"""
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -80,7 +81,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextlib.contextmanager
 def sandboxed(program: Path, kind: str) -> Iterator[subprocess.Popen[bytes]]:
-    """It has to go on, and to end as it would have."""
+    """Run the program, which has to go on, and to end as it would have undisturbed."""
     child = subprocess.Popen([program, kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert child.stdout and child.stdout.readline() == b"ready\n"
     yield child
@@ -89,7 +90,7 @@ def sandboxed(program: Path, kind: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def may_suspend() -> bool:
-    """CAP_SYS_ADMIN, and no filter on ourselves."""
+    """Whether gilk may suspend filters: it has CAP_SYS_ADMIN, and no filter itself."""
     status = dict(line.partition(":")[::2] for line in Path("/proc/self/status").read_text().splitlines())
     return bool(int(status["CapEff"], 16) >> 21 & 1) and status["Seccomp"].strip() == "0"
 
@@ -148,7 +149,8 @@ def test_filters_that_cannot_be_suspended_are_not_tried(program: Path, kind: str
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_filter_that_comes_while_gilk_is_there(program: Path, kind: str, tmp_path: Path) -> None:
-    """Its code is restored, and it lives. What is mapped is not taken out by one who may not suspend the filter."""
+    """The process's code is restored, and it lives. A client that may not suspend the filter leaves its mappings
+    there."""
     before = UNPRIVILEGED if os.geteuid() == 0 and shutil.which("setpriv") else []
     with sandboxed(program, f"l{kind}") as child:
         assert child.stdin and child.stdout
@@ -167,7 +169,7 @@ def test_a_filter_that_comes_while_gilk_is_there(program: Path, kind: str, tmp_p
 
 
 def test_d_looks_at_no_memory_where_that_may_kill(program: Path) -> None:
-    """The process goes on, and clauses that need nothing of its memory can be enabled."""
+    """The process goes on, and clauses that need none of its memory can be enabled."""
     with sandboxed(program, "kill") as child:
         for clause, status in (("@[copyinstr(arg0)] = count();", 1), ("stop();", 1), ("@ = count();", 0)):
             words = [
@@ -193,7 +195,8 @@ def test_d_looks_at_no_memory_where_that_may_kill(program: Path) -> None:
 @pytest.mark.parametrize("limit", ["20", "300", "2000"])
 @pytest.mark.parametrize("flags", [(), ("-no-pie", "-fno-pie", "-static")], ids=["anywhere", "low"])
 def test_a_process_without_the_room_keeps_nothing_of_ours(tmp_path: Path, flags: tuple[str, ...], limit: str) -> None:
-    """Megabytes of address space: for nothing, for the code only, and for a part of the data."""
+    """The limits, in megabytes of address space, leave room for nothing, for the code only, or for a part of the
+    data."""
     program = compile_text(tmp_path, "limited", PROGRAM, "-O2", *flags)
     with sandboxed(program, limit) as child:
         assert slug(count(child)) == "refused-by-kernel"
@@ -202,7 +205,7 @@ def test_a_process_without_the_room_keeps_nothing_of_ours(tmp_path: Path, flags:
 
 @pytest.mark.parametrize("everybody", [False, True])
 def test_buffers_of_d_are_halved_until_the_process_has_room(program: Path, everybody: bool) -> None:
-    """``everybody``: the limit, of 4000 megabytes, is gilk's too; the larger half of them is for buffers."""
+    """If ``everybody``, the limit of 4000 megabytes also holds for gilk; the larger half of that is for buffers."""
     limits = (4000 << 20, 4000 << 20)
     with sandboxed(program, "4000") as child:
         before = differences(child.pid), leftovers(child.pid)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Processes that execute one memory without being threads of one process (clone(2) with CLONE_VM)."""
+"""Processes that share their memory without being threads of one process (clone(2) with CLONE_VM)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gilk.targets.linux import LinuxProcess
 from tests.behaviour.harness import Loop, differences, gs_bases, leftovers, wait_for
 from tests.programs.build import build
 
-CALLS = 1000  # of work(), by each process that is told to
+CALLS = 1000  # calls of work() by each process that is told to
 
 
 class Siblings:
@@ -31,7 +31,7 @@ class Siblings:
         return self.process.pid
 
     def do(self, letter: str) -> int:
-        """The process number of the last sibling."""
+        """Send a letter to the program. Returns the process number of the last sibling."""
         assert self.process.stdin and self.process.stdout
         self.process.stdin.write(letter.encode())
         said, number = self.process.stdout.readline().decode().split()
@@ -39,7 +39,7 @@ class Siblings:
         return int(number)
 
     def finish(self) -> None:
-        """All of them have to end as they should."""
+        """End all processes, which have to end as they should."""
         out, _ = self.process.communicate(timeout=250)
         assert (out, self.process.returncode) == (b"ok\n", 0)
 
@@ -104,7 +104,7 @@ def test_who_is_left_when_the_process_ends_is_restored(siblings: Siblings, probe
 
 
 def test_where_it_cannot_be_told_it_is_refused(siblings: Siblings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A system call that there is not stands for a kernel without kcmp(2)."""
+    """A system call that does not exist stands for a kernel without kcmp(2)."""
     siblings.do("s")
     monkeypatch.setattr(sharing, "_KCMP", 100_000)
     keeper = Keeper(LinuxProcess(siblings.pid))
@@ -130,7 +130,7 @@ def test_where_it_cannot_be_told_others_are_not_refused(siblings: Siblings, monk
 
 @pytest.mark.parametrize("name", ["vfork", "spawn"])
 def test_children_that_borrow_the_memory_for_a_moment_go_on(name: str) -> None:
-    """Their parent waits for them, so that nobody may keep them from going on; they have its buffer meanwhile."""
+    """Their parent waits for them, so nobody may keep them from going on; meanwhile they use its buffer."""
     with Loop([build(name)]) as loop:
         for _ in range(4):
             with gilk.attach(loop.pid) as target, target.session() as session:

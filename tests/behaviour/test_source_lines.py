@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Points by lines of the source: counted as gcov counts them."""
+"""Points at lines of the source: the counts are those of gcov."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ int main(void) {
     return 0;
 }
 """
-BRACES = {13, 23}  # which end functions: gcov leaves them out
+BRACES = {13, 23}  # these end functions; gcov leaves them out
 STATEMENTS = (4, 7, 9, 10, 12, 15, 17, 19, 21)
 
 
@@ -146,7 +146,7 @@ def test_coverage_of_lines_is_gcovs(gilk: Any, program: str, tmp_path: Path) -> 
 
 
 def test_lines_that_did_not_run(gilk: Any, program: str, tmp_path: Path) -> None:
-    """As gcov has them, when the loop is never entered: a function that is not called."""
+    """The lines are those of gcov if the loop is never entered: a function that is not called."""
     source = SOURCE.replace("n < 30", "n < 1")
     (tmp_path / "collatz.c").write_text(source)
     subprocess.run(["gcc", "-g", "-O0", "collatz.c", "-o", "collatz"], cwd=tmp_path, check=True)
@@ -160,7 +160,7 @@ def test_lines_that_did_not_run(gilk: Any, program: str, tmp_path: Path) -> None
 
 
 def test_coverage_of_blocks_is_those_that_ran(gilk: Any, program: str, tmp_path: Path) -> None:
-    """Beside the counts of the same run; a block's start and size are those of gilk cfg."""
+    """The blocks agree with the counts of the same run; a block's start and size are those of gilk cfg."""
     done = gilk("run", "--json", "-i", "collatz=@coverage", "--coverage", "c.drcov", "--", program)
     counts = json.loads(done.stdout.splitlines()[-1])["counts"]
     data = (tmp_path / "c.drcov").read_bytes()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Sessions in a process and in a program in memory: the same counts, the same code at the end.
+"""Sessions in a process and in a program in memory: the same counts, and the same code at the end.
 
-What is right is what an emulator has executed of the program while nobody looked at it.
+The right counts are those of an emulator that has executed the program undisturbed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.fake.programs import built
 from tests.fake.sessions import alone, counts, program
 
 RESULT, EXECUTED, _ = alone()
-SYMBOLS = read(built("plain")).symbols  # it lies where it was linked for
+SYMBOLS = read(built("plain")).symbols  # the program lies where it was linked for
 
 
 def wanted(one: Launched, *points: str, instrument: Builtin = Builtin.COUNT) -> list[Wanted]:
@@ -68,7 +68,7 @@ def test_what_is_removed_counts_nothing_and_leaves_nothing(target: Launched) -> 
 
 
 def test_the_end_of_a_session_is_not_the_programs(target: Launched) -> None:
-    """A process goes on by itself from there."""
+    """A process goes on by itself after a session."""
     before = code(target)
     with target.session() as of:
         of.insert_wanted(wanted(target, "*:entry", instrument=Builtin.TIME))

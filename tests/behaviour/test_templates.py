@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Programs timed whole from templates: the same calls as when every probe is planned there and then."""
+"""Programs timed completely from templates: the same calls as if every probe were planned at once."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from tests.behaviour.harness import plain, redirected
 from tests.programs.build import build
 
 SINGLE = ["recursion", "tailcall", "exceptions", "jumptable", "shortblocks", "setjmp"]
-#: How many functions have no room: what they share bytes with may be in force or not, and whether there is a page where
-#: their jumps lead depends on where the program lies.
+#: The number of functions that may lack room: the bytes that they share may be in use, and whether there is a page
+#: where their jumps lead depends on the address of the program.
 HARD = {"shortblocks": 7, "tailcall": 1, "jumptable": 1}
 ROUNDS = "30"
 Insert = Callable[[Session, Process], object]
@@ -34,7 +34,7 @@ Calls = list[list[tuple[str, str]]]
 
 
 def timed(program: Path, insert: Insert, rounds: str = ROUNDS) -> tuple[Calls, tuple[int, bytes, bytes]]:
-    """What each thread called and returned from in the program itself, in order; and what a user sees."""
+    """The calls and returns of each thread in the program itself, in order, and what a user sees of the run."""
     with redirected() as (out, err):
         process = start([str(program), rounds])
         tables: list[pa.Table] = []
@@ -64,13 +64,13 @@ def of(functions: set[str], calls: Calls) -> Calls:
 
 
 def names(made: PlacedTiming) -> set[str]:
-    """The functions that are ready with all their returns, and their parts."""
+    """The names of the functions, and of their parts, that are ready with all their returns."""
     template = made.template
     return {template.unit_names[unit] for unit in np.flatnonzero(made.ready & template.whole()).tolist()}
 
 
 def live() -> tuple[Insert, set[str]]:
-    """Planned there and then: the program's functions that are timed whole."""
+    """An insertion that plans every probe at once, and a set that gets the functions that are timed completely."""
     kept: set[str] = set()
 
     def insert(session: Session, process: Process) -> None:
@@ -82,7 +82,8 @@ def live() -> tuple[Insert, set[str]]:
 
 
 def placed(session: Session, process: Process, images: list[Loaded], some: Container[str] | None) -> list[PlacedTiming]:
-    """Dormant, and then in force: all functions of images, or those that go by ``some`` names."""
+    """Place templates, dormant at first, and then activate them: all functions of the images, or those named in
+    ``some``."""
     templates = timing_templates(process, images, session._workspace.shape)
     found = []
     for loaded in images:
@@ -99,7 +100,7 @@ def placed(session: Session, process: Process, images: list[Loaded], some: Conta
 
 
 def prepared(everything: bool) -> tuple[Insert, list[list[PlacedTiming]]]:
-    """From the cache: the program's functions, or also those of all its libraries."""
+    """An insertion from the cache: of the program's functions, or also of those of all its libraries."""
     kept: list[list[PlacedTiming]] = []
 
     def insert(session: Session, process: Process) -> None:
@@ -132,7 +133,7 @@ def test_the_same_calls_as_planned_on_the_spot(name: str, monkeypatch: pytest.Mo
 
 
 def test_threads_and_a_selection() -> None:
-    """Both of a function of the program, and only what was chosen."""
+    """Both threads run a function of the program; only the chosen functions are timed."""
     program = build("threads")
     plainly = plain([program, ROUNDS]).visible
     chosen: set[str] = set()

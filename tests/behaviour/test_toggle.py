@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Probes put in and taken out, again and again, in functions that eight threads run all the time."""
+"""Probes put in and taken out again and again, in functions that eight threads run all the time."""
 
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ def calls(output: str, function: str) -> int:
     + [pytest.param(*way, n, marks=pytest.mark.stress) for way, n in zip(WAYS, (10_000, 1000, 1000), strict=True)],
 )
 def test_toggling_hot_functions(where: str, instrument: str, cycles: int) -> None:
-    """A probe that stays, in the function that is toggled, misses no hit and has none twice.
+    """A probe that stays, in the function that is toggled, misses no hit and counts none twice.
 
-    Both functions are called once a turn, so that the counts of the two that stay can differ by the turns under way.
+    Both functions are called once a turn, so the counts of the two probes that stay can differ only by the turns under
+    way.
     """
     with Loop([build("hot8")]) as loop:
         with gilk.attach(loop.pid) as target, target.session(points=1 << 18) as session:
@@ -65,7 +66,7 @@ def test_toggling_hot_functions(where: str, instrument: str, cycles: int) -> Non
 
 @pytest.mark.parametrize("cycles", CYCLES)
 def test_counts_are_exact_over_the_life_of_a_program(cycles: int) -> None:
-    """Counters at hot() and in hot_asm(), from the first call to the last, while others come and go in both."""
+    """Counters at hot() and in hot_asm() count from the first call to the last, while others come and go in both."""
     with redirected() as (out, _), input_that_ends() as end, gilk.launch([str(build("hot8")), "loop"]) as target:
         with target.session(points=1 << 18) as session:
             stays = [session.insert(where, gilk.count)[0] for where in ("hot:entry", "hot_asm:entry", "hot_asm:return")]
@@ -78,7 +79,7 @@ def test_counts_are_exact_over_the_life_of_a_program(cycles: int) -> None:
                     session.remove(session.insert("hot_asm:blocks-post", gilk.count))
             assert wait_for(lambda: target.process.wait(block=False) is not None)
             session.close()
-            # session.counts() adds up what has the same name: a return is also a block's end
+            # session.counts() adds up points of the same name, and a return is also the end of a block
             counts = session.drain.counts()
         out.seek(0)
         output = out.read().decode()
@@ -90,9 +91,9 @@ def test_counts_are_exact_over_the_life_of_a_program(cycles: int) -> None:
 
 @contextlib.contextmanager
 def input_that_ends() -> Iterator[Callable[[], None]]:
-    """Standard input of programs launched meanwhile; it closes when the function is called.
+    """In the block, launched programs get a standard input that closes when the yielded function is called.
 
-    A process of its own holds the other end: those that this one forks would keep it open.
+    Another process holds the other end: processes forked from this one would keep it open.
     """
     read, write = os.pipe()
     with subprocess.Popen(["sleep", "infinity"], stdout=write) as holder:
@@ -139,7 +140,7 @@ def test_a_dormant_probe_counts_while_it_is_active() -> None:
 def test_a_change_that_fails_in_the_second_image_leaves_the_first_free(
     kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was planned in the first can be had by the next change."""
+    """The pages planned for the first image are free for the next change."""
     monkeypatch.setenv("GILK_CACHE", str(tmp_path))
     monkeypatch.setattr(plan_cache, "_MANY", 1 if kept else 1 << 30)
     source = tmp_path / "note.c"

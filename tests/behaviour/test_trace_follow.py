@@ -25,7 +25,7 @@ from tests.programs.build import build, compile_text
 
 
 def traced(directory: Path, *words: str | Path, status: int = 0) -> dict[str, Any]:
-    """The report of a trace, which is in `t.parquet`."""
+    """Run a trace into `t.parquet`. Returns its report."""
     done = run_gilk("trace", "--follow", "--all", "--json", "-o", directory / "t.parquet", *words, cwd=directory)
     assert done.returncode == status, done.stderr
     report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -40,19 +40,19 @@ def rows(directory: Path, sql: str) -> list[dict[str, Any]]:
 
 
 def calls_of(directory: Path, function: str) -> collections.Counter[int]:
-    """How often each process entered a function."""
+    """The number of entries into a function, by process."""
     where = f"function = '{function}' and kind in ('time-entry', 'time-head')"
     found = rows(directory, f"select pid, count(*) as n from samples where {where} group by pid")
     return collections.Counter({row["pid"]: row["n"] for row in found})
 
 
 @pytest.mark.parametrize(("name", "hits", "programs", "processes"), [
-    ("exec", 500, 6, 1),  # a program that executes itself, at first from another thread than the first
-    ("vfork", 15, 6, 1),  # children that have their parent's memory until they execute something
+    ("exec", 500, 6, 1),  # executes itself, the first time from another thread than the first
+    ("vfork", 15, 6, 1),  # children that share their parent's memory until they execute
     ("fork", 550, 1, 6),  # children that execute nothing
 ])  # fmt: skip
 def test_no_call_is_lost(tmp_path: Path, name: str, hits: int, programs: int, processes: int) -> None:
-    """The programs check their sums themselves, and say so by their status."""
+    """The programs check their sums themselves, and tell by their status."""
     report = traced(tmp_path, "--scope", f"{name}:", "--", build(name), "5")
     assert report["restored"] is True and not report["partial"] and report["drops"] == 0, report["notes"]
     assert len(report["programs"]) == programs
@@ -61,7 +61,7 @@ def test_no_call_is_lost(tmp_path: Path, name: str, hits: int, programs: int, pr
 
 
 def test_programs_are_those_that_strace_sees(tmp_path: Path) -> None:
-    """Each is entered at the start of its own code once, by the process that has executed it."""
+    """The process that executes a program enters the start of its code exactly once."""
     (tmp_path / "Makefile").write_text(MAKEFILE)
     report = traced(tmp_path, "--scope", "libc.so.6:__libc_start_main*", "--", "make", "-j2")
     assert not report["partial"] and report["restored"] is True, report["notes"]
@@ -80,7 +80,7 @@ int main(void) { int n = 0; while (n < COUNT) n = work(n); return 0; }
 
 
 def two_programs(directory: Path) -> tuple[Path, Path]:
-    """`one` calls work() 10 times, and `two` 20 times."""
+    """Build two programs: `one` calls work() 10 times, and `two` 20 times."""
     made = [compile_text(directory, name, TWO, "-O1", f"-DCOUNT={count}") for name, count in (("one", 10), ("two", 20))]
     return made[0], made[1]
 
@@ -96,7 +96,7 @@ def test_functions_of_one_name_are_told_apart_by_image(tmp_path: Path) -> None:
 
 
 def test_programs_of_one_process_are_apart(tmp_path: Path) -> None:
-    """A shell that executes a program in its place ends there, and the program's calls are not within its own."""
+    """A shell that executes a program in its place ends there, and the program's calls are not within the shell's."""
     _, two = two_programs(tmp_path)
     traced(tmp_path, "--scope", "dash:", "--scope", "two:", "--", "dash", "-c", f"exec {shlex.quote(str(two))}")
     table = rows(tmp_path, "select distinct pid from samples")
@@ -109,7 +109,7 @@ def test_programs_of_one_process_are_apart(tmp_path: Path) -> None:
 
 
 def test_other_programs_read_it(tmp_path: Path) -> None:
-    """Calls of a thread nest, as the format wants it, also where it has executed another program."""
+    """The calls of a thread nest, as the format requires, also if the thread has executed another program."""
     traced(tmp_path, "--scope", "exec:", "--", build("exec"), "5")
     assert run_gilk("export", "--to", "chrome", "-o", tmp_path / "t.json", tmp_path / "t.parquet").returncode == 0
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
@@ -136,7 +136,7 @@ int main(void) { write(1, "ready\\n", 6); for (;;) { tick(); usleep(2000); } }
 
 @contextmanager
 def shell_with_two(tmp_path: Path, *words: str) -> Iterator[tuple[subprocess.Popen[bytes], list[int]]]:
-    """A followed shell with two programs, both of which are followed; the client, and all three."""
+    """Follow a shell with two programs. Yields the client, and the numbers of all three processes."""
     program = shlex.quote(str(compile_text(tmp_path, "ticking", TICKING, "-O1", "-w")))
     line = f"{program} & {program} & wait"
     client = following("--all", "--scope", "ticking:", "-o", tmp_path / "t.parquet", *words, "--", "sh", "-c", line)
@@ -161,13 +161,13 @@ def descendants(pid: int) -> list[int]:
 
 
 def waits(pid: int) -> int:
-    """How often a process has gone to sleep by itself."""
+    """The number of times that a process has gone to sleep by itself."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(re.findall(r"^voluntary_ctxt_switches:\s*(\d+)", status, re.MULTILINE)[0])
 
 
 def assert_clean(pids: list[int]) -> None:
-    """Nothing of gilk is in them, and they go on."""
+    """Assert that nothing of gilk is in the processes, and that they go on."""
     for pid in pids:
         assert wait_for(lambda pid=pid: not leftovers(pid) and not differences(pid) and not tracer(pid)), pid
     for pid in pids[1:]:
@@ -176,7 +176,7 @@ def assert_clean(pids: list[int]) -> None:
 
 
 def has_records(directory: Path, processes: int = 1) -> bool:
-    """Whether some calls of that many processes are in the file of a trace that goes on."""
+    """Whether the file of a running trace has calls of so many processes."""
     partial = directory / "t.parquet.partial"
     if not partial.exists():
         return False
@@ -186,7 +186,7 @@ def has_records(directory: Path, processes: int = 1) -> bool:
 
 
 def test_all_are_clean_when_the_client_is_killed(tmp_path: Path) -> None:
-    """The calls until then can be read."""
+    """The calls that were recorded until then can be read."""
     with shell_with_two(tmp_path) as (client, pids):
         assert wait_for(lambda: has_records(tmp_path, 2))
         client.send_signal(signal.SIGKILL)
@@ -197,7 +197,7 @@ def test_all_are_clean_when_the_client_is_killed(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_ends_the_trace_and_leaves_all_running(tmp_path: Path) -> None:
-    """The first is the command's own affair, and it ignores this one: SIGTERM is for gilk."""
+    """The first SIGINT belongs to the command, which ignores it, so the test sends SIGTERM, which gilk heeds."""
     with shell_with_two(tmp_path, "--json") as (client, pids):
         assert wait_for(lambda: has_records(tmp_path, 2))
         client.send_signal(signal.SIGTERM)
@@ -207,7 +207,7 @@ def test_an_interrupt_ends_the_trace_and_leaves_all_running(tmp_path: Path) -> N
 
 
 def serve(server: subprocess.Popen[bytes], requests: bytes) -> int:
-    """How many it answered: that its child has ended with status 0."""
+    """The number of requests that the server answered: each answer says that a child has ended with status 0."""
     assert server.stdin and server.stdout
     for byte in requests:
         server.stdin.write(bytes([byte]))
@@ -217,7 +217,7 @@ def serve(server: subprocess.Popen[bytes], requests: bytes) -> int:
 
 
 def test_children_of_a_server_that_was_attached_to(tmp_path: Path) -> None:
-    """Its forked children go on in its program, or execute one; then it is what it was."""
+    """The server's forked children go on in its program, or execute another; afterwards the server is what it was."""
     program = compile_text(tmp_path, "server", SERVER, "-O1", "-w")
     server = subprocess.Popen([program, "loop"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with server:
@@ -231,7 +231,7 @@ def test_children_of_a_server_that_was_attached_to(tmp_path: Path) -> None:
             report = json.loads(client.stdout.read().splitlines()[-1])
         assert report["restored"] is True and len(report["programs"]) == 4, json.dumps(report)
         served = calls_of(tmp_path, "served")
-        assert set(served.values()) == {1} and len(served) > 5  # one that the wait began may have come before the trace
+        assert set(served.values()) == {1} and len(served) > 5  # a request of the wait may precede the trace
         assert {one["pid"] for one in report["programs"][1:]} <= set(served)
         assert not differences(server.pid) and not leftovers(server.pid) and tracer(server.pid) == 0
         server.stdin.close()
@@ -239,7 +239,7 @@ def test_children_of_a_server_that_was_attached_to(tmp_path: Path) -> None:
 
 
 def test_a_trace_that_begins_later_has_the_programs_of_before_and_after(tmp_path: Path) -> None:
-    """Until the signal nothing is recorded; those that wait for it are followed from then on."""
+    """Nothing is recorded until the signal; programs that wait for it are followed from then on."""
     with shell_with_two(tmp_path, "--start", "signal:USR2", "--json") as (client, pids):
         assert wait_for(lambda: all(map(leftovers, pids[1:])))
         client.send_signal(signal.SIGUSR2)
@@ -268,7 +268,7 @@ def test_nothing_in_the_scope_of_any(tmp_path: Path) -> None:
 
 
 def test_programs_of_one_name_are_named(tmp_path: Path) -> None:
-    """They are one image in the trace."""
+    """The two programs are one image in the trace."""
     paths = []
     for name, count in (("a", 10), ("b", 20)):
         (tmp_path / name).mkdir()
@@ -287,7 +287,7 @@ THIRTY_TWO_BITS = (
 
 
 def test_a_program_that_cannot_be_followed_is_named(tmp_path: Path) -> None:
-    """It runs all the same, and the trace says that it is partial."""
+    """The program runs all the same, and the trace says that it is partial."""
     odd = tmp_path / "odd"
     odd.write_bytes(THIRTY_TWO_BITS)
     odd.chmod(0o755)

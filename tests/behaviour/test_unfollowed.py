@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A trace names the functions that it does not follow, and follows those whose entries it has.
+"""A trace names the functions that it does not follow, and follows those at whose entries it has probes.
 
-The point of a function that is refused here lies in a restartable sequence, in which the kernel wants its code where it
-is: no tactic will ever have it.
+The refused point of a function here lies in a restartable sequence, whose code the kernel requires to stay in place, so
+that no tactic can ever splice it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ int main(void)
 }
 """
 
-#: Little functions one behind the other, as gcc -O0 lays them out; each returns by `pop %rbp; ret`, or by `leave; ret`.
+#: Small functions one after the other, as gcc -O0 lays them out; each returns by `pop %rbp; ret`, or by `leave; ret`.
 DENSE = r"""
 #include <stdlib.h>
 #include <unistd.h>
@@ -84,7 +84,7 @@ int main(void) { foo(); foo(); return 0; }
 
 
 def traced(where: Path, program: Path, *words: str) -> tuple[Flow, dict[str, Any], str]:
-    """What was recorded of all its functions, and the report in both its forms."""
+    """Trace all functions of the program. Returns the recorded calls, and the report as JSON and as text."""
     file = where / "trace.parquet"
     told = run_gilk("trace", "-o", file, "--scope", f"{program.name}:", *words, "--", program)
     done = run_gilk("trace", "--json", "-o", file, "--scope", f"{program.name}:", *words, "--", program)
@@ -95,7 +95,7 @@ def traced(where: Path, program: Path, *words: str) -> tuple[Flow, dict[str, Any
 
 
 def edges(flow: Flow) -> Counter[tuple[str, str]]:
-    """How often each function was called by each."""
+    """The number of calls, by caller and function; the caller is "" at the top."""
     rows = flow.table.select(["function", "parent"]).to_pylist()
     return Counter((rows[r["parent"]]["function"] if r["parent"] >= 0 else "", r["function"]) for r in rows)
 

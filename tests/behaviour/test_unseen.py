@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Programs that a process begins, and that nobody follows, are named in reports."""
+"""Reports name the programs that a process begins and that are not followed."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def comm(pid: int) -> str:
 
 @contextmanager
 def gone_on(words: list[str], fifo: Path) -> Iterator[list[str]]:
-    """Lines of a client whose program waits for another one, `cat`, which reads the fifo: when it has been there for
-    some lines of the client's, it ends."""
+    """Run a client whose program waits for another one, `cat`, which reads the fifo; it ends after it was there for
+    some of the client's lines. Yields the lines."""
     os.mkfifo(fifo)
     command = [sys.executable, "-m", "gilk", *words, "-c", f"sh -c 'cat {fifo}; true'"]
     lines: list[str] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **ENVIRONMENT}) as client:
         assert client.stdout
-        kept = os.open(fifo, os.O_WRONLY)  # there is somebody who reads
+        kept = os.open(fifo, os.O_WRONLY)  # this waits for the reader
         lines += [client.stdout.readline() for _ in range(10)]
         os.close(kept)
         yield [*lines, *client.stdout]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Each part of a command is killed, or told to end, at each step of it: the target goes on, its code is what it was or
-``gilk restore`` makes it so, and nobody of gilk is left."""
+"""Each part of a command is killed, or told to end, at each of its steps: the target goes on, its code is what it
+was or ``gilk restore`` makes it so, and no process of gilk is left."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tests.behaviour.harness import ENVIRONMENT, Loop, cpu, differences, leftove
 from tests.programs.build import build
 
 MARK = "GILK_WATCH_DOG"
-LONG = 600  # seconds within which anything ends, also beside busy loops
+LONG = 600  # seconds within which anything ends, even beside busy loops
 COMMANDS = {
     "run": ["run", "-q", "-i", "hot8:*:blocks=count", "--for", "5"],
     "trace": ["trace", "-q", "--scope", "hot8:", "--stop", "for:5s"],
     "dtrace": ["dtrace", "-q", "-n", "pid$target:hot8::entry { @[probefunc] = count(); } tick-5s { exit(0); }"],
 }
 PARTS = {"client": ("",), "keeper": ("gilk-keeper",), "hub": ("gilk-broker",), "both": ("gilk-keeper", "")}
-#: Steps of a command, as they can be told from outside.
+#: The steps of a command that can be recognised from outside, each with its test on the process.
 STEPS: dict[str, Callable[[int], object]] = {
     "held": lambda pid: True,
     "mapped": leftovers,
@@ -38,7 +38,7 @@ STEPS: dict[str, Callable[[int], object]] = {
 
 
 class Session:
-    """A command under way, and the processes that belong to it."""
+    """A running command, and the processes that belong to it."""
 
     def __init__(self, words: Sequence[str], **options: object) -> None:
         self._mark = f"{MARK}={uuid.uuid4()}"
@@ -47,7 +47,7 @@ class Session:
         self.client = subprocess.Popen(command, env={**os.environ, **ENVIRONMENT, name: value}, **options)  # type: ignore[call-overload]
 
     def helpers(self) -> dict[str, int]:
-        """Keeper and hub, by what they are called."""
+        """The keeper and the hub of the command: process numbers by name."""
         found = {}
         for entry in Path("/proc").iterdir():
             with suppress(OSError):
@@ -56,7 +56,7 @@ class Session:
         return {name: pid for name, pid in found.items() if name.startswith("gilk-")}
 
     def send(self, part: str, number: signal.Signals) -> None:
-        """To those that there are."""
+        """Send a signal to the processes of that part which exist."""
         helpers = self.helpers()
         for name in PARTS[part]:
             with suppress(ProcessLookupError):
@@ -95,7 +95,7 @@ def _is_at(session: Session, pid: int, step: str) -> object:
 
 
 def launched(command: str, part: str, number: signal.Signals, directory: Path) -> None:
-    """It says that it has begun, and at the end that all its checks held."""
+    """Do it with a launched program, which says that it has begun, and at the end that all its checks held."""
     read, write = os.pipe()
     words = [*COMMANDS[command], "-o", str(directory / "out")]
     program = [str(build("hot8")), "loop", "4"]
@@ -149,7 +149,7 @@ def test_of_a_launched_program_by_any(command: str, part: str, number: signal.Si
 
 
 def test_a_program_that_has_not_begun_ends_with_its_keeper(tmp_path: Path) -> None:
-    """Nobody would see it any more, and its code may be half changed."""
+    """Nobody could see such a program any more, and its code may be half changed."""
     begun = tmp_path / "begun"
     session = Session(["run", "-q", "-i", "libc*:*:blocks=count", "--", "touch", str(begun)])
     try:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Aspects woven into running programs: advice at calls and sequences of calls, and what is left behind at every end."""
+"""Aspects woven into running programs: advice at calls and sequences of calls, and what remains after every way to
+end."""
 
 from __future__ import annotations
 
@@ -106,7 +107,7 @@ def test_tables_fold_what_is_added(parser: Path, tmp_path: Path) -> None:
             for _ in range(8):
                 program.ask()
             found = {one.table.name: one.rows for one in weaving.tables()}
-        # 1 to 8, an odd number with a text
+        # from 1 to 8, an odd number with a text
         assert sorted((row.key[0], row.key[4:8].rstrip(b"\0"), row.sum) for row in found["flags_of"]) == [
             (0, b"none", 4), (1, b"abc", 4), (2, b"none", 4), (3, b"abc", 4),
         ]  # fmt: skip
@@ -139,7 +140,8 @@ static void one_round(void)
 
 
 def test_a_statement_that_is_used_after_it_was_finalized(tmp_path: Path) -> None:
-    """The call corrupts memory without the aspect, or ends the program; with it the call fails, as SQLite's own do."""
+    """Without the aspect the call corrupts memory, or ends the program; with it the call fails, as SQLite's own
+    calls do."""
     program_path = build(tmp_path, FINALIZED, "-O2", "-Wl,--no-as-needed", "-l:libsqlite3.so.0")
     with rounds(program_path) as program:
         assert program.ask() == "100 0"
@@ -165,7 +167,7 @@ aspect null: call(long look_up(const char *name)) && if (!name) then inplace { r
 
 @contextmanager
 def server(place: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """Eight threads, and the port that they listen to."""
+    """Run the server with its eight threads. Yields it, and the port on which it listens."""
     path = place / "server"
     options = ["-O2", "-pthread", "-fno-stack-protector", "-U_FORTIFY_SOURCE", "-fno-optimize-sibling-calls"]
     subprocess.run(["gcc", *options, "-o", path, SERVER], check=True)
@@ -199,7 +201,7 @@ def test_a_vulnerable_server_dies_without_the_fix(tmp_path: Path, attack: str) -
 
 
 def test_a_vulnerable_server_lives_with_the_fix_and_loses_no_request(tmp_path: Path) -> None:
-    """Connections that were there before go on, through weaving and unweaving; what is asked of them is answered."""
+    """Open connections survive weaving and unweaving, and every request is answered."""
     with server(tmp_path) as (program, port):
         open_ones = [socket.create_connection(("127.0.0.1", port), 60) for _ in range(8)]
         assert [ask(one, "header name") for one in open_ones] == ["4"] * 8
@@ -248,7 +250,7 @@ def test_whichever_way_the_weaver_ends_everything_is_out(parser: Path, tmp_path:
             assert wait_for(lambda: "-1" in program.ask())
             weaver.send_signal(how)
             weaver.wait(250)
-        # It may have been about to say that it has begun.
+        # The weaver may have been about to say that it has begun.
         assert weaver.returncode in ((-how,) if how is signal.SIGKILL else (0, 128 + how))
         assert wait_for(lambda: (differences(program.pid), leftovers(program.pid)) == ([], []))
         program.ask()
@@ -257,7 +259,7 @@ def test_whichever_way_the_weaver_ends_everything_is_out(parser: Path, tmp_path:
 def test_a_program_that_is_launched_keeps_its_status_and_output(tmp_path: Path) -> None:
     done = run_gilk("weave", EXAMPLES / "deny.aspect", "--", "cat", "/etc/hostname")
     assert (done.returncode, done.stdout) == (1, "")
-    (report,) = re.findall(r"\[\d+\] /etc/hostname denied\n", done.stderr)  # amid what cat says in pieces, maybe
+    (report,) = re.findall(r"\[\d+\] /etc/hostname denied\n", done.stderr)  # maybe between pieces of cat's output
     assert "cat: /etc/hostname: Permission denied" in done.stderr.replace(report, "")
     done = run_gilk("weave", EXAMPLES / "deny.aspect", "-q", "--", "sh", "-c", "exit 7")
     assert (done.returncode, done.stdout, done.stderr) == (7, "", "")
@@ -285,7 +287,7 @@ REFUSED = [
 def test_what_cannot_be_woven_is_refused_by_name(
     parser: Path, tmp_path: Path, text: str, slug: str, words: str
 ) -> None:
-    """The program is as it was."""
+    """The program stays as it was."""
     with rounds(parser) as program, gilk.attach(program.pid) as target:
         with pytest.raises(GilkError) as raised:
             gilk.weave(aspects(tmp_path, text), target)
@@ -296,7 +298,7 @@ def test_what_cannot_be_woven_is_refused_by_name(
 
 
 def test_a_command_whose_weaving_is_refused_never_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor where all was in already, and has to come out again."""
+    """It does not run even if everything was woven in already and has to come out again."""
     weave = WovenProcess.weave
 
     def refused(process: WovenProcess) -> None:
@@ -317,7 +319,7 @@ def test_a_command_whose_weaving_is_refused_never_runs(tmp_path: Path, monkeypat
 
 
 def _runs_with(word: str) -> list[str]:
-    """The processes that were given this word."""
+    """The processes that have this word as an argument."""
     found = []
     for place in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):

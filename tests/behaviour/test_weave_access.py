@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Accesses of variables: every one that valgrind's lackey sees is seen by woven aspects, once, with its size and place;
-and programs compute what they compute without, also where advice stands in place of each access.
-"""
+"""Accesses of variables: woven aspects see every one that valgrind's lackey sees, once, with its size and place; and
+programs compute the same results, also with advice in place of each access."""
 
 from __future__ import annotations
 
@@ -25,13 +24,13 @@ from tests.behaviour.seldom import seldom
 from tests.behaviour.waiting import wait_for
 
 LEVELS = ("-O0", "-O1", "-O2", "-O3")
-#: Each level with one of the compilers, then with the other.
+#: Each level with one of the compilers first, then with the other.
 PAIRS = [(level, COMPILERS[(n + turn) % 2]) for turn in (0, 1) for n, level in enumerate(LEVELS)]
 MANY = int(os.environ.get("GILK_ACCESS_SEEDS", "40"))
 
 
 def declared(one: AccessedVariable) -> str:
-    return one.type if "[" not in one.type else "struct six"  # of which nothing needs to be known
+    return one.type if "[" not in one.type else "struct six"  # no member of it needs to be known
 
 
 def observers(one: AccessedVariable) -> str:
@@ -58,7 +57,8 @@ def tables(variables: tuple[AccessedVariable, ...]) -> str:
 
 
 def weave(program: Path, text: str, place: Path) -> tuple[list[str], dict[str, Counter[tuple[str, int, int]]]]:
-    """The lines that the program prints, and what tables have of its accesses. Raises UsageError."""
+    """Weave the aspects into the program. Returns the lines that it prints, and its accesses by the tables. Raises
+    UsageError."""
     file = place / "accesses.aspect"
     file.write_text(text)
     command = [sys.executable, "-m", "gilk", "weave", file, "--json", "-c", program]
@@ -82,7 +82,7 @@ def weave(program: Path, text: str, place: Path) -> tuple[list[str], dict[str, C
 
 
 def differing(seed: int, compiler: str, options: tuple[str, ...], place: Path) -> tuple[list[str], ...]:
-    """All that is not as it should be: of counts, of what the program prints, and of that with advice in place."""
+    """All differences: in the counts, in the program's output, and in its output with advice in place."""
     program = made(seed)
     path = build(place, program, compiler, *options)
     variables = kept(path, program.variables)
@@ -109,7 +109,7 @@ def lines_without_addresses(lines: list[str]) -> list[str]:
 
 
 def weave_in_place(path: Path, variables: tuple[AccessedVariable, ...], place: Path) -> list[str]:
-    """With advice in place of every access of the variables that are only accessed whole."""
+    """The program's output with advice in place of every access of the variables that are only accessed whole."""
     left = [one for one in variables if one.is_whole]
     while True:
         try:
@@ -138,7 +138,7 @@ def test_every_access_of_many_programs_is_seen(seed: int, tmp_path: Path) -> Non
 
 
 def test_a_function_that_is_missed_shows(tmp_path: Path) -> None:
-    """The comparison with lackey finds that the instructions of one function are left out."""
+    """The comparison with lackey notices that the instructions of one function are left out."""
     program = made(0)
     path = build(tmp_path, program, "gcc", "-O1")
     variables = kept(path, program.variables)
@@ -225,7 +225,7 @@ int main(void)
 
 @pytest.mark.parametrize("options", [("-fPIC", "-pie"), ("-fno-pic", "-no-pie")], ids=["got", "copied"])
 def test_a_variable_of_a_library_is_seen_everywhere(options: tuple[str, ...], tmp_path: Path) -> None:
-    """By way of tables of addresses, or where the program has a copy, by that."""
+    """Code reaches the variable by tables of addresses, or in the program's own copy if it has one."""
     for name, text in (("library.c", LIBRARY), ("user.c", USER)):
         (tmp_path / name).write_text(text)
     library, program = tmp_path / "libcounting.so", tmp_path / "user"

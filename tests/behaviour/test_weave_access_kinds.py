@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Accesses by instructions of all kinds, written by hand: values that advice sees, what it can do, what is refused."""
+"""Accesses by hand-written instructions of all kinds: the values that advice sees, what it can do, and what is
+refused."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def build(place: Path, body: str, before: str = "") -> Path:
 
 
 def both(place: Path, body: str, text: str, before: str = "") -> tuple[list[str], list[str], list[str]]:
-    """Lines that the program prints alone, woven, and what advice reports."""
+    """The lines that the program prints alone, those that it prints when woven, and the reports of advice."""
     program = build(place, body, before)
     alone = subprocess.run([program], check=True, capture_output=True, text=True).stdout.splitlines()
     lines, _ = weave(program, text, place)
@@ -46,7 +47,7 @@ def both(place: Path, body: str, text: str, before: str = "") -> tuple[list[str]
     return alone, [line for line in lines if not line.startswith("{")], [line.split('"text": "')[1][:-3] for line in reports]
 
 
-#: Name, C, asm operands as they come, accesses that are reported.
+#: By name: C, asm operands in order, and the accesses that are reported.
 PLAIN = {
     "adc": (
         'unsigned long r = ~0UL; __asm__ volatile("mov %1, %%rax; add $1, %0; adc %%rax, y(%%rip); adc $0, %%rax; '
@@ -106,7 +107,7 @@ IN_PLACE = "".join(
 
 
 def every_kind() -> str:
-    """A program with a function for each kind; ``work`` calls them, with the variables as they were at first."""
+    """A program with a function for each kind; ``work`` calls them, each time with the variables' initial values."""
     calls = "".join(
         f'\tx = 5; y = 7; d = 1.5; r = kind_{n}(3); printf("%ld %d %ld %a\\n", r, x, y, d);\n' for n, _ in enumerate(PLAIN)
     )

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Aspects over accesses of variables, alone, in sequences and at the end of control flows, do what the model of them
-does: the program's output, reports in their order, counts of instances. Files and commands are made from a seed.
-"""
+"""Aspects about accesses of variables, alone, in sequences and at the end of control flows, do what their model
+does: the program's output, reports in their order, counts of instances. Files and commands are made from a seed."""
 
 from __future__ import annotations
 
@@ -61,7 +60,7 @@ _NUMBERS = (0, 1, 1, 2, 3, -1, 5)
 
 
 class Accessing(PlayedAccesses):
-    """The model at work on a thread that reads and writes the variables of the program."""
+    """The model of a thread that reads and writes the variables of the program."""
 
     def __init__(self, file: CheckedFile, pid: int) -> None:
         super().__init__(file, pid)
@@ -195,7 +194,7 @@ def test_the_program_does_what_the_model_says_of_many(agreement: Agreement, tmp_
 
 
 def test_the_cases_would_show_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that looks at no conditions of accesses does something else in one of them."""
+    """A model that ignores the conditions of accesses behaves differently in one of the cases."""
     sound = CASES.all_played(tmp_path, SEEDS)
     monkeypatch.setattr("gilk.lang.aspect.matching._is_variable", lambda point, hit: True)
     assert CASES.all_played(tmp_path, SEEDS) != sound

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Accesses by address: those that valgrind's lackey sees in blocks of memory are seen by woven aspects, each once; and
-stores that reach past a block are found, also in a program that was not written for it.
-"""
+"""Accesses by address: woven aspects see each access that valgrind's lackey sees in blocks of memory, once; and
+stores that reach past a block are found, also in a program that was not written for that."""
 
 from __future__ import annotations
 
@@ -88,8 +87,8 @@ def build(place: Path, text: str, *options: str) -> Path:
 
 
 def seen_by_lackey(program: Path, place: Path) -> Seen:
-    """How often code of the program itself read and wrote so many bytes, by size of the block and
-    offset in it. Blocks of one size count together."""
+    """How often code of the program itself read and wrote so many bytes, by the block's size and the offset in it.
+    Blocks of one size count together."""
     log = place / "lackey.log"
     done = subprocess.run(
         ["valgrind", "--tool=lackey", "--vex-iropt-level=0", "--trace-mem=yes", f"--log-file={log}", program],
@@ -156,7 +155,7 @@ int main(void)
 
 
 def overflows(program: list[str], file: Path = OVERFLOW, stdin: str = "") -> tuple[str, list[str]]:
-    """The output of a program, and what was reported of it."""
+    """The output of the woven program, and its reports."""
     command = [sys.executable, "-m", "gilk", "weave", file, "-q", "--", *program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, input=stdin)
     assert not done.returncode, done.stderr
@@ -164,7 +163,7 @@ def overflows(program: list[str], file: Path = OVERFLOW, stdin: str = "") -> tup
 
 
 def test_stores_past_a_block_are_reported_and_not_made(tmp_path: Path) -> None:
-    """The last word would have been a note of malloc's: without the aspect, free() of the next block ends the
+    """The last word would overwrite a note of malloc's: without the aspect, free() of the next block ends the
     program."""
     program = build(tmp_path, PLANTED, "-O1")
     assert subprocess.run([program], capture_output=True).returncode
@@ -192,7 +191,7 @@ int main(int argc, char **argv)
 
 @pytest.mark.parametrize(("size", "past"), [(200, False), (300, True)])
 def test_stores_of_the_librarys_own_functions_are_seen(size: int, past: bool, tmp_path: Path) -> None:
-    """By the memcpy that the loader has chosen for this processor."""
+    """The program calls the memcpy that the loader has chosen for this processor."""
     program = build(tmp_path, COPIED, "-O1", "-fno-builtin")
     _, reports = overflows([str(program), str(size)])
     ends = [sum(int(word) for word in report.split(" of ")[0].split(" at ")) for report in reports]
@@ -200,7 +199,7 @@ def test_stores_of_the_librarys_own_functions_are_seen(size: int, past: bool, tm
 
 
 def test_a_program_that_does_nothing_wrong_is_left_alone() -> None:
-    """A stock program: all of its stores are compared, and its output is what it is."""
+    """All stores of a stock program are compared, and its output is the same."""
     script = "x=0; for i in 1 2 3 4 5 6 7 8 9; do x=$((x + i)); y=$y$i; done; echo $x ${y%89}"
     output, reports = overflows(["bash", "-c", script], file=OVERFLOW)
     assert (output, reports) == ("45 1234567\n", [])
@@ -227,7 +226,7 @@ STRANGE = {
 
 @pytest.mark.parametrize("name", STRANGE)
 def test_what_cannot_be_woven_is_refused_by_name(name: str, tmp_path: Path) -> None:
-    """And left out, and named, where the aspect permits that."""
+    """Where the aspect permits that, the function is left out and named instead."""
     body, element, slug = STRANGE[name]
     text = (
         "#include <stdlib.h>\n__attribute__((noinline)) void use(void *p) { " + body + " }\n"

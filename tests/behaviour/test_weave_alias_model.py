@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Aspects over accesses by address do what the model of them does: the program's output, reports in their order, counts
-of instances. Instances watch parts of one piece of memory, which overlap. Files and commands are made from a seed.
-"""
+"""Aspects about accesses by address do what their model does: the program's output, reports in their order, counts
+of instances. Instances watch overlapping parts of one piece of memory. Files and commands are made from a seed."""
 
 from __future__ import annotations
 
@@ -64,14 +63,14 @@ int main(void)
 	return 0;
 }
 """
-BASE = 0x10000  # of the memory, for the model
+BASE = 0x10000  # the address of the memory in the model
 SIZES = {"store1": 1, "store8": 8, "store16": 16, "load1": 1, "load8": 8, "add8": 8}
 VALUED = "in(store1, store8, load1, load8, add8)"
 ANY = "in(store*, add8, fill, copy)"
 
 
 class Accessing(PlayedAccesses):
-    """The model at work on a thread that reads and writes the memory."""
+    """The model of a thread that reads and writes the memory."""
 
     def __init__(self, file: CheckedFile, pid: int) -> None:
         super().__init__(file, pid)
@@ -125,7 +124,7 @@ class Accessing(PlayedAccesses):
             self._pool[at : at + size] = new
 
     def _copied(self, at: int, size: int) -> bytes:
-        """A byte at a time, as the instruction does."""
+        """The result of a copy that goes byte by byte, as the instruction does."""
         pool = bytearray(self._pool)
         for n in range(size):
             pool[at + n] = pool[n]
@@ -179,7 +178,7 @@ class _Maker:
             return match
         shown = f'report("{kind}{" %ld" * len(names)}"' + "".join(f", (long){one}" for one in names) + ");"
         if when == "inplace" and kind == "read" and self._pointer == "char *":
-            when = "before"  # a value of one byte cannot stand in place of eight
+            when = "before"  # a value of one byte cannot replace one of eight
         if when != "inplace":
             return f"{match} then {when} {{ {shown} }}"
         if kind == "read":
@@ -228,7 +227,7 @@ def test_the_program_does_what_the_model_says_of_many(agreement: Agreement, tmp_
 
 
 def test_the_cases_would_show_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that lets every access reach all memory does something else in one of them."""
+    """A model in which every access reaches all memory behaves differently in one of the cases."""
     sound = CASES.all_played(tmp_path, SEEDS)
     monkeypatch.setattr("gilk.lang.aspect.matching._Binding._overlaps", lambda self, point: True)
     assert CASES.all_played(tmp_path, SEEDS) != sound

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The cost of each construct of the language, as bench/aspect.py measures it: in instructions, which a processor that
-steps counts, not in time."""
+"""The cost of each construct of the language, as bench/aspect.py measures it: in instructions that single steps of
+the processor count, not in time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.aspect import CONSTRUCTS, Rounds
 
 pytestmark = pytest.mark.skipif(not shutil.which("gcc"), reason="needs a C compiler")
 
-#: Instructions that a round takes more than without the aspect, at the most: what was counted, and a fifth for compilers.
+#: The most instructions that a construct may add to a round: those counted once, and a fifth more for other compilers.
 MOST = {
     "call before, a condition that is false": 165,
     "call before": 165,
@@ -54,16 +54,16 @@ def rounds(tmp_path_factory: pytest.TempPathFactory) -> Rounds:
 
 @pytest.fixture(scope="module")
 def more(rounds: Rounds) -> Callable[[str], int]:
-    """Instructions that a construct takes more. Each is counted once."""
+    """A function that returns the instructions that a construct adds. Each construct is counted once."""
     return functools.cache(rounds.more)
 
 
 def test_what_is_counted_is_instructions(rounds: Rounds) -> None:
-    """The paper's check of its figures is the same: a nop is one."""
+    """The paper checks its figures in the same way: a nop is one instruction."""
     assert rounds.nops() == 100
 
 
-#: Each does a little more, or less, than another that is counted in every run.
+#: Each does a little more, or less, than one that is counted in every run.
 ALIKE = {
     "call in place, a condition that is false", "call in place, without the call", "call after, an argument kept",
     "the same, 4000 others open, one key the same", "control flow of two, not inside",
@@ -83,13 +83,13 @@ def test_another_process_takes_as_many(rounds: Rounds, more: Callable[[str], int
 
 
 def test_cost_grows_linearly_with_elements(more: Callable[[str], int]) -> None:
-    """The paper's figure says so; within a twentieth."""
+    """The paper's figure shows this; here it holds within a twentieth."""
     two, three, six = (more(f"sequence of {n}, perthread") for n in ("two", "three", "six"))
     assert six - three == pytest.approx(3 * (three - two), rel=0.05)
 
 
 def test_cost_grows_linearly_with_instances_that_match(more: Callable[[str], int]) -> None:
-    """And no faster: what is more for each of a hundred is within a quarter of what it is for each of ten."""
+    """The cost does not grow faster: what each of a hundred adds is within a quarter of what each of ten adds."""
     one, ten, hundred = (more(f"a call that moves {n}") for n in ("one instance", "10 instances", "100 instances"))
     assert (hundred - ten) / 90 == pytest.approx((ten - one) / 9, rel=0.25)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Aspects over C++: methods by their names, `this`, virtual calls, overloads, and exceptions that pass through advice
-which waits in `proceed`."""
+"""Aspects about C++: methods by their names, `this`, virtual calls, overloads, and exceptions that pass through
+advice which waits in `proceed`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_methods_and_exceptions(tmp_path: Path, compiler: str) -> None:
     with rounds(build(tmp_path, SHAPES, *options, compiler=compiler)) as program:
         assert program.ask() == "33 -10 20 22"
         with gilk.attach(program.pid) as target, gilk.weave(aspects(tmp_path, TEXT), target) as weaving:
-            # 9 + 100, and (4 + 100) * 6; what throws passes by the advice that waits for it
+            # 9 + 100, and (4 + 100) * 6; an exception passes the advice that waits
             assert program.ask() == "733 -10 20 23"
             said = [one.text for one in weaving.reports()]
             assert said == ["7:3", "7:3", "7:2", "cube 624", "7:2", "twice 4"]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A block that is freed twice, in a program that glibc ends for that: with the aspect it goes on. Programs of Debian that
-free each block once hear nothing of it."""
+"""A block is freed twice, for which glibc ends the program: with the aspect it goes on. Debian's programs, which
+free each block once, get no reports."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Control flow, and who calls: what matches is what the compiler's own instrumentation of functions counts.
+"""Conditions on control flow and on callers match as often as the compiler's own instrumentation of functions says.
 
-The program is compiled with -finstrument-functions. Its hooks keep the functions under way, and count for themselves
-how often each pattern holds where ``last`` is entered. It recurses at random, and leaves functions by longjmp.
+The program is compiled with -finstrument-functions. Its hooks keep the functions under way, and count themselves how
+often each pattern holds when ``last`` is entered. The program recurses at random, and leaves functions by longjmp.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ call(long outer(double x, long a)) then inplace { return proceed(x * 2, a + 1); 
 
 
 def test_arguments_of_functions_around_are_those_that_they_run_with(tmp_path: Path) -> None:
-    """Advice has passed on others than those that came."""
+    """Advice has passed on other arguments than those that came."""
     path = tmp_path / "bound.aspect"
     path.write_text(BOUND)
     with rounds(build(tmp_path, ARGUMENTS)) as program:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Instances that nobody can continue any more, and such as a thread was writing when it died."""
+"""Instances that nobody can continue any more, and instances that a thread was writing when it died."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ static void one_round(void)
 }
 """
 SEQUENCE = "instances 3 seq(call(long first(long k)); call(long second(long k)));"
-FAR = 1e12  # seconds, on the clock of the looks
+FAR = 1e12  # seconds on the clock of the checks
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_instances_that_any_thread_may_continue_stay(program: Path, tmp_path: Pa
 
 
 def test_an_instance_whose_writer_died_is_free_again(program: Path, tmp_path: Path) -> None:
-    """Its word is as a thread leaves it that is killed while it writes."""
+    """The instance's word is as a thread leaves it that is killed while it writes."""
     with subprocess.Popen(["true"]) as ended:
         pass
     with rounds(program) as target, gilk.attach(target.pid) as held:
@@ -83,7 +83,7 @@ def test_an_instance_whose_writer_died_is_free_again(program: Path, tmp_path: Pa
             target.ask()
             assert (counts(weaving).begun, counts(weaving).lost) == (1, 1)
             weaving.release(FAR)
-            assert counts(weaving).gone == 0  # a task that is ending may be writing in the kernel
+            assert counts(weaving).gone == 0  # a task that is ending may still write in the kernel
             weaving.release(2 * FAR)
             target.ask()
             assert (counts(weaving).begun, counts(weaving).gone, counts(weaving).lost) == (2, 1, 1)

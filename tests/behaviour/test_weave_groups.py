@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Members of groups: chosen by number and name, watched for, told by advice to join and to leave."""
+"""Members of groups: chosen by number and name, watched for, and told by advice to join and to leave."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ static void one_round(void)
 	printf("%d %ld\\n", (int)getpid(), hit(++n));
 }
 """
-#: A child goes on by itself, making calls; it is forked amid a call.
+#: A child is forked amid a call, and goes on by itself, making calls.
 FORKING = """
 #include <signal.h>
 #include <unistd.h>
@@ -68,14 +68,14 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def named(program: Path, tmp_path: Path) -> Path:
-    """The program by a name that nobody else has."""
+    """A copy of the program with a unique name."""
     path = tmp_path / f"gk{os.getpid()}"
     shutil.copy(program, path)
     return path
 
 
 class Weaver:
-    """`gilk weave --json` that goes on until it is told to end."""
+    """`gilk weave --json` in the background, until it is told to end."""
 
     def __init__(self, *words: str | Path) -> None:
         command = [sys.executable, "-m", "gilk", "weave", "--json", *map(str, words)]
@@ -86,7 +86,7 @@ class Weaver:
         self.begun = json.loads(self._process.stdout.readline())["woven"]
 
     def end(self) -> tuple[list[dict[str, Any]], str]:
-        """The lines that it has printed since, and its messages."""
+        """End the weaver. Returns the lines that it has printed since, and its messages."""
         process = self._process
         assert process.stdout is not None and process.stderr is not None
         process.send_signal(signal.SIGINT)
@@ -134,7 +134,7 @@ def test_processes_that_are_watched_for_join_and_end(named: Path, tmp_path: Path
 
 
 def test_children_of_a_process_are_watched_for(program: Path, tmp_path: Path) -> None:
-    """A program is woven that a shell begins, which was there before."""
+    """A shell that was there before begins a program, which is woven."""
     shell = subprocess.Popen(["sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert shell.stdin is not None and shell.stdout is not None
     weaver = Weaver(aspects(tmp_path, COUNTED), "-g", f"A=children:{shell.pid}")
@@ -155,7 +155,7 @@ def test_children_of_a_process_are_watched_for(program: Path, tmp_path: Path) ->
 
 
 def test_a_forked_child_has_its_parents_advice_and_is_rid_of_it_at_the_end(tmp_path: Path) -> None:
-    """It was forked while its parent stood amid advice in place."""
+    """The child was forked while its parent was amid advice in place."""
     text = """group A;
 A: call(int forks(int k)) then inplace { return proceed(); };
 A: call(long hit(long k)) && return(r) && if (k % 50 == 0) then after { report("%d: %ld", pid(), r); };
@@ -236,7 +236,8 @@ def test_a_name_that_nobody_has(tmp_path: Path) -> None:
 
 
 def test_only_processes_of_ones_own_user_may_be_asked_for(program: Path) -> None:
-    """Root's process may ask for all; another's only for its own, whatever it writes into the memory of its records."""
+    """A process of root may ask for all processes, one of another user only for that user's, whatever it writes into
+    the memory of its records."""
     with rounds(program) as roots, subprocess.Popen(["setpriv", "--reuid", "65534", "sleep", "1000"]) as others:
         try:
             assert wait_for(lambda: os.stat(f"/proc/{others.pid}").st_uid == 65534)

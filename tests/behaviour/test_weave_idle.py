@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Weavings that are taken out at a moment at which no call with advice is under way. The program tells: a call that
-returns with its advice has 100 added, another one nothing."""
+"""Weavings that are taken out at a moment at which no call with advice is under way. The program shows it: a call
+that returns with its advice has 100 added, a call without it nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.behaviour.test_weave_persist import kill
 
 PATIENCE = 250.0
 AFTER = "call(long held(long n)) then inplace { return proceed() + 100; };"
-#: ``left`` is a call that longjmp() leaves, from far below where the thread waits then.
+#: ``left`` is a call that longjmp() leaves, from far below the place where the thread waits then.
 HELD = """
 #include <setjmp.h>
 static jmp_buf back;
@@ -69,7 +69,7 @@ def test_a_call_under_way_is_waited_for(program: Path, tmp_path: Path) -> None:
 
 
 def test_without_that_a_call_goes_on_without_advice(program: Path, tmp_path: Path) -> None:
-    """The negative control."""
+    """Negative control."""
     with rounds(program) as target, woven(target, tmp_path) as number:
         assert target.ask() == "waits"
         assert remove(number) == (0, "")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The index by which instances are found keeps room, whatever begins and ends: nothing is looked at one by one."""
+"""The index by which instances are found keeps enough room, whatever begins and ends, so that instances are never
+searched one by one."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import gilk
 from gilk.engines.aspect.weaving import Weaving
 from tests.behaviour.advised import aspects, build, rounds
 
-#: The first round leaves 200 instances open, which have keys of their own and another that is the same; each round has a
+#: The first round leaves 200 instances open, each with a key of its own and another key that all share; in each round a
 #: thousand instances of one key begin and end.
 PROGRAM = """
 NOINLINE long first(long k, long same) { __asm__ volatile(""); return k + same; }
@@ -38,14 +39,14 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def spilled(weaving: Weaving) -> int:
-    """How many buckets have had no room (native/include/gilk_region.h)."""
+    """The number of buckets that have once had no room (native/include/gilk_region.h)."""
     at, bits = weaving._layout.indexes[0]
     buckets = np.frombuffer(weaving._memory.view, "<u8", 8 << bits, at + 64).reshape(-1, 8)
     return int(np.count_nonzero(buckets[:, 7]))
 
 
 def rounds_of(program: Path, place: Path, text: str) -> int:
-    """How many buckets are spilled after five rounds, in which nothing was missed."""
+    """The number of spilled buckets after five rounds, in which no match was missed."""
     with rounds(program) as target, gilk.attach(target.pid) as held:
         with gilk.weave(aspects(place, text), held) as weaving:
             for _ in range(5):
@@ -61,6 +62,6 @@ def test_keys_of_instances_that_have_ended_make_room(program: Path, tmp_path: Pa
 
 
 def test_a_key_that_many_have_leaves_the_others_found(program: Path, tmp_path: Path) -> None:
-    """Two hundred instances have the same value for one key, for which there is no room; all matches are had."""
+    """Two hundred instances share the value of one key, for which there is no room; all matches are still found."""
     text = "instances 300 seq(call(long first(long k, long same)); call(long second(long k, long same)));"
     assert 8 <= rounds_of(program, tmp_path, text) <= 20, "the buckets of that value, and few by chance"

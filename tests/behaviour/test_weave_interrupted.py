@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Ctrl-C while a weaving waits for its keeper: it is Ctrl-C that ends it, and not what is asked in vain afterwards."""
+"""Ctrl-C while a weaving waits for its keeper: the error is that of Ctrl-C, not one of the requests that fail
+afterwards."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ ASPECT = "table hits key(int) sum;\ncall(int one_round(..)) then after { add(hit
 
 
 class _Interrupted:
-    """The wait for the answer to the first request of this name is interrupted; ``happened`` says that it was."""
+    """Interrupts the wait for the answer to the first request of this name; ``happened`` says whether it did."""
 
     def __init__(self, name: str, patched: pytest.MonkeyPatch) -> None:
         self._name, self._await, self.happened = name, KeeperClient._await, False

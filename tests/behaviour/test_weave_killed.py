@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The weaver is killed before and amid each single thing that it asks of four keepers: all processes have the aspects
-then, or none has, as their own answers say."""
+"""The weaver is killed before and amid each request to four keepers: afterwards either all processes have the
+aspects or none has, by their own answers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ _Numbers = list[int]
 
 @contextmanager
 def killed_at(limit: int) -> Iterator[_Numbers]:
-    """This process kills itself instead of the step of that number; the list has how many there were."""
+    """In the block, this process kills itself instead of taking the step ``limit``. The yielded list has the number
+    of steps so far."""
     done = [0]
 
     def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -59,7 +60,8 @@ def killed_at(limit: int) -> Iterator[_Numbers]:
 
 
 def weave(path: Path, pids: _Numbers, persist: bool, limit: int) -> tuple[int, int]:
-    """In and out again, until the step of that number: how many steps it takes until all is in, and until all is out."""
+    """Weave in and out again, until the step ``limit``. Returns the numbers of steps until everything is in, and
+    until everything is out."""
     with ExitStack() as stack, killed_at(limit) as done:
         held = [stack.enter_context(attach(pid)) for pid in pids]
         with Weaving(read_aspects(path), dict.fromkeys(pids, ()), held, persist=persist) as weaving:
@@ -70,12 +72,12 @@ def weave(path: Path, pids: _Numbers, persist: bool, limit: int) -> tuple[int, i
 
 
 def settled(pid: int) -> bool:
-    """No keeper has it any more."""
+    """Whether no keeper has the process any more."""
     return not any(is_kept(session_of(one)) for one in read_maps(pid) if one.path.startswith(CODE_NAME))
 
 
 def answers(programs: list[Rounds]) -> set[str]:
-    """Whether each is woven: {"woven"} or {"plain"} where they agree."""
+    """Whether the processes are woven: {"woven"} or {"plain"} if they agree."""
     found = (tuple(map(int, one.ask().split())) for one in programs)
     return {"woven" if a == 1000 and b == 2000 else "plain" if 3 * a == 2 * b else f"{a} {b}" for a, b in found}
 
@@ -86,18 +88,18 @@ class Killed:
     def __init__(self, path: Path, programs: list[Rounds], persist: bool) -> None:
         self._path, self._programs, self._persist = path, programs, persist
         self._pids = [one.pid for one in programs]
-        #: As of a weaver that nobody kills. The C is compiled then, once for all.
+        #: The steps of a weaver that is not killed. It also compiles the C, once for all.
         self.there, self.steps = weave(path, self._pids, persist, 0)
 
     def check(self, limits: Iterable[int]) -> None:
-        """What is in stays where it is to stay, until the step that says otherwise; at all others nothing does. That
-        one comes last: what has been restored keeps memory of ours."""
+        """Kill at these steps. A persistent weaving stays only if the weaver is killed once everything is in and
+        before anything is taken out. That step comes last: a process that was restored keeps memory of gilk's."""
         for limit in sorted(limits, key=lambda limit: limit == self.there + 1):
             stays = self._persist and limit == self.there + 1
             assert self._at(limit) == {"woven" if stays else "plain"}, (limit, self.there, self.steps)
 
     def _at(self, limit: int) -> set[str]:
-        """The answers of the processes after that; then they are as they were."""
+        """The answers of the processes after the weaver was killed at that step; then the processes are restored."""
         child = os.fork()
         if not child:
             try:
@@ -141,6 +143,6 @@ def test_killed_at_some_steps(killed: Killed) -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("killed", [True, False], indirect=True, ids=["stays", "goes"])
 def test_killed_at_every_step(killed: Killed) -> None:
-    """In both cases together some 200 times."""
+    """There are some 200 steps in both cases together."""
     killed.check(range(1, killed.steps + 1))
     assert killed.steps > 90

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Aspects over many functions at once: one compilation serves all that are declared alike, and `partial` does without
+"""Aspects about many functions at once: one compilation serves all that are declared alike, and `partial` leaves out
 those that cannot be woven."""
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_one_compilation_serves_functions_that_are_declared_alike(
     program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each knows its own name; the one that may end anywhere is named, and goes without."""
+    """Each function knows its own name. A function that may end anywhere is named, and left out."""
     compiled: list[str] = []
     original = advising.compile_advice
 
@@ -78,7 +78,7 @@ def test_one_that_cannot_be_woven_refuses_all_without_partial(program: Path, tmp
 
 
 def test_a_point_that_is_refused_takes_its_function_out(program: Path, tmp_path: Path) -> None:
-    """A dry run says beforehand what will go without; the functions with advice are the others."""
+    """A dry run says beforehand which functions will be left out; the others have the advice."""
     path = aspects(tmp_path, f"partial {EACH}")
     with rounds(program) as one:
         done = run_gilk("weave", path, "-p", str(one.pid), "--dry-run", "--json")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Aspects woven into a program do what the model of them does (docs/aspect/semantics.md): the program's output, reports
-in their order, sums of tables, counts of instances.
+"""Aspects woven into a program do what their model does (docs/aspect/semantics.md): the program's output, reports in
+their order, sums of tables, counts of instances.
 
 Files of aspects and calls are made from a seed, which is the name of the test.
 """
@@ -32,13 +32,14 @@ MANY = int(os.environ.get("GILK_WOVEN_SEEDS", "600"))
 
 @dataclass(frozen=True)
 class Woven:
-    """A program that runs, held."""
+    """A running program, attached to."""
 
     program: Commanded
     process: Process
 
     def agrees(self, place: Path, text: str, commands: tuple[Command, ...]) -> Seen:
-        """The program does what the model says, with the aspects and when they are gone."""
+        """Assert that the program does what the model says, with the aspects and after they are gone. Returns what
+        was seen."""
         file = written(place, text)
         expected = played(file, commands, self.program.pid)
         found = woven(file, commands, self.program, self.process)
@@ -72,13 +73,13 @@ def test_the_program_does_what_the_model_says_of_many(woven_into: Woven, tmp_pat
         woven_into.agrees(tmp_path, f"/* seed {seed} */\n{made.text}", made.commands)
 
 
-#: Mistakes that one thread does not show, or times that are as old as a limit to the nanosecond.
+#: Mistakes that one thread cannot show, or that need an age equal to a limit to the nanosecond.
 UNSEEN = ("every thread continues", "everything is replaced", "one just as old as the limit ends")
 
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[CheckedFile, tuple[Command, ...], Seen]]:
-    """The cases, and what the model says of them."""
+    """The cases, and what the model makes of them."""
     place = tmp_path_factory.mktemp("sound")
     files = [(written(place, one.text), one.commands) for one in map(case, SEEDS)]
     return [(file, commands, played(file, commands, 1)) for file, commands in files]
@@ -88,7 +89,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[CheckedFile, t
 def test_the_cases_would_show_a_mistake(
     what: str, sound: list[tuple[CheckedFile, tuple[Command, ...], Seen]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A model with that mistake does something else in one of them."""
+    """A model with that mistake behaves differently in one of the cases."""
     monkeypatch.setattr(*MUTANTS[what])
     assert any(played(file, commands, 1) != seen for file, commands, seen in sound)
 
@@ -101,7 +102,7 @@ def test_words_that_are_not_looked_at_again_would_show(tmp_path: Path, monkeypat
 
 
 def calls(*words: str) -> tuple[Command, ...]:
-    """A line such as ``two 1 2``; its arguments are numbers or other words."""
+    """Commands from lines such as ``two 1 2``; the arguments are numbers or other words."""
     split = (word.split() for word in words)
     return tuple(Command(name, tuple(map(_argument, given))) for name, *given in split)
 
@@ -110,7 +111,7 @@ def _argument(text: str) -> Any:
     return float(text) if "." in text else int(text) if text.lstrip("-").isdecimal() else text
 
 
-#: Instances come and go, so that a later one has the room of an earlier one.
+#: Instances come and go, so that a later one takes the room of an earlier one.
 OLDEST = """
 instances 3 seq(call(long one(long a)); call(long two(long k, long b)) && if (b == a) then inplace { return a; };
     call(long three(long a, long b, long c)) then inplace { report("%ld", a); return proceed(a, 1, 1); });
@@ -122,7 +123,7 @@ OLDEST_CALLS = calls(
     "one 7", "two 9 0", "three 0 0 0",
 )  # fmt: skip
 
-#: Advice around others goes on with the words as the inner calls have left them.
+#: Advice around other advice goes on with the words that the inner calls have left.
 WORDS = """
 instances 4 var(long n = 1, int m = 2) seq(
     call(long outer(long a, long b)) then inplace { n += 10; long r = proceed(); report("outer %ld %d", n, m); m = 7; return r; };
@@ -132,7 +133,7 @@ instances 4 var(long n = 1, int m = 2) seq(
 """
 WORDS_CALLS = calls("outer 1 2", "one 5", "outer 3 4", "three 1 2 3", "outer 1 1", "one 1", "three 1 1 1")
 
-#: A name is bound by an element in the middle; until may come before it, or behind.
+#: An element in the middle binds a name; `until` may come before it, or after.
 UNTIL = """
 instances 8 seq(call(long one(long k)) then { report("began"); }; call(long two(long k, long v)) then { report("moved"); };
     call(long three(long k, long b, long c))) until call(long both(struct pair p, long v)) && bind(long w, v);
@@ -148,7 +149,7 @@ instances 8 seq((call(long one(long k)) && if (k == 2) || call(long one(long k))
 """
 MOMENTS_CALLS = calls("one 1", "one 2", "one 3", "two 1 1", "two 2 0", "two 2 1", "three 1 0 0", "three 2 0 0")
 
-#: Types with qualifiers, products in arguments of calls, numbers that are equal though their bytes are not.
+#: Types with qualifiers, products in arguments of calls, numbers that are equal with different bytes.
 WRITTEN = """
 call(long two(const long a, volatile long b)) && bind(const long c, a + b) then inplace {
     report("%ld %ld", a * b, c); long r = proceed(a * c, b); add(sums, a * c, r); return r; };
@@ -159,7 +160,7 @@ WRITTEN_CALLS = calls(
     "two 3 4", "real 0.0 1", "real -0.0 2", "text abcd 1", "text b 2", "text abxx 3", "real 1.5 1", "text a 1", "text a 0",
 )  # fmt: skip
 
-#: An instance that is too old is not replaced; nor does it need room.
+#: An instance that is too old is not replaced, and needs no room.
 LATE = """
 unique(k) instances 1 seq(call(long one(long k)) then { report("%ld", k); }; call(long two(long k, long b))) within 1ns;
 instances 1 seq(call(long one(long k)) then { report("%ld", k); }; call(long two(long k, long b))) within 1ns;
@@ -188,7 +189,7 @@ def test_a_table_of_instances_that_is_full_loses_and_overwrites_nothing(woven_in
 def test_generated_c_is_compiled_by_clang_too(
     woven_into: Woven, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runtime.runtime()  # is made by the other compiler
+    runtime.runtime()  # the other compiler makes it
     monkeypatch.setattr(compilers, "compiler", lambda: ("clang",))
     monkeypatch.setattr(compilers, "_is_gcc", lambda: False)
     woven_into.agrees(tmp_path, HEAD + WRITTEN, WRITTEN_CALLS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Debian's nginx: a check that it lacks is woven in and out while clients ask, and no request is lost."""
+"""Debian's nginx: a check that it lacks is woven in and out while clients send requests, and no request is lost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ http {
     }
 }
 """
-#: The check of chunked.aspect, with a limit that chunks of this version, which has the check, can be beyond.
+#: The check of chunked.aspect with another limit, which chunks can exceed in this version, which has that check.
 LIMIT = (EXAMPLES / "chunked.aspect").read_text().replace("ctx->size < 0 || ctx->length < 0", "ctx->size > LIMIT")
 CLIENTS = 4
 
@@ -56,7 +56,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 class Client(threading.Thread):
-    """It asks, on one connection, until it is stopped."""
+    """A client that sends requests on one connection until it is stopped."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(daemon=True)
@@ -78,7 +78,7 @@ class Client(threading.Thread):
 
 @contextmanager
 def nginx(place: Path) -> Iterator[list[int]]:
-    """The master and its workers."""
+    """Run nginx. Yields the numbers of the master and its workers."""
     (place / "nginx.conf").write_text("user root;" + CONFIGURATION.replace("PLACE", str(place)))
     words = ["/usr/sbin/nginx", "-p", str(place), "-c", str(place / "nginx.conf")]
     with subprocess.Popen(words, stderr=subprocess.DEVNULL) as server:
@@ -92,7 +92,8 @@ def nginx(place: Path) -> Iterator[list[int]]:
 
 
 def chunked(path: Path, size: int) -> int:
-    """What a request with one chunk of that size is answered; on a connection of its own, as nginx closes it."""
+    """The status of the answer to a request with one chunk of that size, on a connection of its own, as nginx closes
+    it."""
     connection = _Connection(path)
     try:
         return connection.asked("POST", "/post", b"x" * size)[0]

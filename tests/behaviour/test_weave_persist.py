@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Weavings that stay when the weaver is killed, in all processes or in none, and are found and taken out later."""
+"""Weavings that stay when the weaver is killed, in all processes or in none, and that are found and taken out later."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def woven(place: Path, *targets: Rounds) -> Iterator[int]:
-    """The number of the weaver, which may be killed."""
+    """Weave into the targets. Yields the number of the weaver, which the block may kill."""
     (place / "fix.aspect").write_text(FIX)
     pids = [word for one in targets for word in ("-p", str(one.pid))]
     done = run_gilk("weave", place / "fix.aspect", *pids, "-d", "--persist")
@@ -51,7 +51,7 @@ def listed(number: int) -> dict[str, Any]:
 
 
 def kill(number: int) -> None:
-    """And wait until nobody answers for it any more, but what it has left in its processes."""
+    """Kill the weaver, and wait until only what it has left in its processes answers for it."""
     os.kill(number, signal.SIGKILL)
     assert wait_for(lambda: bool(listed(number).get("abandoned")))
 
@@ -65,7 +65,7 @@ def test_a_fix_stays_when_the_weaver_is_killed(program: Path, tmp_path: Path) ->
         assert (found["file"], sorted(found["pids"])) == (
             str(tmp_path / "fix.aspect"), sorted((one.pid, other.pid)),
         )  # fmt: skip
-        assert matches(number) == {"fix": 4, "pair": 4}  # in both processes together
+        assert matches(number) == {"fix": 4, "pair": 4}  # the sum of both processes
         assert "its weaver has gone" in run_gilk("aspect", "show", str(number)).stdout
         assert run_gilk("aspect", "off", str(number), "fix").returncode == 0
         assert [each.ask() for each in (one, other)] == ["6 -1", "6 -1"]
@@ -101,7 +101,7 @@ def test_a_weaver_that_is_told_to_end_leaves_nothing(program: Path, tmp_path: Pa
 
 
 def test_who_comes_to_a_weaving_is_told_how_it_ends(program: Path, tmp_path: Path) -> None:
-    """Both while its weaver is there and when that has gone: nobody takes a fix out without knowing."""
+    """This holds while the weaver is there and when it has gone: nobody takes out a fix unknowingly."""
     with rounds(program) as one, woven(tmp_path, one) as number:
         refused = run_gilk("run", "-i", "program:two:entry=count", "-p", str(one.pid), "--for", "1")
         assert (refused.returncode, "(gs-in-use)" in refused.stderr) == (4, True), refused.stderr

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The race between looking at a file and opening it, in Debian's bash: an attacker exchanges the file for a link to a
-secret in between. The script reads the secret without the aspect, and never with it."""
+"""The race between looking at a file and opening it, in Debian's bash: an attacker replaces the file in between by a
+link to a secret. The script reads the secret without the aspect, and never with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import gilk
 from tests.behaviour.harness import differences, leftovers
 from tests.behaviour.test_weave import EXAMPLES
 
-#: For each line of input, so many looks: how often it was the secret, how often the open failed, how often all was well.
+#: For each line of input, so many looks; prints how often it read the secret, was denied, and read its own file.
 SCRIPT = """
 exec 2>/dev/null
 while read -r rounds; do
@@ -49,18 +49,18 @@ int main(int argc, char **argv)
 }
 """
 _ROUNDS = 300
-_BOUND = 240.0  # seconds, for an event that happens within one, on a machine that is busy
+_BOUND = 240.0  # seconds, for an event that happens within one second unless the machine is busy
 
 
 class Reader:
-    """The script at work."""
+    """The running script."""
 
     def __init__(self, place: Path) -> None:
         words = ["bash", "-c", SCRIPT, "script", "name"]
         self.process = subprocess.Popen(words, cwd=place, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def looks(self, rounds: int = _ROUNDS) -> tuple[int, int, int]:
-        """How often it read the secret, was denied, and read its own file."""
+        """Have the script look so often. Returns how often it read the secret, was denied, and read its own file."""
         assert self.process.stdin and self.process.stdout
         self.process.stdin.write(f"{rounds}\n")
         self.process.stdin.flush()
@@ -87,7 +87,8 @@ def attacked(place: Path) -> Iterator[Reader]:
 
 
 def until(reader: Reader, column: int, least: int, bound: float = _BOUND) -> list[int]:
-    """The sums of what the reader says, once that of the column is large enough."""
+    """The sums of the script's answers, once the sum of ``column`` is at least ``least``, or after ``bound``
+    seconds."""
     sums, end = [0, 0, 0], time.monotonic() + bound
     while sums[column] < least and time.monotonic() < end:
         sums = [a + b for a, b in zip(sums, reader.looks(), strict=True)]

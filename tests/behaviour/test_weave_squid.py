@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Debian's squid: the process's part of accounting.aspect, with read(2) in the place of the kernel's vfs_read.
-tests/kernel/session/test_weave_squid_kernel.py has the kernel's."""
+"""Debian's squid with the process's part of accounting.aspect; read(2) takes the place of the kernel's vfs_read.
+tests/kernel/session/test_weave_squid_kernel.py tests the kernel's part."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.programs import squid
 ACCOUNTING = (EXAMPLES / "accounting.aspect").read_text()
 MANAGER = "HttpRequest::manager(CbcPointer<ConnStateData> const&, RefCount<AccessLogEntry> const&)"
 KERNEL = re.compile(r"K: call\(.*?(?=\n  A:)", re.DOTALL)
-#: Reads of regular files by the library's read().
+#: An element for reads of regular files by the library's read().
 READ = """A: call(ssize_t libc:read(int fd, void *buf, size_t count)) && return(n)
      && if (pid() == who) && if (regular(fd)) then after { if (n > 0) add(bytes, client, n); } *;"""
 REGULAR = """%{ #include <sys/stat.h>
@@ -42,7 +42,8 @@ def by_client(rows: dict[bytes, int]) -> dict[str, int]:
 
 
 def test_offsets_are_those_of_the_code() -> None:
-    """HttpRequest::manager copies the remote address of the connection into the request: first its first bytes."""
+    """HttpRequest::manager copies the connection's remote address into the request, beginning with its first bytes;
+    the offsets are in that code."""
     words = ["objdump", "-d", "-C", "--no-show-raw-insn", f"--disassemble={MANAGER}", squid.SQUID]
     code = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     copied = re.search(r"mov +(0x\w+)\(%rax\),%rbp\n(?:.*\n){1,20}?.*movdqu (0x\w+)\(%rbp\),%xmm0", code)
@@ -58,8 +59,8 @@ def place() -> Iterator[Path]:
 
 @pytest.mark.stress
 def test_reads_are_accounted_to_the_client_that_they_are_for(place: Path) -> None:
-    """The sums are the lengths of files on disk, and what strace sees of the same requests; clients and squid's own log
-    say how often each was answered."""
+    """The sums are the lengths of files on disk, and what strace sees of the same requests; clients and squid's own
+    log say how often each was answered."""
     port = free_port()
     asked = squid.fill(place, port)
     (place / "access").unlink()
@@ -87,7 +88,7 @@ def sums(weaving: Any) -> dict[str, int]:
 
 
 def by_strace(place: Path, pid: int, port: int, asked: list[tuple[str, str]]) -> str:
-    """A trace of the reads in which these requests are answered."""
+    """strace's output about the reads while these requests are answered."""
     path = place / "strace"
     with subprocess.Popen(["strace", "-y", "-e", "trace=read", "-o", path, "-p", str(pid)], stderr=subprocess.PIPE) as one:
         assert one.stderr is not None and b"attached" in one.stderr.readline()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Aspects that come and go, again and again, in eight busy threads that proceed, throw, leave by longjmp, take signals
-on their own stacks and on others, and fork. Each result is checked by the program itself."""
+"""Aspects that come and go again and again in eight busy threads that proceed, throw, leave by longjmp, take signals
+on their own stacks and on others, and fork. The program checks each result itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gilk.targets.process import attach
 from tests.behaviour.advised import aspects, build, rounds
 from tests.behaviour.harness import differences, leftovers, wait_for
 
-#: Advice adds a million, once or several times, or nothing.
+#: Advice adds a million once, several times, or not at all.
 HOT = r"""
 #include <pthread.h>
 #include <setjmp.h>
@@ -135,7 +135,7 @@ def come_and_go(place: Path, times: int) -> None:
             for n in range(times):
                 with Weaving(file, {program.pid: ()}, [process]) as weaving:
                     weaving.weave()
-                    if n % 10 == 0:  # else it goes as soon as it has come
+                    if n % 10 == 0:  # otherwise the aspect goes as soon as it has come
                         before = said()
                         assert wait_for(lambda before=before: said()[2] > before[2] and said()[3] > before[3])
                         assert wait_for(lambda weaving=weaving: all(one.begun for one in weaving.counts()))

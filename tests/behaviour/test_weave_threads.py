@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Sequences that eight threads run at once: each transition is logged by the program itself, and what the log says of
-each instance is a path of the automaton. Advice that goes while threads run leaves nothing behind."""
+"""Sequences that eight threads run at once: the program itself logs each transition, and the log of each instance
+must be a path of the automaton. Advice that goes while threads run leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ int main(int argc, char **argv)
 """
 
 HEAD = "%{ extern long next_id(void); extern void log_it(long id, long element, long key, long tag); %}\n"
-#: The second element matches once, so that two threads that both took an instance would show; the third at will.
+#: The second element matches once, which shows if two threads took one instance; the third matches any number of times.
 KEYED = """
 aspect it: {options} var(long id = next_id()) seq(
     call(long first(long k)) && bind(long tag, k * 7 + 3) then {{ log_it(id, 0, k, k * 7 + 3); }};
@@ -128,7 +128,7 @@ class Threaded:
         return found
 
     def log(self) -> npt.NDArray[np.int64]:
-        """Rows of an instance, an element, a key and what the instance kept."""
+        """The log: rows of an instance, an element, a key and the value that the instance kept."""
         self.program.ask("log")
         return np.fromfile(self._place, np.int64).reshape(-1, 4)
 
@@ -153,7 +153,7 @@ def add_up(counts: AspectCounts) -> bool:
 
 
 def wrong_paths(log: npt.NDArray[np.int64]) -> list[str]:
-    """Instances whose log is no path, or that have lost what they kept."""
+    """The instances whose log is no path, or that have lost the value that they kept."""
     found = []
     elements: dict[int, Counter[int]] = {}
     kept: dict[int, set[tuple[int, int]]] = {}
@@ -196,7 +196,7 @@ def test_every_log_is_a_path_and_counts_add_up(what: str, running: Commanded, tm
 
 
 def test_of_equal_ones_one_is_open_at_the_end(running: Commanded, tmp_path: Path) -> None:
-    """One call for each key ends the instances: a call ends one at most, and at last all have ended."""
+    """One call for each key ends the instances: a call ends at most one, and at last all have ended."""
     text = "aspect it: unique(k) instances 64 seq(call(long first(long k)); call(long last(long k)));"
     (tmp_path / "it.aspect").write_text(text)
     file = read_aspects(tmp_path / "it.aspect")
@@ -215,7 +215,7 @@ def test_of_equal_ones_one_is_open_at_the_end(running: Commanded, tmp_path: Path
 def test_a_swap_that_is_a_store_is_found(
     running: Commanded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two threads take one instance then."""
+    """With that mistake two threads take one instance."""
     header = (NATIVE / "include" / "gilk_aspect.h").read_text()
     sound = "return gilk_swap(&one->word, word, gilk_staged(word, stage));"
     assert header.count(sound) == 1

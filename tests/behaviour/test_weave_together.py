@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Aspects woven into several processes, whose instances, tables and switches are common to all of them."""
+"""Aspects woven into several processes, which share their instances, tables and switches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ static void one_round(void)
 	printf("%ld %ld\\n", begun, second(n));
 }
 """
-#: The same functions; a thread writes whatever it likes over all memory that is shared with others.
+#: The same functions; a thread writes random data over all memory that is shared with other processes.
 HOSTILE = """
 #include <pthread.h>
 #include <stdint.h>
@@ -73,7 +73,7 @@ table sums key(long) sum;
 seq(A: call(long first(long k, const char *name)) && bind(char text[8], name) && bind(int who, pid());
     B: call(long second(long n)) && if (n == k) then { report("%ld %s of %d", n, text, who); add(sums, n, who); });
 """
-#: Both do all of it, in places that lie within what is written over.
+#: Both processes run all elements, with instances in memory that is overwritten.
 SCRIBBLED = TOGETHER.replace("seq(A:", "instances 64 unique(text) seq(A, B:").replace("    B:", "    A, B:")
 
 
@@ -149,7 +149,7 @@ def test_a_process_joins_and_leaves_while_others_go_on(program: Path, tmp_path: 
 
 
 def test_a_process_that_cannot_have_the_memory_refuses_all(program: Path, tmp_path: Path) -> None:
-    """Its table of descriptors is full."""
+    """The process's descriptor table is full."""
     with several(program, 2) as (one, two):
         few = len(os.listdir(f"/proc/{two.pid}/fd"))
         with gilk.attach(one.pid) as first, gilk.attach(two.pid) as second:

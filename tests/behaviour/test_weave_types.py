@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``types``: C of aspects knows the program's own types from its debug information, laid out as the compiler laid them
-out: what advice reads is what the program prints."""
+"""``types``: the C of aspects knows the program's types from its debug information, with the compiler's layout:
+advice reads the values that the program prints."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Names that only some ways to match have bound: an instance that has one tests it, another binds it. Random calls do the
-same in a process as in the model."""
+"""Names that only some alternatives bind: an instance that has such a name compares it, another instance binds it.
+Random calls have the same results in a process as in the model."""
 
 from __future__ import annotations
 

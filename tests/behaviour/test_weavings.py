@@ -46,7 +46,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def in_background(target: Rounds, place: Path, *more: str) -> Iterator[int]:
-    """The number of a weaving that is ended at the end, whatever becomes of it."""
+    """Weave in the background. Yields the number of the weaving, which is ended after the block in any case."""
     path = place / "some.aspect"
     path.write_text(ASPECTS)
     done = run_gilk("weave", path, "-p", str(target.pid), "-d", *more)
@@ -129,7 +129,7 @@ def test_a_file_that_cannot_be_written_is_told_before_anything_is_woven(program:
 
 
 def test_a_full_disk_ends_a_weaving_and_all_is_out(program: Path, tmp_path: Path) -> None:
-    """A file system of one page, in a mount namespace of the weaver's own."""
+    """The file system has one page, in a mount namespace of the weaver's own."""
     path = tmp_path / "some.aspect"
     path.write_text(ASPECTS)
     with rounds(program) as target:
@@ -166,7 +166,7 @@ def test_what_is_refused_in_the_background_is_told_in_front(tmp_path: Path, prog
         assert (done.returncode, "(usage)" in done.stderr) == (2, True)
 
 
-# The line to a weaver, whoever is at its other end.
+# Connections to a weaver, whoever is at the other end.
 
 
 def served(answering: control.Answering, words: dict[str, Any]) -> dict[str, Any]:
@@ -208,7 +208,7 @@ def test_nonsense_ends_the_line_and_the_weaver_goes_on() -> None:
 
 
 def test_a_name_of_somebody_elses_process_is_not_believed() -> None:
-    """A socket that says that it is of process 1."""
+    """The socket claims to belong to process 1."""
     with socket.socket(socket.AF_UNIX) as squatter:
         squatter.bind(control._address(control.WeavingName(1, os.geteuid())))
         squatter.listen()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A thread that has just begun opens a library while its program is traced: the gate there, the client and the keeper
-do not wait for each other."""
+"""A thread that has just begun opens a library while its program is traced: the thread at its gate, the client and
+the keeper must not wait for each other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gilk.image.lookup import spans
 from tests.behaviour.harness import ENVIRONMENT, Loop, differences, leftovers, run_gilk, wait_for
 from tests.programs.build import build
 
-#: With the first thread of its own the C library has handlers for two signals; with pthread_exit() it opens libgcc_s.
+#: With its first thread the C library installs handlers for two signals; pthread_exit() makes it open libgcc_s.
 OPENS = """
 #include <dlfcn.h>
 #include <pthread.h>
@@ -85,7 +85,7 @@ def test_attached(tmp_path: Path, flags: tuple[str, ...]) -> None:
 
 
 def test_a_thread_that_is_held_at_a_gate_holds_up_no_change() -> None:
-    """The change is of patches in which the thread is not; and it is still held afterwards."""
+    """The change is of patches in which the thread is not; the thread is still held afterwards."""
     with Loop([build("hot8")]) as loop:
         with gilk.attach(loop.pid) as target, Follower(target.process) as follower:
             program = next(image for image in target.images if image.main)
@@ -108,7 +108,7 @@ def test_a_thread_that_is_held_at_a_gate_holds_up_no_change() -> None:
 
 
 def test_a_second_thread_at_a_gate_relieves_the_first() -> None:
-    """Each is known to wait only for as long as it does."""
+    """Each thread counts as waiting only while it does wait."""
     with Loop([build("hot8")]) as loop:
         with gilk.attach(loop.pid) as target, Follower(target.process) as follower:
             program = next(image for image in target.images if image.main)

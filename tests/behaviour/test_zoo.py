@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Many kinds of programs at once; sessions come and go at all of them, and clients are killed at any moment.
 
-Each program checks what it does all the time, and at the end has to find that all was right. Several clients work beside each
-other, each on programs of its own: where many threads wait for few processors, a round is mostly waiting. The long form has
-GILK_ZOO_ROUNDS rounds of attach, insert, remove and detach, or as many as begin within GILK_ZOO_MINUTES (`make zoo`).
+Each program checks its own work all the time, and must find at the end that all was right. Several clients work beside
+each other, each on programs of its own: where many threads wait for few processors, a round is mostly waiting. The long
+form has GILK_ZOO_ROUNDS rounds of attach, insert, remove and detach, or as many as begin within GILK_ZOO_MINUTES (`make
+zoo`).
 
-A round may end with a client's answer that the program is `busy`: with a hundred busy threads on two processors, one that is to
-leave an instrument may not get its turn in time.
+A round may end with the error `busy`: with a hundred busy threads on two processors, a thread that must leave an
+instrument may not get its turn in time.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ ALL = (
     "ifunc", "ifunc+static", "avx", "smallstack", "ipara", "unwind", "syscalls", "syscalls+ibt", "work",
 )  # fmt: skip
 RIGHT = {"done", "killed", "busy"}
-KILLED = 0.2  # of the rounds end by a kill
-LATEST = 0.5  # seconds after which a client that is to be killed is, while it does whatever it has come to
+KILLED = 0.2  # the share of rounds that end by a kill
+LATEST = 0.5  # seconds within which a client is killed, whatever it is doing
 
-#: Says which process it turns to, and when that is over. An error is told by its slug.
+#: Prints the process that it works on, and the result: the slug if there was an error.
 CLIENT = """
 import random, sys
 import gilk
@@ -79,11 +80,12 @@ def wait_until_clean(pid: int) -> None:
 
 @dataclass
 class Visitor:
-    """Sets one client after another on the programs ``pids``, which are nobody else's. ``said`` is how rounds ended."""
+    """Runs one client after another against the programs ``pids``, which only it uses. ``said`` counts how rounds
+    ended."""
 
     pids: Sequence[int]
     chance: random.Random
-    end: float  # by time.monotonic(): no round begins later
+    end: float  # by time.monotonic(); no round begins later
     said: Counter[str] = field(default_factory=Counter)
 
     def rounds(self, number: int) -> None:
@@ -91,7 +93,7 @@ class Visitor:
             self._one_client(number)
 
     def _one_client(self, number: int) -> None:
-        """Until it is killed, or there were ``number`` rounds, or time is up."""
+        """Run a client until it is killed, ``number`` rounds are over, or time is up."""
         words = [sys.executable, "-c", CLIENT, str(self.chance.getrandbits(32)), *map(str, self.pids)]
         with subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE, text=True) as client:
             with contextlib.ExitStack() as stack:
@@ -108,7 +110,7 @@ class Visitor:
         raise AssertionError("the client has ended by itself")
 
     def _kill(self, client: subprocess.Popen[str], pid: int) -> None:
-        time.sleep(self.chance.uniform(0, LATEST))  # any moment will do
+        time.sleep(self.chance.uniform(0, LATEST))  # at any moment
         client.send_signal(signal.SIGKILL)
         client.wait()
         wait_until_clean(pid)
@@ -116,7 +118,7 @@ class Visitor:
 
 
 def zoo(kinds: Sequence[str], rounds: int, seed: int, minutes: float = float("inf")) -> Counter[str]:
-    """How ``rounds`` rounds ended, or as many as began in time."""
+    """Run ``rounds`` rounds, or as many as begin in time. Returns how they ended."""
     with contextlib.ExitStack() as stack:
         loops = [stack.enter_context(Loop([build(*_parted(kind))])) for kind in kinds]
         end = time.monotonic() + 60 * minutes

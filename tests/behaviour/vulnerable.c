@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A server with planted faults: a header is copied into a small array, and a name that is not there is looked at.
+ * A server with planted faults: it copies a header into a small array, and looks at a name that may be missing.
  * Eight threads, each with connections of its own. It prints its port. A line `header TEXT` or `look [TEXT]` is
  * answered by the length of the text.
  */

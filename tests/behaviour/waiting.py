@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Waiting for what programs do: for events, with a limit that no load uses up; a wait in vain says how they ended."""
+"""Wait for events in programs, with a generous limit. A wait in vain tells how the programs ended."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from typing import Any
 
 PATIENCE = 240  # seconds; pytest gives a test 300
 NICE = 10
-#: Those under test that live, or have ended while a test holds them.
+#: The programs under test that run, or that a test still holds.
 programs: weakref.WeakSet[subprocess.Popen[bytes]] = weakref.WeakSet()
 
 
 def wait_for(condition: Callable[[], object], seconds: float = PATIENCE) -> bool:
-    """True once ``condition`` holds. Raises AssertionError when it does not within ``seconds``: what was waited for, and
-    how the programs are that tests have started here, and those that the condition is about."""
+    """True once ``condition`` holds. Raises AssertionError if it does not within ``seconds``; the message has the
+    condition, and the state of the programs that tests have started and of those that the condition is about."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -32,7 +32,7 @@ def wait_for(condition: Callable[[], object], seconds: float = PATIENCE) -> bool
 
 
 def ended(program: subprocess.Popen[Any]) -> str:
-    """Whether it runs, or with what status or by which signal it has ended, as a line for whoever reads a failure."""
+    """The state of a program as a line for a failure's message: running, or its exit status or signal."""
     status = program.poll()
     if status is None:
         how = f"runs, {state(program.pid)}, for {cpu(program.pid)} ticks"
@@ -44,7 +44,7 @@ def ended(program: subprocess.Popen[Any]) -> str:
 
 
 def _about(condition: Callable[[], object]) -> list[str]:
-    """What a function of a test has by name, and how the processes are that it asks, or that tests have started."""
+    """The variables that the condition uses, and the state of the programs in them or started by tests."""
     named = inspect.getclosurevars(condition).nonlocals if inspect.isfunction(condition) else {}
     asked = [each for each in named.values() if isinstance(each, subprocess.Popen)]
     about = {each.pid: ended(each) for each in (*programs, *asked)}
@@ -52,7 +52,7 @@ def _about(condition: Callable[[], object]) -> list[str]:
 
 
 def _written(condition: Callable[[], object]) -> str:
-    """The lines of the test where the condition stands."""
+    """The source lines of the condition."""
     try:
         return inspect.getsource(condition).strip()
     except (TypeError, OSError):
@@ -60,18 +60,18 @@ def _written(condition: Callable[[], object]) -> str:
 
 
 def give_way(pid: int) -> None:
-    """Let all others go first, as its threads may keep each processor busy: who looks at it waits less for its turn."""
+    """Lower the priority of a process, whose threads may keep each processor busy, so that observers wait less."""
     for tid in os.listdir(f"/proc/{pid}/task"):
-        with contextlib.suppress(OSError):  # it has ended meanwhile
+        with contextlib.suppress(OSError):  # the thread has ended meanwhile
             os.setpriority(os.PRIO_PROCESS, int(tid), min(os.getpriority(os.PRIO_PROCESS, int(tid)) + NICE, 19))
 
 
 def state(pid: int) -> str:
-    """R, S, T ... of /proc/PID/stat."""
+    """The state of a process in /proc/PID/stat: R, S, T ..."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def cpu(pid: int) -> int:
-    """Clock ticks the process has run for."""
+    """The clock ticks of processor time that the process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Programs whose accesses are woven, beside a model that plays the same commands; both made from a seed."""
+"""Programs whose accesses are woven, beside a model that carries out the same commands; both are made from a seed."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from tests.behaviour.woven_program import Command, Commanded, build, commanded
 
 
 class PlayedAccesses(Played):
-    """A model of the program that carries out its commands."""
+    """A model of the program, which carries out the program's commands."""
 
     @abstractmethod
     def command(self, one: Command) -> str:
-        """The line that the program prints."""
+        """Carry out a command. Returns the line that the program must print."""
 
 
 @dataclass(frozen=True)
 class Cases:
-    """``text``: a file of aspects, by seed; ``before``: lines for the program before it is woven."""
+    """The cases of a test. ``text`` makes a file of aspects from a seed; ``before`` has lines for the program before
+    it is woven."""
 
     text: Callable[[int], str]
     commands: Callable[[int], Sequence[Command]]
@@ -44,14 +45,14 @@ class Cases:
 
 @dataclass(frozen=True)
 class Agreement:
-    """A running program, to be woven again and again."""
+    """A running program that is woven again and again, and compared with the model."""
 
     cases: Cases
     program: Commanded
     process: Process
 
     def holds(self, place: Path, seed: int) -> None:
-        """The program does what the model says: output, reports in their order, counts of instances."""
+        """Assert that the program does what the model says: output, reports in their order, counts of instances."""
         for line in self.cases.before:
             self.program.ask(line)
         text = f"/* seed {seed} */\n{self.cases.text(seed)}"
@@ -65,7 +66,7 @@ class Agreement:
 
 @contextmanager
 def agreeing(cases: Cases, place: Path, source: str) -> Iterator[Agreement]:
-    """The program is what it was, afterwards."""
+    """Run the program; at the end it must be what it was."""
     with commanded(build(place, source)) as program:
         with attach(program.pid) as process:
             yield Agreement(cases, program, process)

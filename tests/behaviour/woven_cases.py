@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Files of aspects over the functions of woven_program.py, and calls of these, both from a seed."""
+"""Files of aspects about the functions of woven_program.py, and calls of these functions, both made from a seed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from tests.behaviour.woven_program import TWINS, Command, Twin, Value
 
 HEAD = "%{ struct pair { long x, y; }; %}\ntable sums key(long) sum;\ntable pairs key(long, long) max;\n"
-#: Functions of a file: those that a call of the first makes come with it.
+#: Groups of functions for one file: a call of the first one makes calls of the others.
 TOGETHER = (
     ("one",), ("one", "two"), ("two", "three"), ("outer", "one"), ("outer", "two"), ("deep",), ("deep", "one"),
     ("text", "one"), ("both", "two"), ("nothing", "one"), ("eight",), ("real",), ("narrow", "two"), ("outer",),
@@ -58,7 +58,7 @@ def _value(chance: random.Random, type_: str) -> Value:
 
 @dataclass
 class _Way:
-    """An alternative: its text, and the names that it binds, with their types."""
+    """An alternative of an element: its text, and the names that it binds, with their types."""
 
     text: str
     binds: dict[str, str]
@@ -66,9 +66,9 @@ class _Way:
 
 @dataclass
 class _AspectMaker:
-    """``known``: names of numbers that have a value behind the elements so far. ``short``: instances may be too old at
-    once; then no function runs twice, for the model knows one time of both.
-    """
+    """Makes the text of an aspect. ``known`` has the names of numbers that are bound by the elements so far. If
+    ``short``, instances may be too old at once; then no function runs twice, because the model has one time for both
+    runs."""
 
     chance: random.Random
     functions: Sequence[Twin]
@@ -241,7 +241,8 @@ class _AspectMaker:
         return f'report("{self._label()}{forms}"{"".join(f", {name}" for name in chosen)});'
 
     def _ending(self, twins: Sequence[Twin]) -> str:
-        """The end of the advice. proceed() is given arguments that depend on bound names alone, so it has the same each time."""
+        """The end of the advice. proceed() gets arguments that depend on bound names alone, so that it gets the same
+        each time."""
         twin = twins[0]
         passed = self._passed(twin)
         leaf = all(one.leaf for one in twins) and not self.short
@@ -264,7 +265,7 @@ class _AspectMaker:
                 return ""
             if type_ == "double":
                 doubles = sorted(f"{name} + 1" for name, type_ in self.known.items() if type_ == "double")
-                given.append(self.chance.choice([*doubles, *doubles, "1", "2"]))  # the model does not read 0.5
+                given.append(self.chance.choice([*doubles, *doubles, "1", "2"]))  # the model cannot read 0.5
             else:
                 given.append(self.chance.choice([*integers, *integers, "1", "2"]))
         return ", ".join(given)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The program of woven_program.py as the model of aspects has it, and the same program with the aspects woven into it.
+"""The program of woven_program.py as the model of aspects runs it, and the same program with the aspects woven in.
 
-The model says what the calls of the program become; the Python twins say what the functions then do.
+The model says what becomes of the program's calls; the Python twins say what the functions then do.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from gilk.targets.process import Process
 from tests.behaviour.woven_program import TWINS, Command, Commanded, Value, held, pair, shown
 
 SECOND = 1_000_000_000
-_OFTEN = 8  # commands between two looks at the reports
-#: By table and key: how often, how much, the least and the most.
+_OFTEN = 8  # commands between two readings of the reports
+#: The sums by table and key: how often, how much, the least and the most.
 Sums = dict[tuple[str, tuple[int, ...]], tuple[int, int, int, int]]
 
 
 @dataclass
 class Seen:
-    """The results of aspects at work that can be seen. Instances that are open or late are counted together."""
+    """The visible results of aspects at work. Instances that are open or late are counted together."""
 
     outputs: list[str] = field(default_factory=list)
     reports: list[tuple[str, str]] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Seen:
 
 
 class Played:
-    """The model at work on the calls of one thread."""
+    """The model, which runs the calls of one thread."""
 
     def __init__(self, file: CheckedFile, pid: int, tid: int = 0) -> None:
         self.model = AspectModel(automata(file))
@@ -72,7 +72,7 @@ class Played:
         return AspectEvent(kind, function, at=self._at, pid=self._pid, tid=self._tid, **more)  # type: ignore[arg-type]
 
     def _step(self, kind: EventKind, function: str, **more: object) -> list[Value]:
-        """The values that advice in place has returned."""
+        """Give the model an event. Returns the values that advice in place of a call has returned."""
         self._at += SECOND
         deeds = self.model.step(self._event(kind, function, **more))
         self.deeds += deeds

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A program whose functions are called by lines of input, and what it does, once more in Python.
+"""A program whose functions are called by lines of input, and the same functions in Python.
 
-Each call that it makes goes through ``Calling``, so that a test may put anything around it.
+Each call that the Python program makes goes through ``Calling``, so that a test may put anything around it.
 """
 
 from __future__ import annotations
@@ -71,9 +71,10 @@ int main(void)
 
 @dataclass(frozen=True)
 class Twin:
-    """``result`` and ``parameters`` are types in C; ``body`` is given a Calling and the arguments.
+    """A function of the program, and its twin in Python. ``result`` and ``parameters`` are types in C; ``body`` gets a
+    Calling and the arguments.
 
-    ``leaf``: it does nothing but compute its result, so it may be called once more.
+    If ``leaf``, it does nothing but compute its result, so it may be called once more.
     """
 
     name: str
@@ -91,7 +92,7 @@ _HELD = {"long": ctypes.c_int64, "int": ctypes.c_int32, "unsigned char": ctypes.
 
 
 def held(value: Value, type_: str) -> Value:
-    """As a variable of that type has it."""
+    """The value that a variable of that type holds after the assignment."""
     if type_ == "double":
         return float(value)
     return _HELD[type_](value).value if isinstance(value, int) and type_ in _HELD else value
@@ -109,7 +110,7 @@ def _deep(calling: Calling, n: int, k: int) -> Value:
 
 
 def pair(text: str) -> tuple[int, int]:
-    """A struct is a text here, as events have it."""
+    """The two members of a struct, which is a text here, as in events."""
     x, y = text.split(",")
     return int(x), int(y)
 
@@ -134,7 +135,7 @@ TWINS = {
 
 @dataclass(frozen=True)
 class Command:
-    """A line of input: a call from main."""
+    """A line of input, which has main call a function."""
 
     function: str
     arguments: tuple[Value, ...]
@@ -146,7 +147,7 @@ class Command:
 
 
 def shown(value: Value) -> str:
-    """As the program prints it."""
+    """The value as the program prints it."""
     return f"{value:.17g}" if isinstance(value, float) else f"{value}"
 
 
@@ -158,7 +159,7 @@ def build(place: Path, source: str = SOURCE) -> Path:
 
 
 class Commanded:
-    """The program, running."""
+    """The running program."""
 
     def __init__(self, path: Path, *arguments: str) -> None:
         self.process = subprocess.Popen([path, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -173,7 +174,7 @@ class Commanded:
 
 @contextlib.contextmanager
 def commanded(path: Path, *arguments: str) -> Iterator[Commanded]:
-    """It has to end well."""
+    """Run the program, which must end with status 0."""
     program = Commanded(path, *arguments)
     stdin, stdout = program.process.stdin, program.process.stdout
     assert stdin and stdout

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the cache of byte strings gives back is what was put there, or nothing."""
+"""The cache of byte strings returns the bytes that were put there, or nothing."""
 
 from __future__ import annotations
 

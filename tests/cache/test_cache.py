@@ -79,7 +79,8 @@ def test_a_file_in_the_way_is_refused(place: Path) -> None:
 
 @pytest.mark.parametrize("base", ["/x", "", "x"])
 def test_the_place_follows_the_environment(base: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The base directory, if its path is absolute; the home that is named; that which the system knows of."""
+    """The place is the base directory, if its path is absolute; otherwise the named home, or the one that the system
+    knows."""
     monkeypatch.delenv("GILK_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", base)
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Columns that are kept: they come back as they were, or not at all."""
+"""Columns in the cache come back as they were, or not at all."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_file_of_another_key_is_not_taken(place: Path) -> None:
 
 
 def test_damage_is_found(place: Path) -> None:
-    """Any byte that is another one, and any length: nothing is returned, or an error raised, but never other values."""
+    """For any changed byte, and any length, nothing is returned, or an error is raised, but never other values."""
     columns.make("things", KEY, build)
     (file,) = place.iterdir()
     good, chance = file.read_bytes(), random.Random(1)
@@ -97,7 +97,7 @@ def changed(file: Path, data: bytes) -> str:
     {"a": [-8, "<i8", 1, "x"]}, [], {"a": [0, None, None, None]},
 ])  # fmt: skip
 def test_lies_with_a_good_seal_are_no_columns(place: Path, described: Any) -> None:
-    """Whoever could write there could make a seal as well: then sizes and types are still looked at."""
+    """An attacker who can write there can make a seal as well, so sizes and types are checked too."""
     columns.make("things", KEY, build)
     (file,) = place.iterdir()
     text = json.dumps({"about": {}, "columns": described}).encode()
@@ -123,7 +123,7 @@ def test_a_link_or_a_pipe_there_is_not_followed(place: Path, tmp_path: Path) -> 
 
 
 def test_without_room_they_are_made_all_the_same() -> None:
-    """A limit of the size of files is as a full disk is: the error comes when room is asked for."""
+    """A limit on the size of files acts like a full disk: the error comes when room is asked for."""
     text = (
         "import resource, signal; from gilk.cache import columns; from tests.cache.test_columns import build, same\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
@@ -140,7 +140,7 @@ def test_a_directory_of_others_is_not_used(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     monkeypatch.setenv("GILK_CACHE", str(tmp_path / "open"))
-    monkeypatch.setattr(private, "_passed", {})  # else each command of this process would tell of it
+    monkeypatch.setattr(private, "_passed", {})  # otherwise each command of this process would report it
     found = columns.make("things", KEY, build)
     assert same(found) and found.why_not
     assert not [*(tmp_path / "open").iterdir()]

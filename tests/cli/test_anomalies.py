@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk anomalies``: a stall that was planted in a program is its first line."""
+"""``gilk anomalies`` prints first the stall that was planted in a program."""
 
 from __future__ import annotations
 

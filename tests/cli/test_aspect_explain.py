@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk aspect explain``: text and JSON say the same; what is wrong with a file has a name and leaves no traceback."""
+"""``gilk aspect explain``: text and JSON agree; errors of a file have names and leave no traceback."""
 
 from __future__ import annotations
 

@@ -30,13 +30,13 @@ int main(void)
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """A program by a name that nobody else has."""
+    """A program with a unique name."""
     return compile_text(tmp_path, f"gk{os.getpid()}", SOURCE, "-O1", "-w")
 
 
 @pytest.fixture
 def family(program: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A shell that has begun it twice."""
+    """A shell that has begun the program twice."""
     with subprocess.Popen(["sh", "-c", f"{program} & {program} & wait"], stdout=subprocess.DEVNULL) as shell:
         try:
             assert wait_for(lambda: all_are(program, children(shell.pid), 2))
@@ -52,7 +52,7 @@ def all_are(program: Path, pids: list[int], count: int) -> bool:
 
 
 def seen(file: Path, *words: str) -> set[int]:
-    """The processes in which a run has seen something."""
+    """The processes that have samples in a run with these options."""
     done = run_gilk("run", "-i", "tick:entry=stamp", "-o", file, *words, "--for", "200ms")
     assert done.returncode == 0, done.stderr
     return set(gilk.read(file).samples["pid"].to_pylist())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""`gilk doctor` tells the truth: its trials agree with the system, and what is missing changes the exit status."""
+"""`gilk doctor` tells the truth: its trials agree with the system, and something missing changes the exit status."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def children() -> set[int]:
 
 
 def test_trials_leave_no_children_and_no_descriptors() -> None:
-    gc.collect()  # of other tests
+    gc.collect()  # closes files of other tests
     before, born = len(os.listdir("/proc/self/fd")), children()
     mapped = Path("/proc/self/maps").read_text().count("gilk-doctor")
     for trial in trials.TRIALS:
@@ -84,7 +84,7 @@ def test_no_room_for_processes_is_reported(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(os, "fork", refuse)
     forking = (trials.attach_child, trials.attach_stranger, trials.dual_mapping, trials.write_code)
-    gc.collect()  # of other tests
+    gc.collect()  # closes files of other tests
     before = len(os.listdir("/proc/self/fd"))
     assert all(check.status != Status.OK for check in map(doctor._guarded, forking))
     assert len(os.listdir("/proc/self/fd")) == before
@@ -115,7 +115,7 @@ def test_kernel_versions(release: str, enough: bool, monkeypatch: pytest.MonkeyP
 
 @pytest.fixture
 def another_compiler() -> Iterator[None]:
-    """What was found before is not remembered, nor what is found now."""
+    """Forget the compiler that was found, before the test and after it."""
     compilers.compiler.cache_clear()
     yield
     compilers.compiler.cache_clear()

@@ -26,7 +26,7 @@ def test_no_such_release(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_headers_of_a_kernel_of_the_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of it is installed on this machine."""
+    """No headers are installed on this machine itself."""
     headers = tmp_path / "6.1.0-0-none/usr/src/linux-headers-6.1.0-0-none"
     headers.mkdir(parents=True)
     (headers / "Makefile").touch()
@@ -49,7 +49,7 @@ def test_loading_takes_root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Machine:
-    """Answers as insmod and rmmod of kmod do."""
+    """Answers as kmod's insmod and rmmod do."""
 
     def __init__(self, said: str, lockdown: bytes = b"", loaded: bool = False) -> None:
         self.said, self.lockdown, self.modules = said, lockdown, b"ilk 1 0 - Live\n" if loaded else b"crc7 1 0\n"

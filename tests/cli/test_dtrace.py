@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk dtrace``: what a user types, and what comes of it. What programs mean is in tests/lang/d."""
+"""``gilk dtrace`` as a user runs it: options, output and exit status. tests/lang/d has the meaning of programs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_program_without_a_process(dtrace: Dtrace) -> None:
     )
 
 
-#: Only who writes a program in an editor needs these.
+#: Only an editor needs these.
 WRITING = (
     "gilk.lang.d.writing", "gilk.engines.dtrace.completing", "gilk.engines.dtrace.checking",
     "gilk.engines.dtrace.previewing", "gilk.targets.looking",
@@ -116,7 +116,7 @@ def test_the_form_for_tests(dtrace: Dtrace) -> None:
 
 
 def test_no_call_is_missed_or_counted_twice(dtrace: Dtrace) -> None:
-    """Eight threads on however many processors; the program itself says how often it called."""
+    """Eight threads run on all processors; the program itself prints the number of its calls."""
     program = f"""
         {HOT}:entry {{ @calls = count(); @by[tid % 3, arg0 & 1] = count(); self->in = 1; }}
         {HOT}:return /self->in/ {{ @returns = count(); self->in = 0; }}
@@ -155,7 +155,7 @@ sys.exit(run())
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_it_at_once_while_it_plans(gilk_on_path: dict[str, str], number: int, status: int) -> None:
-    """Plans of hundreds of thousands of probes take minutes, and nothing is traced yet of which it could tell."""
+    """Plans of hundreds of thousands of probes take minutes, and nothing is traced yet that could be reported."""
     with Loop([build("hot8")]) as loop:
         words = ["dtrace", "-n", f"{HOT}:entry {{ @ = count(); }}", "-p", str(loop.pid)]
         environment = {**gilk_on_path, "NUMBER": str(int(number))}
@@ -240,7 +240,7 @@ def test_a_script_with_arguments(dtrace: Dtrace, tmp_path: Path) -> None:
 
 
 def test_what_a_description_leaves_out(dtrace: Dtrace) -> None:
-    """-P, -m and -f name less than a probe, -i is its number; each may have a program."""
+    """-P, -m and -f name less than a whole probe, and -i gives its number; each may have a program."""
     assert dtrace("-q", "-P", 'dtrace /probename == "BEGIN"/ { printf("b"); exit(0); }').stdout == "b\n"
     assert dtrace("-q", "-i", '1 { printf("one"); exit(0); }').stdout == "one\n"
     assert [line.split()[-1] for line in dtrace("-l", "-i", "2").stdout.splitlines()] == ["NAME", "END"]
@@ -264,7 +264,7 @@ def test_a_command_ends_with_the_program_that_has_launched_it(dtrace: Dtrace) ->
     done = dtrace("-q", "-n", 'BEGIN { printf("%d", $target); exit(3); }', "-c", "sleep 86400")
     assert done.returncode == 3, done.stderr
     status = Path(f"/proc/{done.stdout.strip()}/status")
-    # One that nobody has waited for is dead all the same.
+    # A process that nobody has waited for is dead all the same.
     assert wait_for(lambda: not status.exists() or "State:\tZ" in status.read_text())
 
 
@@ -398,7 +398,7 @@ def test_json_ends_in_order_at_a_signal(gilk_on_path: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_whoever_reads_may_go(gilk_on_path: dict[str, str], form: list[str]) -> None:
-    """As with other commands, SIGPIPE ends it, and the process is what it was."""
+    """SIGPIPE ends the command, as it ends others, and the process is what it was."""
     with Loop([build("work")]) as loop:
         words = ["gilk", "dtrace", *form, "-q", "-n", f'{TEXT}:entry {{ printf("hit\\n"); }}', "-p", str(loop.pid)]
         with subprocess.Popen(words, env=gilk_on_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
@@ -410,7 +410,7 @@ def test_whoever_reads_may_go(gilk_on_path: dict[str, str], form: list[str]) -> 
 
 
 def test_json_of_a_command_has_every_call(dtrace: Dtrace, tmp_path: Path) -> None:
-    """Whatever the command prints stays out of the file."""
+    """The command's own output stays out of the file."""
     program = 'pid$target:bash:xmalloc:entry { @ = count(); trace(arg0); } END { printf("%s", "done"); }'
     done = dtrace("--json", "-o", "out", "-n", program, "-c", "bash -c 'echo {}'")
     events = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
@@ -519,7 +519,7 @@ def test_a_profile_probe_without_a_process_fires_like_a_tick(dtrace: Dtrace) -> 
 
 
 def test_a_sample_raises_a_signal_in_the_thread_that_was_seen(dtrace: Dtrace) -> None:
-    """The shell's own trap is the witness. It ends the loop, and with it the session."""
+    """The shell's own trap is the witness. It ends the loop, and so the session."""
     loop = "bash -c 'trap \"echo caught; exit 3\" USR1; while :; do :; done'"
     done = dtrace("-w", "-q", "-n", "profile-997 /n++ == 20/ { raise(SIGUSR1); }", "-c", loop)
     assert (done.stdout.split(), done.stderr) == (["caught"], "")

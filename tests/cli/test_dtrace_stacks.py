@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""ustack() of programs without frame pointers, as ``gilk dtrace`` prints it. That it is right at each instruction is
-in tests/native/d/test_d_stacks.py.
-"""
+"""ustack() of programs without frame pointers, as ``gilk dtrace`` prints it. tests/native/d/test_d_stacks.py tests
+it at every instruction."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ def dtrace(gilk_on_path: dict[str, str], tmp_path: Path) -> Dtrace:
 
 
 def stacks(output: str) -> dict[int, list[str]]:
-    """By kind, which is printed before each: names of functions, without where in them."""
+    """The stacks by their kind, which is printed before each: names of functions, without offsets."""
     found: dict[int, list[str]] = {}
     kind = 0
     for line in output.splitlines():
@@ -43,7 +42,7 @@ def stacks(output: str) -> dict[int, list[str]]:
     return found
 
 
-#: Up to main, or the beginning of a thread: what is above is the C library's own affair.
+#: The frames up to main, or to the beginning of a thread; those above are the C library's.
 EXPECTED = {
     1: ["note", *["recursive"] * 4, "main"],
     2: ["note", "on_the_stack", "main"],
@@ -57,7 +56,8 @@ EXPECTED = {
 
 @pytest.mark.parametrize("variant", ["nofp", pytest.param("static+nofp", marks=pytest.mark.stress)])
 def test_stacks_of_all_kinds(dtrace: Dtrace, variant: str) -> None:
-    """At entries, at returns, and in the middle of the function; callers and depths are those of the stack."""
+    """The stacks are taken at entries, at returns, and in the middle of the function; callers and depths agree with
+    them."""
     program = f"""
         {NOTE}:entry {{ self->kind = arg0; self->depth = ustackdepth; self->caller = ucaller; }}
         {NOTE}:entry, {NOTE}:return {{ @depth[self->kind] = min(ustackdepth); printf("kind %d", self->kind);
@@ -76,7 +76,7 @@ def test_stacks_of_all_kinds(dtrace: Dtrace, variant: str) -> None:
 
 
 def test_a_library_that_was_opened_later(dtrace: Dtrace) -> None:
-    """The first stacks end in it; later ones do not, and it has its name."""
+    """The first stacks end in the library; later ones go through it, and show its name."""
     program = f'{NOTE}:entry /arg0 == 9 && ustackdepth > 4/ {{ printf("kind %d", arg0); ustack(); exit(0); }}'
     with subprocess.Popen([build("stacks", "nofp"), "late"]) as process:
         try:
@@ -88,7 +88,7 @@ def test_a_library_that_was_opened_later(dtrace: Dtrace) -> None:
 
 
 def test_keys_formats_and_names_of_functions(dtrace: Dtrace) -> None:
-    """Addresses in one function are one row; names are found though the process has ended by then."""
+    """Addresses in one function share a row; names are found though the process has ended by then."""
     program = f"""#pragma D option ustackframes=2
         {NOTE}:entry /arg0 == 1 || arg0 == 2/ {{
             @stack["k", ustack()] = sum(arg0); @two[ustack(2, 100)] = count(); @name[usym(ucaller)] = avg(arg0);
@@ -128,14 +128,14 @@ def test_real_programs(dtrace: Dtrace, command: str) -> None:
 
 
 def test_samples_of_running_threads(dtrace: Dtrace) -> None:
-    """Their clauses run in gilk, which reads the stack of the process."""
+    """These clauses run in gilk, which reads the stack of the process."""
     program = "profile-997 { @[ustack()] = count(); @n = count(); } tick-10ms /++n > 20/ { exit(0); }"
     output = dtrace("-n", program, "-c", "bash -c 'for ((i = 0; i < 300000; i++)); do :; done'")
     assert re.search(r"bash`main\+0x\w+\n +libc", output)
 
 
 def test_frames_without_names(dtrace: Dtrace) -> None:
-    """-x noresolve: the file, and where in what is mapped of it. The first frame is the entry itself."""
+    """With -x noresolve, frames show the file and the offset in its mappings. The first frame is the entry itself."""
     program = build("stacks", "nofp")
     output = dtrace("-x", "noresolve", "-n", f"{NOTE}:entry {{ ustack(2); exit(0); }}", "-c", shlex.quote(str(program)))
     rows = [line.split() for line in told("nm", program).splitlines()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""`gilk run --every` tells what each period had; all periods together never have more than the whole run."""
+"""`gilk run --every` prints the counts of each period; together the periods never have more than the whole run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.programs.build import build
 
 
 class Sessions:
-    """A run whose sessions say what they are told to."""
+    """A stand-in for a run, whose sessions report what the test wants."""
 
     def __init__(self) -> None:
         self.now: dict[str, int] = {}

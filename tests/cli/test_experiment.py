@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk experiment run``, from the command line; and the examples, each as the one command that it says."""
+"""``gilk experiment run``, from the command line; and the examples, each run with the command in its comment."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def ran(environment: dict[str, str], where: Path, name: str) -> Path:
 
 
 def drawn(environment: dict[str, str], where: Path, name: str) -> list[str]:
-    """Every `gilk plot` that an example's comment shows."""
+    """Run every `gilk plot` command that an example's comment shows."""
     text = (EXAMPLES / f"{name}.toml").read_text()
     comment = "\n".join(line.removeprefix("#") for line in text.splitlines() if line.startswith("#"))
     commands = re.findall(r'^ +(gilk plot [^"\n]*?(?: "[^"]*"|(?=  |\n)))', comment, re.MULTILINE)
@@ -97,7 +97,7 @@ def drawn(environment: dict[str, str], where: Path, name: str) -> list[str]:
 
 @pytest.mark.stress
 def test_pulsar(tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
-    """96 forks in three bursts, as the program says."""
+    """There are 96 forks in three bursts, as in the program."""
     times = read(ran(gilk_on_path, tmp_path, "pulsar")).samples["time"].to_numpy()
     assert len(times) == 96
     gaps = times[1:] - times[:-1]
@@ -106,7 +106,7 @@ def test_pulsar(tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
 
 
 def test_pipe(tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
-    """cat fills the pipe at once and waits in nearly every write; behind sed, the bottleneck, there is room."""
+    """cat fills the pipe at once and waits in nearly every write; behind sed, the bottleneck, there is always room."""
     found: dict[tuple[str, str], list[int]] = {}
     for call in read(ran(gilk_on_path, tmp_path, "pipe")).calls.table.to_pylist():
         found.setdefault((call["function"], call["thread"]), []).append(call["duration"])
@@ -118,7 +118,7 @@ def test_pipe(tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
 
 @pytest.mark.stress
 def test_overhead(tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
-    """Blocks were recorded in the second second only, and the shortest calls took longer then."""
+    """Blocks were recorded only during the second second, and the shortest calls took longer then."""
     trace = read(ran(gilk_on_path, tmp_path, "overhead"))
     _, path = trace.tally.report["experiment"]["instruments"]
     stamps = trace.samples.filter(trace.samples["kind"].cast("string").to_numpy() == "stamp")["time"].to_numpy()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk export``: where it writes, and what it prints. What it writes: tests/render/export."""
+"""``gilk export``: the files that it writes, and what it prints. tests/render/export tests the contents."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a user is told where output cannot be written, or memory cannot be had: what it is about, and what to do."""
+"""The messages when output cannot be written, or memory cannot be had: they say what failed, and what to do."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_out_of_memory_of_gilk_itself_names_the_limit() -> None:
 
 
 def test_refused_by_kernel_for_want_of_addresses_says_what_may_limit_them() -> None:
-    """What is launched inherits the limit; gilk itself has enough here."""
+    """A launched program inherits the limit; gilk itself has enough memory here."""
     done = gilk(*RUN, "--", str(build("calls")), stdout=subprocess.DEVNULL, preexec_fn=lambda: limited(600_000 << 10))
     assert "(refused-by-kernel)" in done.stderr, done.stderr
     assert "its addresses may be limited (ulimit -v)" in done.stderr

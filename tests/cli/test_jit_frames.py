@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Frames of code that a program has compiled while it runs, by the names that it writes for perf."""
+"""Frames of code that a program has compiled at run time, with the names that it writes for perf."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from tests.programs.build import compile_text
 
-# outer, which is generated, calls inner, which is generated, calls note, which the compiler has made.
+# The generated function outer calls inner, also generated, which calls note, a compiled one.
 PROGRAM = r"""
 #include <stdio.h>
 #include <string.h>
@@ -114,7 +114,7 @@ def test_functions_of_node_have_names(gilk_on_path: dict[str, str], tmp_path: Pa
     if node is None:
         pytest.skip("there is no node")
     (tmp_path / "app.js").write_text(SCRIPT)
-    # Each function is compiled before its first call, and none later again, when it would be inlined.
+    # Each function is compiled before its first call, and never again later, when it would be inlined.
     words = [node, "--always-sparkplug", "--no-opt", "--perf-basic-prof", "app.js"]
     with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as app:
         try:

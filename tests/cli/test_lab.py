@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""`gilk lab`: a command goes in and its results come out, and nothing else does."""
+"""`gilk lab`: a command goes into the machine and its results come out, but nothing else does."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_bytes_status_directory_and_environment_pass(gilk_on_path: Environment, 
 
 
 def test_the_machine_is_what_the_options_say(gilk_on_path: Environment, tmp_path: Path) -> None:
-    """Where instructions are time, the kernel measures a clock of one tick a nanosecond."""
+    """With --icount, the kernel measures a clock of one tick per nanosecond."""
     script = f"grep MHz /proc/cpuinfo; cat /proc/cmdline; grep MemTotal /proc/meminfo; echo done > '{tmp_path}/file'"
     options = ["--icount", "--memory", "700", "--append", "preempt=full", "--append", "quux", "--rw", str(tmp_path)]
     status, out, err = lab(gilk_on_path, "run", *options, "sh", "-c", script)
@@ -74,7 +74,7 @@ def test_without_qemu(gilk_on_path: Environment, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_the_machine_ends_with_us(gilk_on_path: Environment, number: signal.Signals) -> None:
-    """Interrupted, and killed without a chance to clean up; QEMU is our child's child."""
+    """gilk is interrupted, or killed without a chance to clean up; QEMU is its child."""
     words = ["gilk", "lab", "run", "--", "sh", "-c", "echo up; exec sleep 1000"]
     with subprocess.Popen(words, env=gilk_on_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None

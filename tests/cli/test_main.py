@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The command line itself: lists what there is, loads little, and ends as documented."""
+"""The command line itself: it lists its commands, loads few modules, and ends as documented."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_version() -> None:
 def test_a_shell_completes_commands_and_options(
     gilk_on_path: dict[str, str], words: list[str], expected: set[str]
 ) -> None:
-    """As the script for bash has it, which bash itself runs."""
+    """bash itself runs the completion script for bash."""
     script = (
         'set -e; script=$(_GILK_COMPLETE=bash_source gilk); eval "$script"; complete -p gilk >&2;'
         'COMP_CWORD=$(($# - 1));'

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk offcpu``: its waits are those of the source, beside strace's calls and the kernel's own counts."""
+"""``gilk offcpu``: its waits are those of the program's source, and agree with strace's calls and the kernel's
+counts."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from tests.behaviour.waiting import wait_for
 from tests.programs.build import compile_text
 
 Environment = dict[str, str]
-#: Each wait lasts until its time is over, for nobody ends it before.
+#: Each wait lasts until its time is over, as nothing ends it before.
 PROGRAM = r"""
 #include <poll.h>
 #include <pthread.h>
@@ -77,7 +78,7 @@ def test_waits_are_those_of_the_source_and_of_strace(gilk_on_path: Environment, 
     sleeps, polls = rows["idle`sleeps", "clock_nanosleep"], rows["idle`polls", "poll"]
     locked_out = rows["idle`locked_out", "futex"]
     assert (sleeps["waits"], polls["waits"], locked_out["waits"]) == (10, 5, 4)
-    # A sleep is never shorter than what is asked for; of that it has a processor for some us.
+    # A sleep is never shorter than requested, except for some us in which the thread has a processor.
     assert sleeps["time"] >= 10 * 19_000_000 and sleeps["longest"] >= 19_000_000 and polls["time"] >= 5 * 2_000_000
     assert answer["rows"][0] is rows[max(rows, key=lambda key: rows[key]["time"])]
     command = ["strace", "-f", "-e", "trace=clock_nanosleep,poll,futex", program]
@@ -100,7 +101,7 @@ def test_stacks_lead_to_the_wait(gilk_on_path: Environment, program: Path) -> No
 
 
 def test_only_waits_that_last(gilk_on_path: Environment, program: Path) -> None:
-    """None of those in poll or futex takes that long, unless the machine stands still for a minute."""
+    """No wait in poll or futex takes that long, unless the machine stands still for a minute."""
     answer = ask(gilk_on_path, "--longer-than", "1min", "--", program)
     assert answer["rows"] == [] and answer["stacks"] == []
 

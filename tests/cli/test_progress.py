@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Lines about work that takes long: when they are due, by a clock of the test's own, and where they go."""
+"""Lines about long work: when they are due, by the test's own clock, and where they are written."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_interval(monkeypatch: pytest.MonkeyPatch, given: str | None, second
 
 
 def test_the_thread_ends_with_the_work(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    """It tells of what is done meanwhile, until the work is over, whatever ended it."""
+    """The thread reports progress until the work is over, whatever ended it."""
     monkeypatch.setenv("GILK_PROGRESS", "1e-9")
     seen: list[str] = []
     with pytest.raises(KeyError), progress.working("waiting", True):

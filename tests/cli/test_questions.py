@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Questions as commands: answers beside strace's, and what the source of a program makes them."""
+"""The commands that ask questions: answers agree with strace, and with the program's source."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def by_name(answer: Any) -> dict[str, Any]:
 
 
 def test_system_calls_are_those_that_strace_counts(ask: Any, program: Path) -> None:
-    """The program's own; the dynamic loader makes some before gilk is there, none of these."""
+    """These calls are the program's own; the dynamic loader makes none of them before gilk is there."""
     command = ["strace", "-e", "trace=close,clock_nanosleep", program]
     told = subprocess.run(command, capture_output=True, text=True).stderr
     naps = re.findall(r"^clock_nanosleep\(", told, re.MULTILINE)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Stacks, conditions, slow calls, USDT probes and system calls in `gilk run`: what they count is what the program's
-source does, what gdb finds on its stack, and what strace sees."""
+"""Stacks, conditions, slow calls, USDT probes and system calls in `gilk run`: their counts agree with the program's
+source, with gdb's view of its stack, and with strace."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def functions(stack: dict[str, Any]) -> list[str]:
 
 
 def test_what_is_counted_is_what_the_source_does(program: Path, tmp_path: Path) -> None:
-    """Beside other instruments of the same run; a path of functions is that of the source, without frame pointers."""
+    """Other instruments are in the same run; a path of functions is that of the source, without frame pointers."""
     folded = tmp_path / "s.folded"
     found = report(
         "-i", "libc:malloc:entry/arg0 == 5000/=stack", "-i", "take:entry/arg0 < 100/=count", "-i", "take:entry=count",
@@ -88,12 +88,12 @@ def test_a_stack_is_that_which_gdb_finds(program: Path, tmp_path: Path) -> None:
     frames = re.findall(r"^#\d+ +(?:0x[0-9a-f]+ in )?(\w+)", told, re.MULTILINE)
     (stack,) = report("-i", "libc:malloc:entry/arg0 == 5000/=stack", "--", program)["stacks"]
     mine = functions(stack)
-    assert frames[0].endswith("malloc") and mine[0] == "malloc"  # which goes by several names
+    assert frames[0].endswith("malloc") and mine[0] == "malloc"  # this function has several names
     assert mine[1 : len(frames)] == frames[1:] == ["take", "few", "main"]
 
 
 def test_slow_calls_are_those_that_sleep(program: Path, tmp_path: Path) -> None:
-    """Three of thirty sleep; on a loaded machine others may take as long."""
+    """Three of thirty calls sleep; on a loaded machine others may take as long."""
     file = tmp_path / "slow.parquet"
     found = report(
         "-i", "step:entry=time", "-i", "step:entry=stack", "--longer-than", "19ms", "-o", file, "--", program
@@ -106,7 +106,7 @@ def test_slow_calls_are_those_that_sleep(program: Path, tmp_path: Path) -> None:
 
 
 def test_system_calls_are_those_that_strace_sees(program: Path, tmp_path: Path) -> None:
-    """Those of programs that are followed, too."""
+    """This includes the calls of programs that are followed."""
     command = ["sh", "-c", f"{program} > /dev/null; {program}"]
     log = tmp_path / "strace.txt"
     words = ["strace", "-f", "-qq", "-o", str(log), "-e", "trace=write,clock_nanosleep", *command]
@@ -118,7 +118,7 @@ def test_system_calls_are_those_that_strace_sees(program: Path, tmp_path: Path) 
 
 
 def test_usdt_probes_of_a_running_process() -> None:
-    """Beside a plain instrument and a condition; afterwards its code is what it was."""
+    """A plain instrument and a condition are in the same run; afterwards the code is what it was."""
     with Loop([build("marked")]) as loop:
         words = [sys.executable, "-m", "gilk", "run", "--json", "--every", "20ms", "-p", str(loop.pid)]
         words += ["-i", "usdt:*:*=count", "-i", "main:entry=count", "-i", "usdt:*:*/1 == 2/=args"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk scan``: what it prints, how it ends, and that it can be interrupted."""
+"""``gilk scan``: its output, its exit status, and its end when it is interrupted."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_errors(arguments: list[str], status: int, slug: str, gilk_on_path: Envi
 
 
 def descendants(process: subprocess.Popen[bytes]) -> list[int]:
-    """Waits until the scan has its helper."""
+    """The scan's child processes, once it has any."""
     for _ in range(600):
         if process.poll() is not None:
             return []
@@ -110,7 +110,7 @@ def descendants(process: subprocess.Popen[bytes]) -> list[int]:
     return []
 
 
-@pytest.mark.flaky(reruns=3)  # Python may be where it has to ignore an exception just then
+@pytest.mark.flaky(reruns=3)  # Python may be where it has to ignore an exception
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor, one process")
 def test_an_interrupt_ends_it_at_once_and_leaves_nothing_behind(gilk_on_path: Environment) -> None:
     command = [sys.executable, "-m", "gilk", "scan", "/bin/bash", "[a-z]*"]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk show`` on traces: of machines, of a real program, of a client that was killed, and of files that lie."""
+"""``gilk show`` on traces: of simulated machines, of a real program, of a client that was killed, and of files with
+false contents."""
 
 from __future__ import annotations
 
@@ -192,7 +193,7 @@ def test_functions_of_a_real_program_are_called_as_often_as_gcov_counts(
 
 
 def test_names_that_are_no_unicode_are_shown_somehow(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A command line is bytes, and a file may say of its probes what it likes."""
+    """A command line consists of bytes, and a file may have any text about its probes."""
     told = about(["main"], ())
     lies = tuple(replace(probe, image="\ud800x") for probe in told.probes)
     writer = Writer(tmp_path / "a.parquet", schema({0}), replace(told, command=("\udcff",), probes=lies))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk top``: its calls are those that the compiler's own counters have, and a trace; its times add up."""
+"""``gilk top``: its calls agree with the compiler's own counters and with a trace; its times add up."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.behaviour.waiting import PATIENCE, wait_for
 from tests.programs.build import compile_text
 
 Environment = dict[str, str]
-#: So few calls that none is called too often, however they are spread over time.
+#: So few calls that no function is left out for being called too often, however they are spread over time.
 PROGRAM = r"""
 #include <pthread.h>
 #include <stdio.h>
@@ -66,7 +66,7 @@ def calls(answer: Any) -> dict[str, int]:
 
 
 def counted_by_the_compiler(place: Path) -> dict[str, int]:
-    """The calls of each function, as gcov has them."""
+    """The calls of each function, by gcov."""
     flags = ["-O1", "--coverage", "-pthread", "../busy.c", "-o", "busy"]
     place.mkdir()
     subprocess.run(["gcc", *flags], cwd=place, check=True)
@@ -130,7 +130,7 @@ def test_periods_of_a_running_process_and_the_whole_at_ctrl_c(gilk_on_path: Envi
         assert whole["restored"] is True and target.poll() is None and not instrumented(target)
         assert [each["start"] for each in periods] == [whole["start"], *(each["stop"] for each in periods[:-1])]
         assert sum(calls(each).get("turn", 0) for each in periods) <= calls(whole)["turn"]
-        # A turn calls twice; one may have been under way at each end.
+        # A turn calls leaf twice; a turn may have been under way at each end.
         assert abs(calls(whole)["leaf"] - 2 * calls(whole)["turn"]) <= 4
 
 

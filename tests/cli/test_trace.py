@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk trace``: what it prints and how it ends. tests/trace_oracle says whether a trace is right."""
+"""``gilk trace``: its output and exit status. tests/trace_oracle tests whether traces are right."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_what_is_called_too_often_is_left_out(gilk_on_path: Environment, tmp_pat
 
 
 def test_a_scope_may_name_a_library_that_is_opened_later(gilk_on_path: Environment, tmp_path: Path) -> None:
-    """Its constructors are in the trace, too; a scope of which nothing ever comes is refused at the end."""
+    """The library's constructors are in the trace, too; a scope that nothing ever matches is refused at the end."""
     opens, plugin = opener(tmp_path)
     done = run(gilk_on_path, tmp_path, "--scope", "plugin*:", "--", opens, plugin, stdin="x")
     assert done.returncode == 0, done.stderr
@@ -102,7 +102,7 @@ def test_a_request_that_cannot_be_is_named(
 
 
 def test_functions_said_to_be_left_out_are_not_there(tmp_path: Path) -> None:
-    """That is neither said of a function that an event waits for, nor of one that was left out after the end."""
+    """The note is made neither about a function that an event waits for, nor about one left out after the end."""
     with Loop([build("dense", "O0")]) as loop:
         events = ("--start", "call:count:3", "--stop", "return:count:40")
         done = run_gilk("trace", "-q", "--scope", "dense:", *events, "-o", tmp_path / "t.parquet", "-p", loop.pid)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.xdist_group("lab")
 GETSID = "K: call(long __x64_sys_getsid(const struct pt_regs *regs))"
 BOTH = f"group A; seq(A: call(void f(long a)); {GETSID} && if (a));"
 LIMIT = 280.0  # seconds
-#: The calls, then a wait for as long as gilk takes.
+#: Makes the calls, then waits as long as gilk takes.
 SCRIPT = """
 import os
 for _ in range(70): os.getsid(0)
@@ -25,7 +25,7 @@ os.read(os.pipe()[0], 1)
 
 @pytest.mark.stress
 def test_ctrl_c_ends_it_in_good_order(gilk_on_path: dict[str, str], tmp_path: Path) -> None:
-    """Calls that only one command makes are counted exactly, each in JSON; and then everything is out."""
+    """Calls that only one command makes are counted exactly, each in JSON; then everything is taken out."""
     path = tmp_path / "k.aspect"
     path.write_text(f'{GETSID} && return(r) && if (r > 0) then after {{ report("%ld of %d", r, pid()); }};')
     words = ["gilk", "weave", path, "--on", "lab", "--json", "--", "python3", "-ISc", SCRIPT]
@@ -65,7 +65,7 @@ def test_ctrl_c_ends_it_in_good_order(gilk_on_path: dict[str, str], tmp_path: Pa
     ],
 )
 def test_what_cannot_be(gilk_on_path: dict[str, str], tmp_path: Path, text: str, words: list[str], slug: str) -> None:
-    """And no machine is booted for it."""
+    """No machine is booted for it."""
     path = tmp_path / "k.aspect"
     path.write_text(text)
     done = subprocess.run(

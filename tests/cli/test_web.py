@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk web`` starts as its options say, or says why not. tests/web has what it serves."""
+"""``gilk web`` starts as its options say, or says why not. tests/web tests the pages."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A preview says of points what a session makes of them; images and symbols are those of the loader and the linker."""
+"""A preview predicts what a session makes of points; images and symbols are those of the loader and the linker."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def work() -> str:
 
 
 def settled(pid: int) -> bool:
-    """Its libraries are mapped, and it waits."""
+    """Whether the process has mapped its libraries, and waits."""
     waits = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
     return waits and "/libc" in Path(f"/proc/{pid}/maps").read_text()
 
@@ -98,7 +98,7 @@ def test_the_second_scan_comes_from_the_cache_and_says_the_same(work: str) -> No
 
 
 def test_a_stripped_copy_is_scanned_for_itself(work: str, tmp_path: Path) -> None:
-    """It has the same build id."""
+    """The copy has the same build id."""
     stripped = tmp_path / "work"
     subprocess.run(["strip", "-o", stripped, work], check=True)
     full, bare = scan(work), scan(str(stripped))
@@ -190,7 +190,7 @@ def test_a_program_that_was_replaced_on_disk(tmp_path: Path) -> None:
     program.chmod(0o755)
     with subprocess.Popen([program, "60"]) as process:
         try:
-            # It is known to have been executed before anything of it is mapped.
+            # The execution is reported before anything of the program is mapped.
             assert wait_for(lambda: str(program) in Path(f"/proc/{process.pid}/maps").read_text())
             program.unlink()
             program.write_text("something else")
@@ -269,7 +269,7 @@ def test_an_unknown_function_has_near_names(work: str) -> None:
 
 
 def disassembled(program: str, graph: Graph) -> dict[int, bytes]:
-    """What objdump has between the graph's ends."""
+    """objdump's instructions within the graph."""
     command = ["objdump", "-d", "-w", f"--start-address={graph.start}", f"--stop-address={graph.end}", program]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     found = re.findall(r"^ *([0-9a-f]+):\t((?:[0-9a-f]{2} )+)", lines, re.MULTILINE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""One program, in a process of this machine and in memory: what a session finds in it has to be the same."""
+"""Launch the same program in a process of this machine or in memory; a session must find the same things in both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.fake.target import FakeProcess
 
 
 class Launched(Protocol):
-    """It has not begun. ``target``: its sessions' target."""
+    """A launched program that has not begun. ``target`` is the target of its sessions."""
 
     @property
     def target(self) -> Target: ...
@@ -28,7 +28,7 @@ class Launched(Protocol):
     def read(self, address: int, size: int) -> bytes: ...
 
     def finish(self) -> int:
-        """Let it run to its end: the low eight bits of what it ends with."""
+        """Let the program run to its end. Returns the low eight bits of its exit status."""
         ...
 
 
@@ -66,7 +66,7 @@ class InMemory:
 
 @contextmanager
 def launched(kind: str) -> Iterator[Launched]:
-    """As a ``process``, or as the ``fake``."""
+    """Launch the program in a ``process``, or in memory as the ``fake``."""
     if kind == "fake":
         yield InMemory(FakeProcess(program()))
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""D programs on the fake: D's engine, and the broker's session with one client, which is called, not written to."""
+"""D programs on the fake: D's engine, and the broker's session with one client, which is called directly."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SMALL = "64k"
 
 
 class Client:
-    """Has the session to itself."""
+    """A client that has the session to itself."""
 
     def __init__(self, process: FakeProcess, size: int) -> None:
         self._session, self._state = SharedSession(process), ClientState(1)
@@ -58,8 +58,8 @@ class Client:
 
 
 def tracing(process: FakeProcess, text: str, patch: pytest.MonkeyPatch) -> Engine:
-    """The engine of a program, which has yet to begin."""
-    patch.setattr(clock, "calibrate", lambda: CLOCK)  # which takes its time
+    """The engine of a D program, which has yet to begin."""
+    patch.setattr(clock, "calibrate", lambda: CLOCK)  # a real calibration takes time
     options = Options()
     for name in ("bufsize", "aggsize", "dynvarsize", "specsize"):
         options.set(name, _SMALL)

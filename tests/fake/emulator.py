@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Executes the code of an address space, an instruction at a time if need be, by unicorn.
+"""Executes the code of an address space with unicorn, one instruction at a time if need be.
 
-Nothing runs unless it is told to, and everything runs the same each time: a program is where it is because a test has
-let it come there.
+Nothing runs unless a test asks for it, and every run is the same: the program is exactly where the test has let it go.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from typing import Any
 from gilk.targets.ptrace import Registers
 from tests.fake.space import PAGE, Region, Space
 
-# Untyped, so imported as values without types.
+# unicorn has no types, so its modules are imported as untyped values.
 u: Any = import_module("unicorn")
 x: Any = import_module("unicorn.x86_const")
 
-_PART = 16 * PAGE  # is handed to the emulator at a time: most of what is mapped is never touched
+_PART = 16 * PAGE  # bytes handed to the emulator at a time: most of the mapped memory is never touched
 _NAMES = (
     *("r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi", "rdi"),
     *("rip", "rsp"),
@@ -32,17 +31,18 @@ _NOWHERE = 0
 
 
 class Crash(Exception):
-    """The program has done what a kernel would have sent a signal for."""
+    """The program has done something for which a kernel would have sent a signal."""
 
 
 class Emulator:
-    """``on_call(registers)`` makes a system call, and says whether the thread goes on at once."""
+    """An emulator of one address space. ``on_call(registers)`` makes a system call, and returns whether the thread
+    goes on at once."""
 
     def __init__(self, space: Space, on_call: Callable[[Registers], bool]) -> None:
         self._space = space
         self._on_call = on_call
         self._engine = u.Uc(u.UC_ARCH_X86, u.UC_MODE_64)
-        self._parts: dict[int, int] = {}  # that the engine has: where each begins and ends
+        self._parts: dict[int, int] = {}  # the memory that the engine has: beginnings and ends
         self._resume = _NOWHERE
         self.pristine = self._engine.context_save()
         space.on_change = self._forget
@@ -51,17 +51,18 @@ class Emulator:
         self._engine.hook_add(u.UC_HOOK_INSN, self._on_syscall, None, 1, 0, x.UC_X86_INS_SYSCALL)
 
     def watch(self, start: int, end: int, executed: Callable[[int], None]) -> None:
-        """Have every instruction told of that is executed there."""
+        """Call ``executed`` with the address of every instruction executed between ``start`` and ``end``."""
         self._engine.hook_add(u.UC_HOOK_CODE, lambda _engine, at, _size, _data: executed(at), None, start, end - 1)
 
     def run(self, registers: Registers, vectors: Any, instructions: int) -> Any:
-        """Execute so many, or up to a system call after which the thread waits; ``registers`` are then those it has.
+        """Execute so many instructions, or up to a system call after which the thread waits; ``registers`` then have
+        the thread's new values.
 
-        ``vectors``, and what is returned: the rest of its state. Raises Crash.
+        ``vectors`` is the rest of the thread's state; the new state is returned. Raises Crash.
         """
         engine = self._engine
         engine.context_restore(vectors)
-        engine.ctl_flush_tb()  # code may have changed meanwhile
+        engine.ctl_flush_tb()  # code may have changed since the last run
         engine.reg_write_batch([(number, getattr(registers, name)) for name, number in _IDS.items()])
         self._resume = _NOWHERE
         try:
@@ -75,7 +76,7 @@ class Emulator:
         return engine.context_save()
 
     def register(self, name: str) -> int:
-        """The register of the thread that executes something."""
+        """The value of a register of the thread that is executing."""
         value: int = self._engine.reg_read(_IDS[name])
         return value
 
@@ -95,7 +96,7 @@ class Emulator:
             engine.emu_stop()
 
     def _on_unknown(self, engine: Any, _: object) -> bool:
-        """rdpid, which the emulator does not have: all run on processor 0."""
+        """Execute rdpid, which the emulator does not know: all threads are on processor 0."""
         rip = engine.reg_read(x.UC_X86_REG_RIP)
         code = self._space.some(rip, 5)
         found = re.match(rb"\xf3(\x41?)\x0f\xc7([\xf8-\xff])", code)
@@ -106,7 +107,7 @@ class Emulator:
         return True
 
     def _on_unmapped(self, engine: Any, access: int, address: int, size: int, value: int, _: object) -> bool:
-        """What is mapped is handed over when it is first touched."""
+        """Hand mapped memory to the engine when it is first touched."""
         pages = {address & -PAGE, address + max(size, 1) - 1 & -PAGE}
         for page in sorted(pages):
             if not self._has(page) and (region := self._space.at(page)) is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""System calls that a program of the fake makes for its keeper (targets/system_calls.py): those that map memory."""
+"""The system calls that a program of the fake makes for its keeper (targets/system_calls.py), which map memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _FIRST_DESCRIPTOR = 3
 
 
 class Files:
-    """Memory objects that the program has open; ``real``: ours, by its numbers."""
+    """The memory objects that the program has open. ``real`` has this process's descriptors, by the program's
+    numbers."""
 
     def __init__(self) -> None:
         self.real: dict[int, int] = {}
@@ -42,7 +43,7 @@ class Files:
         return number
 
     def adopt(self, real: int, name: str) -> int:
-        """One more descriptor of a file of ours."""
+        """Give the program another descriptor, of a file that this process has open as ``real``."""
         number = next(n for n in range(_FIRST_DESCRIPTOR, 1 << 20) if n not in self.real)
         self.real[number], self._names[number] = os.dup(real), name
         return number
@@ -62,7 +63,7 @@ class Files:
 
 
 class FakeCalls(SystemCalls):
-    """``step`` is told of each call before it is made."""
+    """System calls on the fake. ``step`` is told of each call before it is made."""
 
     def __init__(self, space: Space, files: Files, memory: Memory, tid: int, step: Callable[[str], None]) -> None:
         super().__init__(memory)
@@ -103,7 +104,7 @@ class FakeCalls(SystemCalls):
     def leave_code_of_files(self) -> None:
         self._step("leave_code_of_files")
 
-    # The calls.
+    # The system calls themselves.
 
     def _mmap(self, address: int, size: int, protection: int, flags: int, fd: int, offset: int) -> int:
         end = address + size
@@ -154,7 +155,7 @@ class FakeCalls(SystemCalls):
         return 0
 
     def _sigaction(self, number: int, new: int, old: int, size: int) -> int:
-        """No signal is handled."""
+        """Write a zeroed old action: no signal is handled."""
         self._space.write(old, bytes(24))
         return 0
 

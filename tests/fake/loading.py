@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Loads ELF files into an address space as the kernel and the dynamic linker would, read by pyelftools."""
+"""Loads ELF files into an address space as the kernel and the dynamic linker would, but reads them with pyelftools."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RIGHTS = ("-", "x"), ("-", "w"), ("-", "r")
 
 @dataclass(frozen=True)
 class Part:
-    """A PT_LOAD."""
+    """A segment of type PT_LOAD."""
 
     address: int
     offset: int
@@ -32,7 +32,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Elf:
-    """What is read of a file: ``symbols`` that are defined, and relocations as (address, type, symbol, addend)."""
+    """The contents of an ELF file: defined ``symbols``, and relocations as (address, type, symbol, addend)."""
 
     path: Path
     entry: int
@@ -91,7 +91,7 @@ def _loaded(one: Elf, bias: int, main: bool) -> Loaded:
 
 
 def _map(space: Space, path: Path, part: Part, bias: int) -> None:
-    """The file is there in whole pages, as mmap(2) has them; what of memory has no bytes in the file is zero."""
+    """Map a segment. The file is mapped in whole pages, as by mmap(2); memory without bytes in the file is zero."""
     start, within = (part.address & -PAGE) + bias, part.address % PAGE
     status, size = path.stat(), (within + part.size + PAGE - 1) & -PAGE
     content = path.read_bytes()[part.offset - within :]

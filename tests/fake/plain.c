@@ -18,7 +18,7 @@ static long system_call(long number, long argument)
 	return result;
 }
 
-/* One byte, and nothing behind it that may be had. */
+/* One byte, with no room behind it that a splice could use. */
 __asm__(".text\n.globl nothing\n.type nothing, @function\nnothing: ret\n.size nothing, 1\n"
 	".globl next_to_it\n.type next_to_it, @function\nnext_to_it: lea 1(%rdi), %rax\nret\n.size next_to_it, 5\n");
 unsigned long nothing(void);
@@ -80,7 +80,7 @@ NOIPA unsigned long work(unsigned long n)
 	return sum + next_to_it(n) + indirect(n);
 }
 
-/* What other threads execute. */
+/* The function of other threads. */
 NOIPA unsigned long worker(unsigned long n)
 {
 	unsigned long sum = 0;
@@ -92,7 +92,7 @@ NOIPA unsigned long worker(unsigned long n)
 	return sum;
 }
 
-/* A child and its parent go on alike. */
+/* The child does the same as its parent. */
 NOIPA unsigned long parent(unsigned long n)
 {
 	system_call(57, 0);

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A program in memory: an address space, threads with registers, and an emulator that lets them go on when it is told.
+"""A program in memory: an address space, threads with registers, and an emulator that executes them on demand.
 
-Threads take turns, each for so many instructions, or until it enters the kernel to wait. What a test does is all that
-happens: nothing is concurrent, nothing depends on time, every run is like every other.
+Threads take turns, each for so many instructions, or until it enters the kernel to wait. Only the test makes things
+happen: nothing is concurrent, nothing depends on time, and every run is the same.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from tests.fake.loading import load, read
 from tests.fake.space import PAGE, Backing, Region, Space
 
 _STACKS, _STACK = 0x7FFD_0000_0000, 1 << 20
-_BLOCKS = 0x7F80_0000_0000  # what FS points at
-_EXIT = 0x7F90_0000_0000  # where a thread's function returns to
+_BLOCKS = 0x7F80_0000_0000  # the memory that FS points to
+_EXIT = 0x7F90_0000_0000  # the return address of a thread's function
 _EXIT_CODE = bytes.fromhex("4889c7 b83c000000 0f05")  # mov rdi, rax; mov eax, 60; syscall
-_TURN = 97  # instructions; prime, so that threads meet in all ways
-_LONG = 1 << 20  # instructions, in which a program comes to its end or to a wait
+_TURN = 97  # instructions; prime, so that threads meet in many ways
+_LONG = 1 << 20  # instructions, enough for a program to reach its end or a wait
 _GETPID, _EXIT_ONE, _YIELD, _GETTID, _FUTEX, _EXIT_ALL, _FORK, _READ_MEMORY = 39, 60, 24, 186, 202, 231, 57, 310
 _IOVEC = struct.Struct("<2Q")
-_PID = 4_190_000  # beyond those that systems give out; the same each time, for what is compiled for a process is kept
-_APART = 1000  # from a process to its next child
+_PID = 4_190_000  # above the numbers of systems; fixed, as compiled code is kept by it
+_APART = 1000  # between the process numbers of a process and its next child
 
 
 @dataclass
 class Task:
-    """A thread. ``vectors``: the state that the emulator keeps for it; ``result``: what it ended with."""
+    """A thread. ``vectors`` is the state that the emulator keeps for it; ``result`` is its exit status."""
 
     tid: int
     registers: Registers
@@ -45,8 +45,8 @@ class Task:
 
 
 class Program:
-    """It is made of ``paths``, the program itself first; its first thread is at its entry. ``executed`` has how often
-    each instruction of the files was, once count() was called."""
+    """A program made of the files ``paths``, the program itself first; its first thread is at its entry. After
+    count(), ``executed`` has how often each instruction of the files was executed."""
 
     def __init__(self, *paths: Path, space: Space | None = None, pid: int = _PID) -> None:
         self.space = space or Space()
@@ -69,7 +69,7 @@ class Program:
             self._begin(read(paths[0]).entry + self.loaded[0].bias)
 
     def at(self, name: str) -> int:
-        """Where a symbol of the files lies."""
+        """The address of a symbol of the files."""
         found = ((read(one.path).symbols.get(name), one.bias) for one in self.loaded)
         return next(at + bias for at, bias in found if at is not None)
 
@@ -77,7 +77,7 @@ class Program:
         return int.from_bytes(self.space.read(self.at(name), 8), "little")
 
     def spawn(self, function: str, argument: int = 0) -> Task:
-        """A thread that calls a function of the program's, and ends with what that returns."""
+        """Start a thread that calls a function of the program, and ends with the function's result."""
         return self._begin(self.at(function), argument, _EXIT)
 
     def _begin(self, at: int, argument: int = 0, returns: int = 0) -> Task:
@@ -97,8 +97,8 @@ class Program:
     # Running.
 
     def step(self, task: Task, instructions: int = 1, through: bool = True) -> None:
-        """Let one thread go on for so many instructions, unless it ends before; or, if not ``through``, up to where it
-        lets others go first."""
+        """Let one thread go on for so many instructions, unless it ends before; if not ``through``, only up to where
+        it lets others go first."""
         if not instructions or task.tid in self.stalled:
             return
         self._current, self._through = task, through
@@ -119,7 +119,7 @@ class Program:
                 self.step(task, _LONG, through=False)
 
     def finish(self) -> int:
-        """Let all threads come to their end; what the first has ended with."""
+        """Let all threads come to their end. Returns the result of the first thread."""
         while self.tasks:
             self.turn()
         result = self.ended[self.pid].result
@@ -127,13 +127,13 @@ class Program:
         return result
 
     def end(self) -> None:
-        """It is killed."""
+        """Kill the program."""
         self.ended |= self.tasks
         self.tasks = {}
         self.space.gone = True
 
     def count(self) -> None:
-        """From now on count what is executed of the program's own code."""
+        """Count, from now on, the executed instructions of the program's own code."""
         for one in self.space.regions:
             if "x" in one.rights and one.backing.inode and not one.mapping.ours:
                 self.emulator.watch(one.start, one.end, self._note)
@@ -142,16 +142,16 @@ class Program:
         self.executed[address] += 1
 
     def watch(self, name: str, register: str) -> list[int]:
-        """What a register holds whenever a function is entered, from now on."""
+        """A list that gets the value of ``register`` whenever the function ``name`` is entered, from now on."""
         found: list[int] = []
         at = self.at(name)
         self.emulator.watch(at, at + 1, lambda _: found.append(self.emulator.register(register)))
         return found
 
-    # Its system calls.
+    # The program's system calls.
 
     def _call(self, registers: Registers) -> bool:
-        """Carry one out; whether the thread goes on at once."""
+        """Carry out a system call. Returns whether the thread goes on at once."""
         task, number, argument = self._current, registers.rax, registers.rdi
         assert task is not None
         registers.rax = 0
@@ -176,7 +176,7 @@ class Program:
         return True
 
     def _read_memory(self, registers: Registers) -> int:
-        """process_vm_readv(2), of its own: from one place to another."""
+        """process_vm_readv(2) on the program itself: copy memory from one place to another."""
         (to, size), (source, _) = (_IOVEC.unpack(self.space.read(at, 16)) for at in (registers.rsi, registers.r10))
         found = self.space.some(source, size)
         self.space.write(to, found)

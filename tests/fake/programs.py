@@ -10,7 +10,7 @@ from tests.programs.build import OUT, compile_to, locked
 
 _HERE = Path(__file__).resolve().parent
 _BARE = ("-O2", "-nostdlib", "-nostartfiles", "-ffreestanding", "-fcf-protection=none", "-fno-stack-protector")
-#: How each can be linked.
+#: The ways in which each program can be linked.
 VARIANTS = {
     "fixed": ("-static", "-no-pie", "-fno-pie"),
     "pie": ("-static-pie", "-fPIE"),

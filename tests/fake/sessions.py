@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What tests of sessions on the fake have in common."""
+"""Functions that tests of sessions on the fake share."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.fake.program import Program
 from tests.fake.programs import built
 from tests.fake.target import FakeProcess
 
-#: Nobody looks at how long something took.
+#: A clock that is not calibrated: no test looks at durations.
 CLOCK = Clock(*sample(), 1.0)
 
 
 def program(variant: str = "fixed", name: str = "plain") -> Program:
-    """It is about to execute its first instruction."""
+    """A program that is about to execute its first instruction."""
     return Program(built(name, variant))
 
 
@@ -34,33 +34,33 @@ def wanted(process: FakeProcess, *points: str, instrument: Builtin = Builtin.COU
 
 
 def counts(of: Session, asked: Iterable[Wanted], probes: Iterable[Probe]) -> dict[int, int]:
-    """By address, of those that were not refused."""
+    """The counts of the probes that were not refused, by address."""
     counters = of.drain.counts().tolist()
     rows = zip(asked, probes, strict=True)
     return {one.point.address + one.loaded.bias: counters[probe.number] for one, probe in rows if probe.refusal is None}
 
 
 def code(one: Program) -> dict[int, bytes]:
-    """What is executable of the files, where it lies."""
+    """The executable memory of the files, by its address."""
     found = (each for each in one.space.regions if "x" in each.rights and each.backing.inode and not each.mapping.ours)
     return {each.start: one.space.some(each.start, each.end - each.start) for each in found}
 
 
 def data(one: Program) -> dict[int, bytes]:
-    """The variables of the files."""
+    """The writable memory of the files, by its address."""
     found = (each for each in one.space.regions if "w" in each.rights and each.backing.path.startswith("/"))
     return {each.start: bytes(each.backing.content) for each in found if not each.mapping.ours}
 
 
 def ours(one: Program) -> list[str]:
-    """What of gilk's is mapped."""
+    """The paths of gilk's mappings in the program."""
     return [each.path for each in one.space.maps() if each.ours]
 
 
 @cache
 def alone(variant: str = "fixed", name: str = "plain") -> tuple[int, Counter[int], dict[int, bytes]]:
-    """What the program ends with, how often each instruction of it is executed, and what its variables are then, when
-    nobody looks at it."""
+    """The undisturbed program: its result, how often each instruction of it is executed, and its variables at the
+    end."""
     one = program(variant, name)
     one.count()
     result = one.finish()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""An address space: memory of files and of none, mapped as by mmap(2), and read and written as by /proc/PID/mem.
+"""An address space: memory with and without files, mapped as by mmap(2), and read and written as by /proc/PID/mem.
 
-All of it lies in memory of ours (`Backing`), so that the emulator executes the very bytes that a client of the fake
-writes: a memory object that both have is one `Backing`, mapped in two places.
+All of it lies in memory of this process (`Backing`), so that the emulator executes the very bytes that a client of the
+fake writes: a memory object that both have is one `Backing`, mapped in two places.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _inodes = count(1000)
 
 @dataclass(eq=False)
 class Backing:
-    """``content`` is mapped; ``path`` as /proc/PID/maps has it."""
+    """Memory that can be mapped. ``content`` are its bytes; ``path`` is as /proc/PID/maps has it."""
 
     content: mmap.mmap
     path: str = ""
@@ -37,24 +37,25 @@ class Backing:
 
     @classmethod
     def of_memory(cls, fd: int, name: str) -> Backing:
-        """A memory object, as large as it is by now."""
+        """The backing of a memory object, with the size that the object has now."""
         return cls(mmap.mmap(fd, os.fstat(fd).st_size), f"/memfd:{name} (deleted)", next(_inodes), 1)
 
     def copy(self) -> Backing:
-        """What a fork makes of private memory."""
+        """The copy that a fork makes of private memory."""
         made = mmap.mmap(-1, len(self.content))
         made[:] = self.content[:]
         return replace(self, content=made)
 
     @property
     def address(self) -> int:
-        """Where it lies in our own memory."""
+        """The address of the content in this process."""
         return ctypes.addressof(ctypes.c_char.from_buffer(self.content))
 
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """``rights`` as in /proc/PID/maps; ``shift``: of the file's offset there from the place in ``backing``."""
+    """A mapping. ``rights`` are as in /proc/PID/maps; ``at`` is the place in ``backing``, and ``shift`` the
+    difference between the file's offset and that."""
 
     start: int
     end: int
@@ -62,7 +63,7 @@ class Region:
     backing: Backing
     at: int = 0
     shift: int = 0
-    wiped: bool = False  # a forked child finds it empty
+    wiped: bool = False  # a forked child finds zeros there
 
     @property
     def mapping(self) -> Mapping:
@@ -76,7 +77,7 @@ class Region:
 
 @dataclass
 class Space:
-    """``on_change``: told from where to where something else is mapped than before."""
+    """All mappings of a program. ``on_change`` is called with the start and end of memory whose mapping has changed."""
 
     regions: list[Region] = field(default_factory=list)
     on_change: Callable[[int, int], None] = lambda start, end: None
@@ -88,16 +89,16 @@ class Space:
     def at(self, address: int) -> Region | None:
         return next((region for region in self.regions if region.start <= address < region.end), None)
 
-    # Mapping.
+    # Functions that map memory.
 
     def add(self, region: Region) -> None:
-        """Map it, in place of what is there."""
+        """Map a region, in place of what is mapped there."""
         self.remove(region.start, region.end)
         self.regions.append(region)
         self.regions.sort(key=lambda each: each.start)
 
     def remove(self, start: int, end: int) -> list[Region]:
-        """What was mapped there."""
+        """Unmap memory. Returns the parts of regions that were mapped there."""
         kept: list[Region] = []
         removed: list[Region] = []
         for region in self.regions:
@@ -116,7 +117,7 @@ class Space:
         return not any(region.start < end and start < region.end for region in self.regions)
 
     def room(self, size: int) -> int:
-        """The highest there is, as mmap(2) takes it."""
+        """The highest free address for so many bytes, as mmap(2) chooses it."""
         top = _HIGHEST
         for region in reversed(self.regions):
             if region.end <= top - size - PAGE:
@@ -127,7 +128,7 @@ class Space:
         return top - size - PAGE
 
     def change(self, start: int, end: int, **values: str | bool) -> None:
-        """Other rights, or another fate at a fork. Raises OSError where not all of it is mapped."""
+        """Change the rights of regions, or their fate at a fork. Raises OSError if not all of it is mapped."""
         parts = self.remove(start, end)
         for part in parts:
             self.add(replace(part, **values))
@@ -135,7 +136,7 @@ class Space:
             raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
 
     def forked(self) -> Space:
-        """As a child finds it: what is private is its own."""
+        """The address space of a forked child: private memory is copied."""
         copies = {id(each.backing): each.backing.copy() for each in self.regions if each.rights.endswith("p")}
         made = [replace(each, backing=copies.get(id(each.backing), each.backing)) for each in self.regions]
         for each in made:
@@ -143,7 +144,7 @@ class Space:
                 each.backing.content[each.at : each.at + _size(each)] = bytes(_size(each))
         return Space(made)
 
-    # As a Memory (gilk/targets/memory.py).
+    # The methods of a Memory (gilk/targets/memory.py).
 
     def read(self, address: int, size: int) -> bytes:
         if self.gone:
@@ -166,7 +167,7 @@ class Space:
             part[:], data = data[: len(part)], data[len(part) :]
 
     def _parts(self, address: int, size: int) -> Iterator[memoryview]:
-        """Up to the first page that is not there."""
+        """The parts of the memory, up to the first page that is not mapped."""
         while size and not self.gone and (region := self.at(address)) is not None:
             low = region.at + address - region.start
             part = memoryview(region.backing.content)[low : low + min(size, region.end - address)]

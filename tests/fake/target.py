@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The fake as a target: what sessions ask a process for (targets/base.py). Its keeper is called, not written to."""
+"""The fake as a target, with the methods that sessions need of a process (targets/base.py). Its keeper is called
+directly."""
 
 from __future__ import annotations
 
@@ -25,13 +26,13 @@ from gilk.targets.semaphores import Raised, Semaphore
 from tests.fake.program import Program
 from tests.fake.traced import FakeTraced
 
-#: Of files that do not change.
+#: The images of files, which do not change.
 _images: dict[Path, Image] = {}
 _analyses: dict[Path, Analysis] = {}
 
 
 class Called(Requests):
-    """A keeper in the same thread. What goes to it and comes back is copied, as by a socket."""
+    """A keeper in the same thread. Requests and answers are copied, as a socket would do."""
 
     def __init__(self, traced: FakeTraced) -> None:
         super().__init__()
@@ -66,7 +67,7 @@ class FakeThreadNames:
 
 
 class FakeProcess:
-    """``traced``: how its keeper reaches it."""
+    """A program of the fake as a process. ``traced`` is how its keeper reaches it."""
 
     def __init__(self, program: Program) -> None:
         self.program = program

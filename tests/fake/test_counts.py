@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Counts are how often the code is executed: of a whole run, and of what is left of it, wherever a thread stands.
+"""Counts equal how often the code is executed: in a whole run, and in the rest of one, wherever a thread stands.
 
-What is right is what the emulator has executed of the program's own code while nobody looked at it.
+The right counts are those that the emulator has of the program's own code in an undisturbed run.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from tests.fake.sessions import alone, code, counts, data, ours, program, sessio
 from tests.fake.target import FakeProcess
 
 EVERYTHING = ("*:entry", "*:return", "*:blocks")
-_STEP = 41  # instructions; prime, so that all of a loop is met
-#: Instructions from one moment to the next; each of them is one in `make stress`.
+_STEP = 41  # instructions; prime, so that every part of a loop is met
+#: Instructions from one moment to the next; under `make stress`, every instruction is a moment.
 DISTANCES = [pytest.param(307, id="some"), pytest.param(1, id="all", marks=pytest.mark.stress)]
 
 
@@ -57,7 +57,7 @@ def test_the_code_is_what_it_was(instrument: str) -> None:
 
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_what_is_put_in_at_any_moment_counts_what_comes_after(distance: int) -> None:
-    """The thread may stand in bytes that are displaced: it goes on in the patch, and is counted or not as it should."""
+    """The thread may stand in displaced bytes: then it goes on in the patch, and is counted or not as it should be."""
     result, executed, variables = alone()
     total = sum(executed.values())
     for moment in range(0, total, distance):
@@ -77,7 +77,8 @@ def test_what_is_put_in_at_any_moment_counts_what_comes_after(distance: int) -> 
 
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_what_is_taken_out_at_any_moment_has_counted_what_came_before(distance: int) -> None:
-    """The thread may stand anywhere in a patch, or in what that calls: it goes on where that is in the program."""
+    """The thread may stand anywhere in a patch or in the runtime: it goes on at the corresponding place in the
+    program."""
     result, executed, variables = alone()
     moment = 0
     while True:
@@ -89,7 +90,7 @@ def test_what_is_taken_out_at_any_moment_has_counted_what_came_before(distance: 
             one.step(one.tasks[one.pid], moment)
         assert of.restored is True
         if not one.tasks:
-            return  # it came to its end by then, or when its thread was let out of a patch
+            return  # the program has ended by then, or when its thread was moved out of a patch
         stands = one.tasks[one.pid].registers.rip
         found = counts(of, asked, probes)
         one.count()
@@ -103,8 +104,8 @@ def test_what_is_taken_out_at_any_moment_has_counted_what_came_before(distance: 
 
 
 def test_what_stays_counts_all_while_others_come_and_go() -> None:
-    """A function is planned anew whenever one of its probes comes or goes; a thread in the old patch goes on in the new
-    one, at a place where as many of its instruments have run."""
+    """A function is planned anew whenever one of its probes comes or goes; a thread in the old patch goes on in the
+    new one, at a place where as many of its instruments have run."""
     result, executed, _ = alone()
     one = program()
     process = FakeProcess(one)
@@ -112,7 +113,7 @@ def test_what_stays_counts_all_while_others_come_and_go() -> None:
         asked = wanted(process, "*:entry")
         probes = of.insert_wanted(asked)
         others = ["*:return", "*:blocks"]
-        with contextlib.suppress(TargetError):  # it comes to its end, once when a thread is let out of a patch
+        with contextlib.suppress(TargetError):  # the program may end while a thread is moved out of a patch
             while one.tasks:
                 one.step(one.tasks[one.pid], _STEP)
                 come = of.insert_wanted(wanted(process, others[0]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Clauses of D are executed as often, and with such arguments, as the program's own instructions are."""
+"""Clauses of D are executed as often as the program's own instructions, and with the right arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FUNCTIONS = ("leaf", "loop", "recursive", "tail", "choose", "work")
 
 
 def traced(one: Program, text: str, patch: pytest.MonkeyPatch) -> tuple[Engine, list[Happening]]:
-    """The events of a whole run, at the end of which nothing of D's is left."""
+    """The events of a whole run, and the engine, at the end of which nothing of D's is left in the program."""
     of = tracing(FakeProcess(one), text, patch)
     of.begin()
     assert of.refused == []
@@ -29,12 +29,12 @@ def traced(one: Program, text: str, patch: pytest.MonkeyPatch) -> tuple[Engine, 
 
 
 def values(found: list[Happening]) -> list[int]:
-    """What each clause traced, of 8 bytes."""
+    """The values of 8 bytes that the clauses traced, one for each firing."""
     return [int.from_bytes(one.data[:8], "little") for one in found if isinstance(one, Firing)]
 
 
 def keyed(of: Engine, number: int = 1) -> dict[bytes, int]:
-    """The first word of an aggregation, by its key up to the first zero."""
+    """The first word of each row of an aggregation, by its key up to the first zero."""
     return {
         key.split(b"\0")[0]: words[0] for (which, key), words in of.aggregations.snapshot().items() if which == number
     }
@@ -97,7 +97,7 @@ def test_a_load_that_faults_is_told_and_the_program_goes_on(monkeypatch: pytest.
 
 
 def test_memory_of_the_program_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clause reads its variable, as it is by then."""
+    """The clause reads a variable of the program, with the value that it has at that moment."""
     one = program()
     text = f"pid$target:a.out:work:entry {{ trace(*(unsigned long *){one.at('total')}); }}"
     totals: list[int] = []
@@ -121,7 +121,7 @@ def test_it_is_taken_out_amid_the_program(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_semaphores_say_that_somebody_listens() -> None:
-    """As often as somebody does, until the end."""
+    """The semaphore counts the listeners, until the last one ends."""
     one = program()
     process = FakeProcess(one)
     (main,) = process.loaded()
@@ -135,6 +135,6 @@ def test_semaphores_say_that_somebody_listens() -> None:
     assert (len(raised), listeners()) == (2, 2)
     process.keeper.lower_semaphores(raised[:1])
     assert listeners() == 1
-    assert process.raise_semaphores([(one.at("work"), str(main.path))]) == []  # no variable
+    assert process.raise_semaphores([(one.at("work"), str(main.path))]) == []  # this is the address of no variable
     assert process.keeper.close() is True
     assert (listeners(), ours(one)) == (0, [])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Whatever fails, and wherever, the program is left as it was, and goes on as if nobody had been there.
+"""Whatever fails, and wherever, the program is left as it was, and goes on as if undisturbed.
 
-A session takes so many steps in the target: system calls, reads and writes of its memory, stops. Each is made to fail
-once, in a run of its own.
+A session takes a series of steps in the target: system calls, reads and writes of its memory, stops. Each is made to
+fail once, in a run of its own.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Use = Callable[[Session, FakeProcess], None]
 
 
 def a_count(of: Session, process: FakeProcess) -> None:
-    """One probe, put in and taken out."""
+    """Put one probe in, and take it out."""
     probes = of.insert_wanted(wanted(process, "leaf:entry"))
     process.program.rounds()
     of.remove(probes)
 
 
 def many(of: Session, process: FakeProcess) -> None:
-    """Probes everywhere, some of them in the way of others, twice."""
+    """Put probes everywhere, some of them in the way of others, twice."""
     first = of.insert_wanted(wanted(process, "*:entry", instrument=Builtin.TIME))
     process.program.rounds()
     of.insert_wanted(wanted(process, "*:blocks"))
@@ -41,16 +41,17 @@ def many(of: Session, process: FakeProcess) -> None:
 
 
 USES = [a_count, many]
-#: With every how many of the steps; all of them are in `make stress`.
+#: What a session does, and the distance between the steps that fail; under `make stress` all of them do.
 RUNS = [
     pytest.param(a_count, 2, id="a count"),
     pytest.param(many, 7, id="many"),
     pytest.param(a_count, 1, id="a count, every step", marks=pytest.mark.stress),
     pytest.param(many, 1, id="many, every step", marks=pytest.mark.stress),
 ]
-#: It is not ours, for all that is known; or the program lets nothing be unmapped.
+#: Steps whose failure may leave memory: it may not be gilk's, for all that is known, or the program lets nothing be
+#: unmapped.
 MAY_LEAVE_MEMORY = {"check_mapped", "stop", "borrow", "munmap", "leave_our_memory"}
-MAY_LEAVE_BLOCKS = {"stop"}  # of threads, which are then taken for those of somebody else's session
+MAY_LEAVE_BLOCKS = {"stop"}  # the blocks of threads, which the next session takes for another session's
 
 
 def started() -> FakeProcess:
@@ -60,7 +61,8 @@ def started() -> FakeProcess:
 
 
 def used(use: Use, process: FakeProcess, errors: list[BaseException] | None = None) -> bool:
-    """Have a session, whatever comes of it, and leave; whether it says that all is as it was. Notes ``errors``."""
+    """Use a session and leave, whatever fails. Returns whether the session says that all is as it was; adds to
+    ``errors``."""
     of, errors = None, [] if errors is None else errors
     try:
         of = session(process)
@@ -76,7 +78,7 @@ def used(use: Use, process: FakeProcess, errors: list[BaseException] | None = No
 
 
 def steps(use: Use) -> list[str]:
-    """What a session does to the program, one after the other."""
+    """The names of the steps that a session takes in the program, in order."""
     process = started()
     assert used(use, process)
     return process.traced.step.done
@@ -84,7 +86,7 @@ def steps(use: Use) -> list[str]:
 
 @pytest.mark.parametrize("use", USES)
 def test_it_takes_the_same_steps_each_time(use: Use) -> None:
-    """Else a number would mean another one."""
+    """Otherwise the number of a step would mean another step in the next run."""
     assert steps(use) == steps(use)
 
 
@@ -109,7 +111,7 @@ def test_a_step_that_fails(use: Use, every: int, number: int) -> None:
 
 @pytest.mark.parametrize(("use", "every"), RUNS)
 def test_a_program_that_is_killed_at_a_step(use: Use, every: int) -> None:
-    """A user is told so by an error of gilk's, whatever was being done."""
+    """The user gets an error of gilk's, whatever was being done."""
     for at, name in list(enumerate(steps(use)))[::every]:
         process, where = started(), f"{at}: {name}"
         process.traced.step.before = at, process.program.end

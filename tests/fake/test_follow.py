@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""All functions made ready, and followed from a moment on: by bytes that are written, and by code that is exchanged."""
+"""All functions are made ready, and followed from a moment on, either by writing bytes or by exchanging code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.fake.target import FakeProcess
 
 @pytest.fixture(params=["written", "exchanged"])
 def exchanged(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether copies of the code are made; for so little it would not be worth it."""
+    """Whether copies of the code are made; the threshold is lowered, as this program is too small to be worth it."""
     if request.param == "exchanged":
         monkeypatch.setattr(copies, "_WORTH", 1)
     return bool(request.param == "exchanged")
@@ -73,7 +73,7 @@ def test_every_call_from_then_on_is_recorded(moment: int, expected: bool, exchan
 
 
 def test_it_is_left_again_and_again(exchanged: bool) -> None:
-    """The code is each time what it was; what is called while nobody follows is not recorded, and all else is."""
+    """The code is restored each time. Calls are recorded if and only if somebody follows."""
     result, executed, _ = alone()
     one = program()
     before, process = code(one), FakeProcess(one)
@@ -113,7 +113,8 @@ def test_it_ends_as_if_nobody_had_been_there(exchanged: bool) -> None:
 def test_a_probe_beside_what_is_followed_is_there_whichever_code_is_executed(
     executed_first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It comes when code was copied, takes the place of what the copies have there, and goes while they are there."""
+    """The probe comes after code was copied, replaces what the copies have at its place, and goes while they are in
+    use."""
     monkeypatch.setattr(copies, "_WORTH", 1)
     result, executed, variables = alone()
     one = program()
@@ -159,7 +160,7 @@ def test_code_is_what_it_was_without_a_probe_that_was_put_beside(
 
 @pytest.mark.parametrize("number", range(6))
 def test_an_exchange_that_the_kernel_refuses_is_written_instead(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever of its system calls it is."""
+    """This holds for each of the exchange's system calls."""
     monkeypatch.setattr(copies, "_WORTH", 1)
     one = program()
     before, process = code(one), FakeProcess(one)
@@ -179,7 +180,7 @@ def test_an_exchange_that_the_kernel_refuses_is_written_instead(number: int, mon
 
 
 def probe_begin() -> list[str]:
-    """The steps of a session up to where it follows by an exchange of code."""
+    """The steps of a session up to the moment at which it follows by an exchange of code."""
     process = FakeProcess(program())
     with ready(process) as of:
         assert of.copy_code()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a program has, or does meanwhile, so that it is refused, or planned again."""
+"""Properties and actions of a program that lead to refusals, or to a new plan."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _GIB = 1 << 30
 
 
 def take(one: Program, start: int, size: int = PAGE) -> None:
-    """The program maps memory there."""
+    """Have the program map memory at ``start``."""
     one.space.add(Region(start, start + size, "---p", Backing.anonymous(PAGE)))
 
 
 class Late(FakeProcess):
-    """Maps something just where an arena would go, ``times`` times, once it was asked what is free."""
+    """A process that maps memory just where an arena would go, ``times`` times, after it was asked for free places."""
 
     def __init__(self, one: Program, times: int) -> None:
         super().__init__(one)
@@ -86,7 +86,7 @@ def test_a_gs_base_of_its_own() -> None:
 
 
 def test_a_second_session() -> None:
-    """The first goes on."""
+    """The second session is refused, and the first goes on."""
     one = program()
     process = FakeProcess(one)
     with session(process) as of:
@@ -101,7 +101,7 @@ def test_a_second_session() -> None:
 
 @pytest.mark.parametrize("name", ["leaf", "loop", "work"])
 def test_code_that_somebody_else_has_changed(name: str) -> None:
-    """A breakpoint, say, in the bytes that are to be displaced: nothing is changed, elsewhere neither."""
+    """The displaced bytes have a breakpoint of somebody else, for example: nothing is changed, there or elsewhere."""
     one = program()
     one.space.write(one.at(name), b"\xcc")
     before, process = code(one), FakeProcess(one)

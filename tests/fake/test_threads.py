@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Several threads, which take turns; those that end, that stand still, and that a fork has made."""
+"""Several threads that take turns: threads that end, that stand still, and that a fork has made."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_each_is_counted() -> None:
 
 @pytest.mark.parametrize("turn", [1, 2, 5, 13, 89])
 def test_all_are_where_they_should_be_after_changes_between_their_turns(turn: int) -> None:
-    """Each stands somewhere else when code changes."""
+    """Each thread stands at another place when code changes."""
     alone = crowd()
     alone.count()
     alone.finish()
@@ -77,7 +77,7 @@ def test_what_a_thread_has_recorded_is_there_when_it_has_ended() -> None:
 
 
 def inside(process: FakeProcess) -> int:
-    """Let the first thread go on until it is in the runtime, and no further."""
+    """Let the first thread go on until it is in the runtime, and stall it there. Returns its number."""
     first, keeper = process.program.tasks[process.pid], process.keeper.keeper
     while not keeper.held.in_arena(at := first.registers.rip) or keeper._batches.everywhere().in_patch(at):
         process.program.step(first)
@@ -86,7 +86,7 @@ def inside(process: FakeProcess) -> int:
 
 
 def test_a_thread_that_does_not_leave_an_instrument_makes_it_busy() -> None:
-    """For as long as it gets no processor; what is in force stays in force."""
+    """The error lasts as long as the thread gets no processor; the active probes stay active."""
     one = crowd()
     process = FakeProcess(one)
     with session(process) as of:
@@ -105,7 +105,7 @@ def test_a_thread_that_does_not_leave_an_instrument_makes_it_busy() -> None:
 
 
 def test_what_a_thread_is_inside_of_stays_for_it() -> None:
-    """Where all is to go, it goes; and the thread finds what it needs to come back."""
+    """All probes are removed, and the thread still finds the code that it needs to come back."""
     one = crowd()
     before = code(one)
     process = FakeProcess(one)
@@ -121,13 +121,13 @@ def test_what_a_thread_is_inside_of_stays_for_it() -> None:
 
 
 def test_a_child_is_left_as_it_would_be() -> None:
-    """It has the probes of its parent when it begins; its hits are counted, too."""
+    """The child has its parent's probes when it begins, and its hits are counted too."""
     results = []
     for probed in (False, True):
         one = program()
         before = code(one)
         one.spawn("parent", _ROUNDS)
-        one.stalled.add(one.pid)  # what it computes is seen by the others
+        one.stalled.add(one.pid)  # the other threads see what the stalled one computes
         process = FakeProcess(one)
         with session(process) as of:
             asked = wanted(process, "worker:entry", "work:entry") if probed else []

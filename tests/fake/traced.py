@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The fake, as its keeper reaches it: the protocol of targets/traced.py.
+"""The fake as its keeper reaches it, with the protocol of targets/traced.py.
 
-Whatever a keeper does to it is a *step*, which can be made to fail: the same steps come in the same order every time.
+Everything that a keeper does to it is a *step*, which can be made to fail. The same steps come in the same order in
+every run.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from tests.fake.kernel import FakeCalls
 from tests.fake.program import Program, Task
 
 _PER_SECOND = 1_000_000  # instructions
-_A_STOP = 0.25  # seconds that a stop takes, for who waits for something
+_A_STOP = 0.25  # seconds that a stop takes on the keeper's clock
 
 
 class Steps:
-    """What is done to a fake, by name. ``fails``: the number of the step that raises, from 0, and what; ``before``: of
-    one before which something happens, and what does."""
+    """The steps that a keeper has taken, by name. ``fails`` is the number, from 0, of the step that raises, and the
+    exception; ``before`` is the number of a step, and a function that is called before it."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -47,7 +48,7 @@ class Steps:
 
 
 class FakeMemory:
-    """As /proc/PID/mem."""
+    """The program's memory, with the methods of /proc/PID/mem."""
 
     def __init__(self, program: Program, step: Steps) -> None:
         self._space = program.space
@@ -66,7 +67,7 @@ class FakeMemory:
 
 
 class FakeThreads:
-    """``on_stop``: called with all threads stopped, before anybody looks at them."""
+    """The program's threads. ``on_stop`` is called once all threads are stopped, before anybody looks at them."""
 
     def __init__(self, program: Program, step: Steps, take: Callable[[float], None]) -> None:
         self._program = program
@@ -127,7 +128,7 @@ class FakeThreads:
 
 
 class FakeTaking:
-    """Descriptors of the program's are ours, by other numbers."""
+    """Takes descriptors of the program, which are descriptors of this process with other numbers."""
 
     def __init__(self, program: Program, step: Steps) -> None:
         self._files = program.files
@@ -148,7 +149,7 @@ class FakeTaking:
 
 
 class FakeTraced:
-    """``took``: seconds that have gone by for the keeper, by its own clock."""
+    """A program as its keeper sees it. ``took`` is the seconds that have passed on the keeper's clock."""
 
     def __init__(self, program: Program, step: Steps | None = None) -> None:
         self.running = program
@@ -182,7 +183,7 @@ class FakeTraced:
     def program(self) -> str:
         return str(self.running.loaded[0].path)
 
-    # What is mapped.
+    # The program's mappings.
 
     def maps(self) -> tuple[Mapping, ...]:
         self.step("maps")
@@ -199,19 +200,19 @@ class FakeTraced:
         yield ask
 
     def parked(self, restorers: frozenset[int], seen: Collection[int]) -> Iterator[SignalFrame]:
-        """No signal is handled."""
+        """The frames of parked signals: none, as no signal is handled."""
         return iter(())
 
     def still_has(self, address: int) -> bool:
         return not self.running.space.gone and self.running.space.at(address) is not None
 
-    # What it is doing.
+    # The program's state.
 
     def now(self) -> float:
         return self.took
 
     def pause(self, seconds: float) -> None:
-        """All threads go on meanwhile."""
+        """Let all threads go on for the time that a keeper waits."""
         self._take(seconds)
         self.running.turn(max(1, int(seconds * _PER_SECOND)))
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``python tests/guard.py -m tests.fuzz FIRST ROUNDS``: rounds of these seeds, a line for each that went wrong."""
+"""``python tests/guard.py -m tests.fuzz FIRST ROUNDS`` runs rounds with these seeds, and prints a line for each that
+failed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Random commands of gilk for a program, as a user might say them: combinations of ordinary uses."""
+"""Random commands of gilk for a program, as a user might type them: combinations of ordinary uses."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _EXAMPLES = ROOT / "examples"
 
 @dataclass(frozen=True)
 class Asked:
-    """A command: its words but for those that say on which process. ``files``: texts that it reads, by name.
+    """A command: its words, without those that name the process. ``files`` are texts that it reads, by name.
 
-    ``last``: options of its own follow the program's name, as dtrace has -c for it. ``says``: it may write to the
+    If ``last``, options of its own follow the program's name, as with dtrace's -c. If ``says``, it may write to the
     standard output of a launched program.
     """
 
@@ -42,7 +42,7 @@ def _image(subject: Subject, chance: random.Random) -> str:
 
 
 def _functions(subject: Subject, chance: random.Random) -> list[str]:
-    """One function, two, a few, those that a glob names, or all; of the program or of a library."""
+    """Names of functions of the program or of a library: one function, two, a few, a glob, or all."""
     if subject.libraries and chance.random() < 0.25:
         return [
             f"{chance.choice(['libc', 'libc.so.6'])}:{name}"
@@ -193,7 +193,7 @@ _ADVICE = ("then before { add(hits, 1, 1); };", "then after { add(hits, 2, 1); }
 def _weave(subject: Subject, chance: random.Random) -> Asked:
     text = "table hits key(int) sum;\n"
     for function in _functions(subject, chance):
-        if "*" in function:  # each of very many functions would be compiled
+        if "*" in function:  # otherwise very many functions would be compiled
             function = function.replace("*", "") + chance.choice(["[0-3]*", "[w-z]*"])
         text += f"call(long {function}(..)) {chance.choice(_ADVICE)}\n"
     return Asked(

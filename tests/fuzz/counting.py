@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How often functions are called: one instrument's answer, beside the counts at all entries."""
+"""Compare one instrument's count of calls with the counts at all entries."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from tests.fuzz.commands import Asked
 from tests.fuzz.running import Ended, Place, differs, faults
 from tests.fuzz.subjects import Subject
 
-_FORKS = {"bash", "dash", "fork"}  # whose children are not in all of these answers
+_FORKS = {"bash", "dash", "fork"}  # their children are missing in some of these answers
 Calls = dict[str, int]
 
 
 @cache
 def _reference(subject: Subject) -> Calls:
-    """By function, without those whose name others have, or that are not called as often each time."""
+    """The counts by function, without functions that share a name or are not called equally often in two runs."""
     first, second = (run(["*:entry=count"], subject.command, subject.stdin).report for _ in range(2))
     counts = {point.rsplit(":", 2)[1]: n for point, n in first["counts"].items() if second["counts"].get(point) == n}
     return {name: n for name, n in counts.items() if name in subject.functions and "." not in name}
 
 
 def compared(subject: Subject, chance: random.Random, place: Place) -> tuple[list[str], Ended, list[str]]:
-    """A command, its end, and what was wrong."""
+    """Run a random command. Returns it, its end, and the differences from the reference."""
     known = _reference(subject) if subject.name.partition("+")[0] not in _FORKS else {}
     called = [name for name, n in known.items() if 0 < n < 50_000]
     if not called:
@@ -89,7 +89,7 @@ def _by_dtrace(subject: Subject, names: list[str], chance: random.Random) -> Mad
 
 
 def _rows(file: Path) -> Calls:
-    """Calls by function; a return, and the end of a call, are no calls."""
+    """The number of calls by function; returns, and the ends of calls, are not counted."""
     table = parquet.read_table(file, columns=["function", "kind"])
     kinds = table.column("kind").to_pylist()
     return Counter(

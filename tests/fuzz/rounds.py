@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Rounds of random commands; everything about a round follows from its seed, but for the moments at which things end."""
+"""Rounds of random commands; a round depends only on its seed, apart from the moments at which things end."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.fuzz.counting import compared
 from tests.fuzz.running import LIMIT, Ended, Place, differs, faults
 from tests.fuzz.subjects import Subject, launched, rounds
 
-#: How a command at a running process ends: by itself where it can, or by a signal.
+#: How a command on a running process is ended: by itself if it can, or by a signal.
 _ENDS = (None, None, signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
-_SETTLED = 30.0  # seconds for all of a round to be gone
+_SETTLED = 30.0  # seconds for a round's processes to be gone
 
 
 @dataclass(frozen=True)
 class Told:
-    """A round: its commands, as a shell has them, how they ended, and what was wrong."""
+    """The result of a round: its commands, as typed in a shell, how they ended, and what was wrong."""
 
     seed: int
     kind: str
@@ -76,11 +76,12 @@ def _told(
     return Told(seed, kind, subject.name, tuple(map(tuple, commands)), slugs, tuple(wrong), said)
 
 
-# At running processes.
+# Rounds with running processes.
 
 
 def _of_running(seed: int, chance: random.Random, place: Place) -> Told:
-    """One, two or three commands at once, of which some are killed; the program's own checks hold, and it is clean."""
+    """Run one, two or three commands at once, some of which are killed; the program's own checks must hold, and it
+    must be clean."""
     subject = rounds(chance)
     several = [asked(subject, chance) for _ in range(chance.choice([1, 2, 2, 3]))]
     wrong: list[str] = []
@@ -118,7 +119,7 @@ def _at_once(
 
 
 def _end(process: subprocess.Popen[bytes], ending: signal.Signals | None) -> int | None:
-    """Its status, once it has ended; 0 where it was killed. None when it had to be."""
+    """End a command. Returns its exit status, 0 if it was killed on purpose, None if it did not end by itself."""
     if process.poll() is None and ending is not None:
         process.send_signal(ending)
     for _ in range(2):
@@ -138,7 +139,8 @@ def _end(process: subprocess.Popen[bytes], ending: signal.Signals | None) -> int
 
 
 def _unclean(pid: int, parked: bool) -> list[str]:
-    """``parked``: a handler of the program may wait in gilk's memory for ever, which stays for it then."""
+    """The remains of gilk in the process. If ``parked``, a handler of the program may wait in gilk's memory for
+    ever, so that may stay."""
     try:
         wait_for(lambda: (parked or not leftovers(pid)) and not differences(pid), _SETTLED)
     except OSError:

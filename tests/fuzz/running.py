@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""One command of gilk in a directory of its own, by which all that it starts is known; and the judgement on its end."""
+"""One command of gilk in a directory of its own, which identifies all processes that it starts, and the judgement on
+its end."""
 
 from __future__ import annotations
 
@@ -22,14 +23,15 @@ LIMIT = 120  # seconds that a command may take
 _MARK = "GILK_FUZZ_PLACE"
 _ERROR = re.compile(r"^(?:gilk|dtrace|gilk-dtrace): .*\(([a-z][a-z-]+)\)$", re.MULTILINE)
 _BAD_D = re.compile(r"^dtrace: (invalid probe specifier|failed to compile)", re.MULTILINE)  # DTrace's words
-#: These would be faults of gilk; every one has a paragraph that says so, or cannot be true here.
+#: These errors would be faults of gilk; each has a paragraph that says so, or cannot be true here.
 FAULTS = frozenset({"keeper-gone", "not-understood", "stream-corrupt", "no-such-process", "session-silent", "system",
                     "does-not-link", "code-changed", "cannot-launch", "bad-request", "usage"})  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Ended:
-    """``status`` None: it was killed after LIMIT seconds. ``slugs``: of the errors that it told."""
+    """The end of a command. ``status`` is None if it was killed after LIMIT seconds; ``slugs`` are those of the
+    errors it printed."""
 
     status: int | None
     out: bytes
@@ -41,7 +43,7 @@ class Ended:
 
 
 class Place:
-    """A directory for what a round makes; ``env`` marks every process that is started there."""
+    """A directory for the files of a round; ``env`` marks every process that is started there."""
 
     def __init__(self) -> None:
         self._held = tempfile.TemporaryDirectory(prefix="fuzz-")
@@ -49,7 +51,7 @@ class Place:
         self.env = {**os.environ, **ENVIRONMENT, _MARK: self.path.name}
 
     def command(self, asked: Asked, target: Sequence[str], number: int = 0) -> list[str]:
-        """``target``: -p and a number, or -- and a program."""
+        """The words of the command. ``target`` is -p and a number, or -- and a program."""
         for name, text in asked.files:
             (self.path / name.replace("FILE", f"f{number}")).write_text(text)
         words = [word.replace("FILE", f"{self.path}/f{number}") for word in asked.words]
@@ -58,7 +60,7 @@ class Place:
         return [sys.executable, "-m", "gilk", *words, *target]
 
     def start(self, words: Sequence[str], number: int = 0) -> subprocess.Popen[bytes]:
-        """Its output goes to files of the place."""
+        """Start a command; its output goes to files of the place."""
         with open(self.path / f"out{number}", "wb") as out, open(self.path / f"err{number}", "wb") as err:
             return subprocess.Popen(
                 words, env=self.env, cwd=self.path, stdin=subprocess.DEVNULL, stdout=out, stderr=err
@@ -69,7 +71,7 @@ class Place:
         return Ended(status, out, err.decode(errors="replace"))
 
     def run(self, words: Sequence[str], stdin: bytes) -> Ended:
-        """To its end."""
+        """Run a command to its end."""
         (self.path / "in").write_bytes(stdin)
         with open(self.path / "in", "rb") as source, open(self.path / "out0", "wb") as out, \
              open(self.path / "err0", "wb") as err:  # fmt: skip
@@ -83,7 +85,7 @@ class Place:
         return self.ended(status)
 
     def processes(self) -> list[str]:
-        """Processes of the place that there are still."""
+        """The processes of the place that still exist."""
         mark = f"{_MARK}={self.path.name}".encode()
         found = []
         for entry in Path("/proc").iterdir():
@@ -105,7 +107,7 @@ def plainly(subject: Subject) -> Ran:
 
 
 def faults(asked: Asked, ended: Ended) -> list[str]:
-    """The faults of a command that no command may have, whatever it was asked."""
+    """The faults that no command may show, whatever it was asked."""
     found = []
     if ended.status is None:
         found.append("it does not end")
@@ -119,7 +121,7 @@ def faults(asked: Asked, ended: Ended) -> list[str]:
 
 
 def differs(asked: Asked, subject: Subject, ended: Ended) -> list[str]:
-    """How the run of a launched program was another than the plain one; a command that was refused may have none."""
+    """The differences between a launched program's run and the plain one; a refused command may not have run it."""
     expected = plainly(subject)
     if (
         "--dry-run" in asked.words

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The programs that random commands are tried on: some that end by themselves, and some that go round until told.
+"""The programs for random commands: some end by themselves, others make rounds until they are told to end.
 
-Each has functions by name, also of libc's, as a user would find them with ``gilk scan --list``.
+For each the names of functions are known, also of libc's, as a user would find them with ``gilk scan --list``.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ _WORDS = "\n".join(f"{n * 7919 % 1009} word{n % 37} {n * n % 101}" for n in rang
 
 @dataclass(frozen=True)
 class Subject:
-    """``functions`` of the main program ``image``. ``command`` reads ``stdin``, and does the same each time.
+    """A program. ``functions`` are those of the main program ``image``. ``command`` reads ``stdin``, and does the same
+    each time.
 
-    ``exact``: each of its functions runs as often in each run. ``lines``: places in its source.
+    If ``exact``, each of its functions runs equally often in each run. ``lines`` are places in its source.
     """
 
     name: str
@@ -71,7 +72,7 @@ _ROUND = ("hot8", "signals", "threads", "exceptions", "recursion", "setjmp", "ta
 _VARIANTS = ("O0", "O1", "O3", "Os", "default", "static", "nopie", "stripped", "ibt")
 _INEXACT = {"python", "perl", "signals", "threads", "calls", "pipe", "env", "ls", "cmake", "xz", "openssl"}
 
-#: They speak as the tests' programs do in loop mode: "ready", rounds until the end of their input, "ok ".
+#: Their output is that of the tests' programs in loop mode: "ready", rounds until the end of input, "ok ".
 _LOOPS = {
     "bash": ("bash", "-c", 'f() { echo "$1" | { read x; [ "$x" = "$1" ]; } || echo bad; }; echo ready; while ! read -t 0; do f $((i++)); done; echo ok rounds'),
     "perl": ("perl", "-e", '$| = 1; print "ready\\n"; my $v = ""; vec($v, 0, 1) = 1; while (!select(my $r = $v, undef, undef, 0)) { my %h; $h{$_ % 13} += $_ for 1..200; die "bad" if $h{3} != 1608; } print "ok rounds\\n"'),
@@ -82,7 +83,7 @@ _LOOPS = {
 
 @cache
 def functions_of(path: Path) -> tuple[str, ...]:
-    """The names of all its functions; raises AssertionError where gilk finds none."""
+    """The names of all functions of a program; raises AssertionError if gilk finds none."""
     done = run_gilk("scan", "--json", "--list", path)
     assert done.returncode == 0, (path, done.stderr)
     names = [row["function"] for row in json.loads(done.stdout.splitlines()[-1])["list"]]
@@ -91,7 +92,7 @@ def functions_of(path: Path) -> tuple[str, ...]:
 
 
 def launched(chance: random.Random) -> Subject:
-    """A program that ends by itself."""
+    """A random program that ends by itself."""
     kinds = [*(name for name in _SCRIPTS if shutil.which(_SCRIPTS[name][0])), *_BUILT, *_BUILT]
     name = chance.choice(kinds)
     if name in _SCRIPTS:
@@ -106,7 +107,7 @@ def launched(chance: random.Random) -> Subject:
 
 
 def rounds(chance: random.Random) -> Subject:
-    """A program for harness.Loop."""
+    """A random program for harness.Loop."""
     name = chance.choice([*_LOOPS, *_ROUND])
     if name in _LOOPS:
         command = _LOOPS[name]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Random commands: some rounds always, many under stress. GILK_FUZZ_ROUNDS says how many.
+"""Random commands: some rounds always, many under stress. GILK_FUZZ_ROUNDS is their number.
 
 ``python tests/guard.py -m tests.fuzz SEED 1`` repeats the round of a seed.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Symbols that are kept apart from the program, and its build id."""
+"""Symbols that are kept in a file apart from the program, and its build id."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Names as their source has them: as c++filt and LLVM say, in any number, and from files that mean harm."""
+"""Names as in the source: they agree with c++filt and LLVM, in any number, and hostile files do no harm."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from gilk.image import demangle
 
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libstdc++.so.6"
-#: Names of Rust, old and new, and what the reference manual of rustc says they stand for.
+#: Names of Rust, old and new, and their meanings by rustc's reference manual.
 RUST = {
     "_RNvC6_123foo3bar": "123foo::bar",
     "_RNvNtCs1234_7mycrate3foo3bar": "mycrate::foo::bar",
@@ -80,7 +80,7 @@ def test_a_name_that_means_a_gigabyte_stays_as_it_is_and_spoils_no_other() -> No
 
 
 def test_many_such_names_are_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Whoever makes them gains no more than some seconds."""
+    """The author of such names gains only some seconds."""
     started = tmp_path / "started"
     slow = tmp_path / "c++filt"
     slow.write_text(f"#!/bin/sh\necho >> {started}\nexit 1\n")
@@ -99,7 +99,7 @@ def test_without_the_program_names_stay_as_they_are(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_child_has_one_of_its_own() -> None:
-    """Two that read from one would each get answers to the other's questions."""
+    """Two processes that share one c++filt would get answers to each other's questions."""
     names = demangle._Names("-i")
     assert names.of(["_Z1av"]) == ["a()"]
     child = os.fork()

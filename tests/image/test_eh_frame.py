@@ -42,10 +42,10 @@ def test_frames_are_found_by_program_header_alone(
 
 
 def pads_by_assembly(source: str, tmp_path: Path, *flags: str) -> tuple[Path, set[int]]:
-    """A program, and its landing pads by the labels of the assembly it is made of.
+    """Build a program. Returns it, and its landing pads by the labels of the assembly that it is made of.
 
-    Call sites are groups of four .uleb128 after the label .LLSDACSB of a function; the third is a label
-    relative to the function's, or 0. Local labels are kept in the symbol table for us to look up.
+    Call sites are groups of four .uleb128 after the label .LLSDACSB of a function; the third is a label relative to the
+    function's, or 0. The local labels are kept in the symbol table, so that they can be looked up.
     """
     assembly, program = tmp_path / "t.s", tmp_path / "t"
     subprocess.run(["g++", "-O2", "-x", "c++", "-", "-S", "-o", assembly, *flags], input=source, text=True, check=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What an image says of the file as a whole, the vdso, and how long it takes."""
+"""An image's account of the file as a whole, the vdso, and the time it takes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_reading_is_quick(path: str, limit: float) -> None:
 
 @pytest.mark.parametrize("path", ["/lib/x86_64-linux-gnu/libc.so.6", "/bin/bash"])
 def test_one_exported_name_without_the_rest(path: str) -> None:
-    """Every one that the whole image has, also those that are tails of others; and none that it has not."""
+    """Every name of the whole image is found, also names that are tails of others, and no other name."""
     whole, file = load(Path(path)), File(Path(path))
     exported = {symbol.name for symbol in whole.symbols if symbol.exported}
     some = sorted(exported, key=len)[:60] + sorted(exported)[::40]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Sets of addresses, against sets of addresses."""
+"""Sets of address ranges, compared with plain sets of addresses."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from gilk.image.source import from_bytes
 SLUGS = {"not-elf", "elf-class", "elf-machine", "elf-type", "elf-truncated", "elf-malformed"}
 EXTREMES = [0, 1, 7, 0x7F, 0x80, 0xFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 1 << 40, (1 << 63) - 1, 1 << 63, (1 << 64) - 1]
 BUDGET = 2.0  # seconds for one file of a few KiB; a healthy one takes milliseconds
-# A C++ program small enough to be hit where it hurts, with every table this package reads.
+# A small C++ program, so that changes hit something, with every table that this package reads.
 PROGRAM = """
 int __attribute__((noinline)) risky(int x) { if (x > 2) throw x; return x; }
 int careful(int x) { try { return risky(x); } catch (int i) { return i; } }
@@ -34,7 +34,7 @@ int main(int argc, char **) { return careful(argc) + pointer(); }
 
 
 def refusal(data: bytes) -> str:
-    """The slug load_bytes refuses ``data`` with, or '' when it reads it."""
+    """The slug with which load_bytes refuses ``data``, or '' if it reads it."""
     before = time.process_time()
     try:
         load_bytes(data, Path("hostile"))
@@ -63,7 +63,7 @@ def program(build: Callable[..., Path]) -> bytes:
 
 @pytest.fixture(scope="session")
 def tables(program: bytes) -> list[tuple[int, int]]:
-    """The bytes [start, end) of the file that hold what this package reads, rather than code."""
+    """The ranges [start, end) of the file that this package reads, without code."""
     head = header.parse(from_bytes(program, Path("p")))
     code = (".text", ".comment", ".data", ".rodata", ".bss", ".strtab")
     found = [(s.offset, s.offset + s.size) for s in head.sections if s.size and s.kind != 8 and s.name not in code]
@@ -225,7 +225,7 @@ def test_symbols_that_all_name_one_long_string() -> None:
 
 
 def test_fdes_that_all_claim_one_long_lsda(tmp_path: Path) -> None:
-    """20 000 FDEs, each with the same table of 200 000 call sites, would be 4 000 000 000 of them."""
+    """20 000 FDEs that share a table of 200 000 call sites would have 4 000 000 000 of them."""
     source = """
         .text
         f: .fill 64, 1, 0x90
@@ -267,7 +267,7 @@ def test_fdes_that_all_claim_one_long_lsda(tmp_path: Path) -> None:
 
 
 def test_hostile_files_need_little_memory(tmp_path: Path) -> None:
-    """A header of 64 KiB sections, each said to be the whole sparse file of 4 GiB."""
+    """The header lists 64 Ki sections, each of which claims the whole sparse file of 4 GiB."""
     path = tmp_path / "sparse"
     path.write_bytes(headers((1, 5, 0, 0x1000, 64, 64)))
     with path.open("r+b") as file:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where functions are inlined: as readelf says, in units apart and linked together, and in files that lie."""
+"""The places of inlined functions agree with readelf, in units apart and linked together; false files do no harm."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def entries(program: Path) -> Entries:
 
 
 def told_by_readelf(program: Path) -> Counter[str]:
-    """How many inlined copies there are of each name."""
+    """The number of inlined copies by name."""
     done = subprocess.run(["readelf", "--debug-dump=info", program], capture_output=True, text=True, check=True)
     names: dict[str, str] = {}
     origins: list[str] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Lines of the source: as addr2line and objdump say, in each version of DWARF, and in files that lie."""
+"""Lines of the source agree with addr2line and objdump, in each version of DWARF; false files do no harm."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def compiled(place: Path, compiler: str, flags: str, source: Path = BARE / "name
 
 
 def told_by_addr2line(program: Path, addresses: list[int]) -> list[int]:
-    """The lines alone: of code that was inlined, its file is at times that of the function around it."""
+    """The lines by addr2line, without files: for inlined code it sometimes names the file of the function around it."""
     text = "\n".join(map(hex, addresses))
     done = subprocess.run(["addr2line", "-e", program], input=text, capture_output=True, text=True, check=True)
     lines = [re.sub(r" \(discriminator \d+\)", "", line).rpartition(":")[2] for line in done.stdout.splitlines()]
@@ -50,7 +50,7 @@ def told_by_addr2line(program: Path, addresses: list[int]) -> list[int]:
 
 
 def compare(program: Path, most: int = 5000) -> None:
-    """Every address, or some of very many."""
+    """Compare every address, or a selection if there are very many."""
     table = SourceLines(read(program))
     addresses = [at for span in load(program).spans for at in range(span.start, span.end)]
     addresses = addresses[:: len(addresses) // most + 1]
@@ -76,7 +76,7 @@ def test_programs_of_go() -> None:
 
 
 def told_by_objdump(program: Path) -> list[tuple[int, str, int, bool]]:
-    """Address, file, line (0 at the end of code) and whether it is a statement's, of each row, in order."""
+    """Address, file, line (0 at the end of code) and whether it begins a statement, of each row, in order."""
     done = subprocess.run(["objdump", "--dwarf=decodedline", program], capture_output=True, text=True, check=True)
     row = re.compile(r"(\S+) +(\d+|-) +(0x[0-9a-f]+|0)(?: +\d+)?(?: +(x))?")
     found = filter(None, map(row.match, done.stdout.splitlines()))
@@ -122,7 +122,7 @@ def test_a_program_without_lines(tmp_path: Path) -> None:
 
 
 def test_files_that_lie(tmp_path: Path) -> None:
-    """Any change of the bytes ends, and gives lines or none."""
+    """For any change of the bytes, reading ends, and gives lines or none."""
     whole = read(compiled(tmp_path, "g++", "-O1"))
     addresses = [span.start for span in load(tmp_path / "program").spans]
     chosen = random.Random(17)

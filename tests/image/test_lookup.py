@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Functions by the names that people type: as gdb finds them, and near names for those that are not there."""
+"""Functions by the names that people type agree with gdb; near names are suggested for those that do not exist."""
 
 from __future__ import annotations
 

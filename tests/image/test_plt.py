@@ -17,7 +17,7 @@ IBT = ("-fcf-protection=full", "-Wl,-z,ibtplt")
 
 
 def stubs(oracle: Callable[..., str], path: Path) -> dict[int, str]:
-    """Stub address -> name without its version."""
+    """The name of each stub without its version, by the stub's address."""
     text = oracle("objdump", "-d", "-j", ".plt", "-j", ".plt.got", "-j", ".plt.sec", path)
     return {int(address, 16): re.split(r"@|\+0x", name)[0] for address, name in LABEL.findall(text)}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What is remembered of a file is what reading it again would find, and is forgotten when the file is another."""
+"""The remembered facts of a file are those that reading it again would find, and are dropped if the file changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LIBRARIES = ("libc.so.6", "libstdc++.so.6", "libm.so.6", "libcrypto.so.3")
 
 @pytest.fixture(autouse=True)
 def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache of its own; files may be as new and as small as those of a test are."""
+    """A cache of the test's own; files may be as new and as small as a test's."""
     monkeypatch.setenv("GILK_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(source, "_TICK", -1)
     monkeypatch.setattr(remembered, "_WORTH", 0)
@@ -42,7 +42,7 @@ def afresh(path: Path, monkeypatch: pytest.MonkeyPatch) -> Image:
 
 
 def recalled(path: Path, monkeypatch: pytest.MonkeyPatch) -> Image:
-    """It has to be, or this fails."""
+    """The image of the file, which must come from the cache; otherwise this fails."""
     with monkeypatch.context() as once:
         once.delattr(elf, "_contents")
         return load(path)
@@ -65,7 +65,7 @@ def test_what_is_recalled_is_what_is_read(path: Path, monkeypatch: pytest.Monkey
 def test_a_file_that_was_written_into_is_read_again(
     build: Callable[..., Path], sources: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other file is of the same size, and has the time that it had."""
+    """The other file has the same size, and the same time."""
     path = tmp_path / "program"
     shutil.copy2(build(sources["small"], "-g"), path)
     before, state = load(path), path.stat()
@@ -83,7 +83,7 @@ def test_a_file_that_was_written_into_is_read_again(
 def test_a_file_that_was_written_by_way_of_a_mapping_is_read_again(
     build: Callable[..., Path], sources: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On tmpfs stat(2) does not tell."""
+    """On tmpfs stat(2) does not show it."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         path = Path(folder, "program")
         shutil.copy2(build(sources["small"], "-g"), path)
@@ -98,7 +98,7 @@ def test_a_file_that_was_written_by_way_of_a_mapping_is_read_again(
 def test_what_is_exchanged_while_it_is_read_is_not_taken_for_what_was_there(
     build: Callable[..., Path], sources: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By its owner, between the reading for the digest and the reading for the names."""
+    """The owner exchanges the file between the readings for the digest and for the names."""
     path = tmp_path / "program"
     shutil.copy2(build(sources["small"], "-g"), path)
     content, content_of = path.read_bytes(), remembered.content_of

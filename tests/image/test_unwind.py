@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Unwind tables against readelf's, row by row; and programs that are no programs."""
+"""Unwind tables agree with readelf's, row by row; and malformed programs do no harm."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CFA = re.compile(r"(\w+)\+(\d+)$")
 
 
 def interpreted(text: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """The rows of each FDE: where each begins, and its cells by the name of the column."""
+    """The rows of each FDE: the address where each begins, and its cells by the name of the column."""
     columns: list[str] = []
     of_function = False
     for line in text.splitlines():
@@ -42,7 +42,7 @@ def rule_at(table: Unwind, address: int) -> FrameRule:
 
 
 def expected(cells: dict[str, str]) -> FrameRule | None:
-    """None where it is an expression, or the return address is not where it usually is."""
+    """The rule for the cells; None for an expression, or if the return address is not in its usual place."""
     cfa = _CFA.match(cells["CFA"])
     saved = [cells.get(name, "u") for name in ("rbp", "rbx")]
     if cfa is None or cfa[1] not in _PLACES or cells.get("ra") != "c-8" or "exp" in saved:
@@ -83,7 +83,7 @@ def test_rows_are_those_of_readelf(path: str, oracle: Callable[..., str]) -> Non
 @given(st.binary(max_size=60), st.binary(max_size=20))
 @settings(max_examples=300)
 def test_any_program_makes_rows(program: bytes, common: bytes) -> None:
-    """In order, and none that could lead far."""
+    """The rows are in order, and no rule has a large offset."""
     found = rows(Common(1, -8, common), program)
     assert [at for at, _ in found] == sorted(at for at, _ in found)
     assert all(rule.how in How and abs(rule.offset) < 1 << 28 for _, rule in found)
@@ -94,8 +94,8 @@ def test_what_cannot_be_said_is_nothing() -> None:
     plain = bytes([0x0C, 7, 8, 0x80 | 16, 1])
     common = Common(1, -8, plain)
     assert rows(common, b"") == [(0, FrameRule(How.PLAIN, 4, 8, 0, -8))]
-    assert rows(common, bytes([0x07, 16])) == [(0, END)]  # undefined: what is called by no one
+    assert rows(common, bytes([0x07, 16])) == [(0, END)]  # undefined: nothing calls it
     assert rows(common, bytes([0x0F, 3, 0x76, 0x78, 0x06])) == [(0, FrameRule(How.DEREF, 5, -8, 0, -8))]
     assert rows(common, bytes([0x0F, 1, 0x9C])) == [(0, NOTHING)]  # an expression of another kind
-    assert rows(common, bytes([0x3F])) == [(0, NOTHING)]  # an instruction that there is not
+    assert rows(common, bytes([0x3F])) == [(0, NOTHING)]  # an instruction that does not exist
     assert rows(common, bytes([0x09, 16, 2])) == [(0, FrameRule(How.PLAIN, 4, 8, 2, -8))]  # in RCX: its place, plus one

@@ -68,7 +68,7 @@ def told(gilk_on_path: Environment, tmp_path: Path) -> Callable[..., subprocess.
 
 @pytest.fixture
 def ask(told: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..., Any]:
-    """gilk's answer, as JSON."""
+    """A function that runs gilk and returns its answer, parsed as JSON."""
 
     def answer(*words: str | Path) -> Any:
         done = told(*words)
@@ -84,7 +84,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def strace(*words: str | Path) -> list[str]:
-    """Its lines, without the numbers of processes."""
+    """The lines of strace's output, without process numbers."""
     with tempfile.NamedTemporaryFile("r") as log:  # a file of its own: the program may write amid its lines
         command = ["strace", "-f", "-qq", "-s", "300", "-o", log.name, *map(str, words)]
         subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=_PATIENCE)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""One virtual machine for all tests of the kernel. A test that brings a kernel down boots its own.
+"""One virtual machine for all tests of the kernel; a test that brings a kernel down boots its own.
 
-tests/conftest.py sends them all to one worker.
+tests/conftest.py sends all these tests to one worker.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from gilk.targets.kernel.driver import Driver
 from tests.kernel.driver.driving import Guest
 from tests.kernel.driver.handmade import Bench
 
-# What goes wrong in the kernel is not to go on unnoticed.
+# Errors in the kernel must not go unnoticed.
 STRICT = "oops=panic panic_on_warn=1"
 
 
 @pytest.fixture(scope="session")
 def exchange(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory that this machine and the virtual one both see, by the same name, and may both change."""
+    """A directory that this machine and the virtual one both see under the same name, and may both change."""
     return tmp_path_factory.mktemp("exchange")
 
 
 @pytest.fixture(scope="session")
 def vm(exchange: Path) -> Iterator[VM]:
-    """Two processors, up and idle."""
+    """The virtual machine, up and idle, with two processors."""
     with boot(Machine(cpus=2, arguments=STRICT, rw=(exchange,))) as machine:
         yield machine
 
 
 @pytest.fixture
 def driver(guest: Guest) -> Iterator[Driver]:
-    """A client that ends with the test, in the `guest` of the package that asks."""
+    """A client of the driver that ends with the test, in the `guest` of the package that asks for it."""
     yield Driver(guest.link)
     guest.link.close_driver()
 

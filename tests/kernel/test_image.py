@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A stock kernel as an image. Oracles: objdump, the kernel's own lists, and what its kprobes accept."""
+"""A stock kernel as an image. The oracles are objdump, the kernel's own lists, and the places that its kprobes
+accept."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from gilk.splice.kernel.blocks import Blocks, Instructions
 from gilk.targets.kernel.image import identity, read, types
 
 TRACING = "/sys/kernel/tracing"
-#: tools/objtool of Linux 6.1 has these by name, since it cannot derive them.
+#: tools/objtool of Linux 6.1 lists these by name, since it cannot derive them.
 NORETURN = """
     __module_put_and_kthread_exit __stack_chk_fail cpu_bringup_and_idle cpu_startup_entry do_exit
     do_group_exit do_task_dead ex_handler_msr_mce fortify_panic kthread_complete_and_exit kthread_exit make_task_dead
@@ -52,7 +53,7 @@ def objdump(data: bytes, address: int, path: Path) -> Iterator[tuple[int, str]]:
 
 class TestInstructions:
     def test_begin_where_objdump_has_them(self, live: KernelImage, tmp_path: Path) -> None:
-        """A megabyte from the middle of the kernel, within functions."""
+        """The test compares a megabyte from the middle of the kernel, within functions."""
         text = live.snapshot.parts[0].text
         begin = next(s.start for s in live.image.spans if s.start >= text.address + (4 << 20))
         window = text.data[begin - text.address : begin - text.address + (1 << 20)]
@@ -93,7 +94,7 @@ class TestFunctions:
                 if not names & listed:
                     surplus.append(span.name)
         assert not listed - found
-        assert len(surplus) < 20, surplus  # a static key at the head of a function that is not traced looks the same
+        assert len(surplus) < 20, surplus  # a static key at the head of an untraced function looks the same
 
     def test_modules_are_there(self, live: KernelImage) -> None:
         owners = dict.fromkeys(live.owners)
@@ -111,7 +112,8 @@ class TestFunctions:
             assert analysis.returns.at(next(s.start for s in live.image.spans if s.name == name)), name
 
     def test_a_cold_part_leads_into_its_parent(self, live: KernelImage, analysis: KernelAnalysis) -> None:
-        """kernel.md's example of what a look at one function misses: acpi_map_cpu.cold returns amid acpi_map_cpu."""
+        """kernel.md's example of something that a single function does not show: acpi_map_cpu.cold returns amid
+        acpi_map_cpu."""
         parent = next(s for s in live.image.spans if s.name == "acpi_map_cpu")
         cold = next(s for s in live.image.spans if s.name == "acpi_map_cpu.cold")
         back = [to for _, to in analysis.jumps.out_of(cold.start, cold.end) if parent.start < to < parent.end]
@@ -129,9 +131,9 @@ class TestReserved:
                 assert any(a <= low and high <= b for a, b in ranges), line
 
     def test_kprobes_refuse_what_is_reserved_and_accept_the_rest(self, live: KernelImage, vm: VM) -> None:
-        """kprobes look up their blacklist, static keys, static calls and BUGs themselves.
+        """kprobes consult their blacklist, static keys, static calls and BUGs themselves.
 
-        In functions that ftrace knows: elsewhere kprobe events are refused for that alone.
+        The test uses only functions that ftrace knows: kprobe events refuse all others.
         """
         chooser = random.Random(1)
         traced = [s for s in live.image.spans if s.start in live.image.conventional]
@@ -154,7 +156,7 @@ class TestReserved:
         assert [hex(at) for at in accepted if not verdicts[at]] == []
 
     def test_bugs_and_faults_are_single_instructions(self, live: KernelImage) -> None:
-        """Every trap is a ud2; every site of a table begins an instruction."""
+        """Every trap is a ud2; every site in a table is the start of an instruction."""
         sites = {low for low, _, why in live.image.reserved if why in ("bug", "faults", "static-key", "static-call")}
         assert len(sites) > 20_000
         assert np.all(live.sweep.row(np.array(sorted(sites), np.uint64)) >= 0)
@@ -163,7 +165,7 @@ class TestReserved:
 
 
 def verdicts_of(vm: VM, addresses: list[int]) -> dict[int, bool]:
-    """Whether the kernel lets a kprobe be defined at each address; none is left, and none is ever armed."""
+    """Whether the kernel lets a kprobe be defined at each address. None is left, and none is ever enabled."""
     script = f"""
         for at in {" ".join(f"{a:#x}" for a in addresses)}; do
             if echo "p:gilk/probe $at" 2>/dev/null >> {TRACING}/kprobe_events
@@ -188,7 +190,7 @@ class TestBlocks:
             assert mine == [(block.start, block.end) for block in analysis.function(span).blocks], span.name
 
     def test_no_branch_leads_amid_a_block(self, live: KernelImage, analysis: KernelAnalysis, tmp_path: Path) -> None:
-        """objdump's branches, all of them within a megabyte: each begins a block, or leads out of it."""
+        """objdump's branches within a megabyte: the target of each begins a block, or is outside."""
         blocks = Blocks.of(Instructions(live, analysis))
         heads = set(live.sweep.starts[blocks.first].tolist()) | set(blocks.inner.tolist())
         text = live.snapshot.parts[0].text
@@ -203,7 +205,7 @@ class TestBlocks:
 
 class TestTypes:
     def test_members_lie_where_trace_events_say(self, vm: VM, live: KernelImage) -> None:
-        """A format file describes a struct trace_event_raw_*; BTF has the same one."""
+        """A format file describes a struct trace_event_raw_*; BTF describes the same struct."""
         btf = types(vm.link)
         compared = 0
         for event in ("sched/sched_switch", "kmem/kmalloc", "irq/irq_handler_entry", "sched/sched_process_fork"):
@@ -217,7 +219,7 @@ class TestTypes:
         assert compared > 8
 
     def test_prototypes(self, vm: VM) -> None:
-        """As they are declared in Linux 6.1's headers."""
+        """The prototypes are those of Linux 6.1's headers."""
         btf = types(vm.link)
         expected = {
             "vfs_read": "ssize_t vfs_read(struct file *file, char *buf, size_t count, loff_t *pos)",

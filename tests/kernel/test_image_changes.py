@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A kernel that others have changed already, and what callers know of the kernel's functions."""
+"""A kernel that others have already changed, and the facts that callers rely on about the kernel's functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gilk.lab import VM
 from gilk.targets.kernel.image import read
 
 TRACING = "/sys/kernel/tracing"
-#: rcx, rsi, rdi, r8 to r11: what a function of the kernel may overwrite without telling, and returns nothing in.
+#: rcx, rsi, rdi, r8 to r11: a function of the kernel may overwrite these, and returns nothing in them.
 SCRATCH = sum(1 << register for register in (1, 6, 7, 8, 9, 10, 11)) | FINE_FLAGS
 
 
@@ -38,7 +38,7 @@ def reasons(found: KernelImage, start: int, end: int) -> set[str]:
 
 @contextmanager
 def told(vm: VM, before: str, after: str) -> Iterator[None]:
-    """Commands of a shell in the tracing directory."""
+    """Run shell commands in the tracing directory, before and after the block."""
     status, _, errors = vm.link.run(["sh", "-c", f"mount -t tracefs none {TRACING}; set -e; cd {TRACING}; {before}"])
     assert status == 0, errors
     try:
@@ -85,7 +85,7 @@ def test_a_function_with_a_probe_of_someone_else_is_left_alone(vm: VM, plain: Ke
 
 @pytest.mark.stress
 def test_nothing_of_init_code_is_left(plain: KernelImage) -> None:
-    """It was freed after boot, and what lies there now is something else."""
+    """Init code was freed after boot, and other things lie there now."""
     low, high = (plain.snapshot.symbols.find(name) or 0 for name in ("_sinittext", "_einittext"))
     assert low < high
     assert not [span.name for span in plain.image.spans if low <= span.start < high]
@@ -94,9 +94,10 @@ def test_nothing_of_init_code_is_left(plain: KernelImage) -> None:
 
 @pytest.mark.stress
 def test_callers_rely_on_the_calling_convention_only(plain: KernelImage) -> None:
-    """gcc has -fipa-ra off in code that is compiled for ftrace. Were that wrong, live registers would pass for dead.
+    """gcc turns -fipa-ra off in code that is compiled for ftrace. If that were wrong, live registers would be taken for
+    dead.
 
-    After a call of such a function no caller reads a register that the convention lets it overwrite.
+    After a call of such a function, no caller reads a register that the convention lets the function overwrite.
     """
     returns, conventional = KernelAnalysis(plain).returns, plain.image.conventional
     calls, wrong = 0, []
@@ -115,7 +116,8 @@ def test_callers_rely_on_the_calling_convention_only(plain: KernelImage) -> None
 
 
 def reads_only_in_name(instruction: Instruction) -> bool:
-    """``or reg, -1`` gives -1 whatever was there; ``pushf`` is for the interrupt flag."""
+    """Whether the instruction's result does not depend on the register: ``or reg, -1`` gives -1 whatever was there,
+    and ``pushf`` is for the interrupt flag."""
     if instruction.mnemonic == Mnemonic.OR and instruction.op1_kind not in (OpKind.REGISTER, OpKind.MEMORY):
         return instruction.immediate(1) & 0xFFFFFFFF == 0xFFFFFFFF
     return instruction.mnemonic == Mnemonic.PUSHFQ

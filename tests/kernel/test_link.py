@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A kernel by way of a relay: what is read is what is there, commands behave, and what makes no sense is refused."""
+"""A kernel by way of a relay: reads are correct, commands behave, and nonsense is refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gilk.targets.kernel.channel import Channel
 from gilk.targets.kernel.link import LocalLink, RelayLink, start_relay
 from gilk.targets.kernel.relay import bundle
 
-HEADER = struct.Struct("<IIB")  # as framing.py describes it, written down again
+HEADER = struct.Struct("<IIB")  # as framing.py describes it, written independently
 FILE, CORE, CONTROL, SPAWN, INPUT, LEND = 1, 2, 4, 7, 8, 11
 HELLO, PART, DONE, FAIL, EXIT = 64, 65, 66, 67, 71
 LIMIT = 20  # seconds
@@ -53,7 +53,7 @@ class TestHere:
         assert LocalLink().read_file(str(large)) == large.read_bytes()
 
     def test_a_file_may_claim_any_size(self, link: RelayLink, tmp_path: Path) -> None:
-        """It is not read; the relay goes on."""
+        """The file is not read; the relay goes on."""
         sparse = tmp_path / "sparse"
         sparse.touch()
         os.truncate(sparse, 1 << 40)
@@ -64,7 +64,7 @@ class TestHere:
         assert link.run(["true"]) == (0, b"", b"")
 
     def test_a_command_may_write_without_end(self, link: RelayLink, monkeypatch: pytest.MonkeyPatch) -> None:
-        """It is killed; the relay goes on."""
+        """The command is killed; the relay goes on."""
         monkeypatch.setattr("gilk.targets.kernel.link.LARGEST_ANSWER", 1 << 20)
         with pytest.raises(OSError, match="what sh wrote") as caught:
             link.run(["sh", "-c", "exec yes"])
@@ -92,7 +92,7 @@ class TestHere:
         assert link.run(script)[0] == shell == LocalLink().run(script)[0]
 
     def test_input_arrives_whole_while_output_comes_back(self, link: RelayLink) -> None:
-        """More both ways than any pipe or window holds."""
+        """More data goes both ways than any pipe or window holds."""
         data = os.urandom(6_000_000)
         assert link.run(["cat"], data, LIMIT) == (0, data, b"")
         assert link.run(["sha256sum"], data, LIMIT)[1].split()[0].decode() == hashlib.sha256(data).hexdigest()
@@ -158,7 +158,7 @@ class TestHere:
 
 
 class TestBadEnds:
-    """What is not a relay, or stops being one, is told apart."""
+    """Programs that are no relays, or stop being relays, are recognised."""
 
     @pytest.mark.parametrize(
         ("through", "limit", "slug"),
@@ -183,7 +183,7 @@ class TestBadEnds:
         assert caught.value.slug == "relay-gone"
 
     def test_a_relay_that_falls_silent(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """As one in a machine that hangs; once is enough, whatever is asked after that."""
+        """A relay in a machine that hangs behaves so. One timeout is enough: later requests fail at once."""
         monkeypatch.setattr("gilk.targets.kernel.link._FAREWELL", 0.2)
         with start_relay() as link:
             pid = int(link.run(["sh", "-c", "echo $PPID"])[1])
@@ -201,7 +201,7 @@ class TestBadEnds:
                 assert again.value is caught.value
 
     def test_a_long_answer_is_no_silence(self) -> None:
-        """It is on its way for longer than an answer may keep one waiting."""
+        """The whole answer takes longer than one may wait for a part of it."""
         source, theirs = os.pipe()
         asked, sink = os.pipe()
 
@@ -219,7 +219,7 @@ class TestBadEnds:
             os.close(each)
 
     def test_an_answer_without_end_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """From a relay that is none; whatever is asked after that."""
+        """The other end is no relay. Later requests fail too."""
         monkeypatch.setattr("gilk.targets.kernel.channel.LARGEST_ANSWER", 1 << 20)
         source, theirs = os.pipe()
         asked, sink = os.pipe()
@@ -246,7 +246,7 @@ class TestBadEnds:
 
 
 class Raw:
-    """A client that says what it likes."""
+    """A client that sends anything a test wants."""
 
     def __init__(self) -> None:
         words = [sys.executable, "-I", "-S", "-c", bundle(), "-"]
@@ -264,7 +264,7 @@ class Raw:
         return tag, kind, self.process.stdout.read(size)
 
     def close(self) -> tuple[int, bytes]:
-        """Exit status, and what it complained of."""
+        """Close the connection. Returns the relay's exit status and its complaints."""
         _, complaints = self.process.communicate(timeout=LIMIT)
         return self.process.returncode, complaints
 
@@ -307,7 +307,7 @@ def test_nonsense_is_refused_and_the_relay_stays(raw: Raw, kind: int, payload: b
 @settings(max_examples=300)
 @given(kind=st.integers(0, 255).filter(lambda kind: kind not in range(8, 11)), payload=st.binary(max_size=80))
 def test_every_request_has_one_answer(raw: Raw, kind: int, payload: bytes) -> None:
-    """The three kinds left out have none."""
+    """The three kinds that are left out get no answer."""
     raw.send(kind, 9, payload)
     kinds = [raw.receive()[1]]
     while kinds[-1] == PART:
@@ -335,21 +335,21 @@ def test_framing_that_makes_no_sense_ends_it() -> None:
 
 
 class TestVirtualMachine:
-    """The same through a port of a virtual machine, and what only a kernel of our own can be asked."""
+    """The same through a port of a virtual machine, and requests that only a kernel of one's own can answer."""
 
     def test_it_is_the_kernel_that_was_asked_for(self, vm: VM) -> None:
         assert vm.link.release == vm.kernel.release != os.uname().release
         assert vm.run(["uname", "-r"]) == (0, vm.kernel.release.encode() + b"\n", b"")
 
     def test_files_are_what_a_program_there_reads(self, vm: VM) -> None:
-        """Symbols: 4 MB, all addresses."""
+        """The file has the symbols: 4 MB, all addresses."""
         symbols = vm.link.read_file("/proc/kallsyms")
         digest = vm.run(["sha256sum", "/proc/kallsyms"])[1].split()[0].decode()
         assert hashlib.sha256(symbols).hexdigest() == digest
         assert len(symbols.splitlines()) > 90_000
 
     def test_memory_is_what_the_kernel_shows_of_itself(self, vm: VM) -> None:
-        """Its type information is in memory, and in a file of sysfs; its banner is in /proc/version."""
+        """The type information is in memory and in a file of sysfs; the banner is in /proc/version."""
         place = {line.split()[2]: int(line.split()[0], 16) for line in vm.link.read_file("/proc/kallsyms").splitlines()}
         types = (place[b"__start_BTF"], place[b"__stop_BTF"] - place[b"__start_BTF"])
         version = vm.link.read_file("/proc/version")

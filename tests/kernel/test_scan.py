@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Scanning a stock kernel: arithmetic and planner agree, figures add up, and nothing has to be worked out twice."""
+"""Scanning a stock kernel: arithmetic and planner agree, figures add up, and nothing is computed twice."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gilk.splice.plan import Refusal
 from gilk.splice.tactics.table import OUTCOMES
 from gilk.targets.kernel.image import read
 
-#: What the arithmetic does not decide: which of several points gets the room there is, and copies.
+#: Cases that the arithmetic does not decide: which of several points gets the room, and copies.
 CONTESTED = {"bounce", "copy", "trap"}
 
 
@@ -40,7 +40,7 @@ def subject(vm: VM) -> KernelSubject:
 
 @pytest.fixture
 def known(subject: KernelSubject, monkeypatch: pytest.MonkeyPatch) -> KernelSubject:
-    """For tests to which it does not matter that a kernel is read anew."""
+    """The subject, for tests that need no kernel that is read anew."""
     monkeypatch.setattr(survey_kernel, "KernelSubject", lambda link: subject)
     return subject
 
@@ -153,7 +153,7 @@ class TestGraph:
 
 
 def test_without_a_right_to_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As for a user who is not root: /proc/kallsyms has nothing but zeros."""
+    """To a user who is not root, /proc/kallsyms shows only zeros."""
     from gilk.errors import ImageError
 
     class Blind:
@@ -169,7 +169,7 @@ def test_without_a_right_to_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.stress
 def test_no_slower_than_objdump_of_the_same_bytes(vm: VM, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In time of the processor, with room for a machine that is busy: on a quiet one the scan takes less."""
+    """The comparison is of processor time, with a margin for a busy machine: on a quiet one the scan takes less."""
     snapshot = read(vm.link)
     monkeypatch.setattr(KernelSubject, "read", lambda self: snapshot)
     monkeypatch.setenv("GILK_CACHE", str(tmp_path))

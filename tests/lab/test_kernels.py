@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Kernels: which is taken, what is said when there is none, and what is made of their packages."""
+"""Kernels: the choice among them, the error if there is none, and the files made of their packages."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_release_that_the_archive_does_not_have(empty: Path, monkeypatch: pyte
 
 
 def test_no_network(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing half done stays, and apt's own words are passed on."""
+    """No half-finished download stays, and apt's message is passed on."""
     script(empty / "bin" / "apt-get", "echo 'could not resolve' >&2", "exit 100")
     script(empty / "bin" / "apt-cache", "echo '  Depends: linux-headers-6.1.0-1-common'")
     monkeypatch.setenv("PATH", f"{empty}/bin:{os.environ['PATH']}")
@@ -76,7 +76,7 @@ def test_no_network(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def image(packed: bytes, setup: int = 4) -> bytes:
-    """A bzImage as boot.rst says: magic, sectors of set-up, where the payload is."""
+    """A bzImage as in boot.rst: magic, number of set-up sectors, and the place of the payload."""
     head = bytearray((setup + 1) * 512)
     head[0x1F1] = setup
     head[0x202:0x206] = b"HdrS"
@@ -105,13 +105,13 @@ def test_damaged_images(data: bytes) -> None:
 
 
 class TestStockKernel:
-    """Fetched if it is not there yet."""
+    """The stock kernel, which is fetched if it is not there yet."""
 
     def test_binutils_know_the_kernel_that_was_unpacked(self) -> None:
         direct = find().direct
         assert direct is not None
         notes = subprocess.run(["readelf", "-n", direct], capture_output=True, text=True, check=True).stdout
-        assert "(0x00000012)" in notes  # the entry by which QEMU comes in
+        assert "(0x00000012)" in notes  # the entry at which QEMU starts it
 
     def test_modules_are_in_an_order_in_which_modprobe_would_load_them(self) -> None:
         kernel = find()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A virtual machine: what it shares with this one, and how it is told that it went down."""
+"""A virtual machine: the files and network that it shares with this machine, and how its end is reported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gilk.lab import Machine, attach, boot, qemu
 
 
 def test_kvm_without_a_processor_that_virtualizes_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine of one instruction would run; a kernel was seen not to."""
+    """The trial machine of one instruction would run, but a kernel did not."""
     monkeypatch.setattr(processor, "flags", lambda: frozenset(("fpu", "vme", "hypervisor")))
     monkeypatch.setattr(qemu.os, "access", lambda *_: True)
     monkeypatch.setattr(qemu.subprocess, "run", lambda *_, **__: pytest.fail("it was tried"))
@@ -26,7 +26,7 @@ def test_kvm_without_a_processor_that_virtualizes_is_not_used(monkeypatch: pytes
 
 
 def test_files_machine_and_panic(tmp_path: Path) -> None:
-    """In one boot, the panic last."""
+    """One boot serves all, with the panic last."""
     shared, kept = tmp_path / "sha red", tmp_path / "kept"
     shared.mkdir()
     kept.write_text("as it was")
@@ -62,7 +62,7 @@ def test_files_machine_and_panic(tmp_path: Path) -> None:
 
 
 def test_a_machine_that_does_not_answer() -> None:
-    """Where its processors are is said; the one or the other may be at work."""
+    """The error says where its processors are; either may be at work."""
     with boot(Machine(cpus=2, memory=512)) as vm:
         vm.link.patience = 1.0
         vm.monitor("stop")
@@ -113,7 +113,7 @@ def test_machines_that_cannot_be(machine: Machine) -> None:
 
 
 def test_a_network_that_leads_to_this_machine() -> None:
-    """QEMU's router passes its own address on to our loopback device."""
+    """QEMU's router forwards its own address to this machine's loopback device."""
     with socket.create_server(("127.0.0.1", 0)) as server, boot(Machine(network=True)) as vm:
         port = server.getsockname()[1]
         assert vm.run(["bash", "-c", f"echo across > /dev/tcp/10.0.2.2/{port}"], timeout=250)[0] == 0
@@ -124,7 +124,7 @@ def test_a_network_that_leads_to_this_machine() -> None:
 
 @pytest.mark.stress
 def test_the_installed_image_moves_itself() -> None:
-    """Only in one of some hundred boots does it stay; its memory is where its symbols say."""
+    """Only about one boot in a hundred does not move the kernel; the memory is where the symbols say."""
     with boot(Machine(kaslr=True)) as vm:
         symbols = vm.link.read_file("/proc/kallsyms").splitlines()
         place = {line.split()[2]: int(line.split()[0], 16) for line in symbols}

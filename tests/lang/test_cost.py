@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The bound of what a clause costs, beside what an emulator counts of the code that is compiled of it."""
+"""The bound on a clause's cost, compared with an emulator's count for the compiled code."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _HOLE = re.compile(r"\{([ist])\}")
 
 
 def made_up(choose: random.Random, kind: str, depth: int) -> str:
-    """A text of that kind, with others in it to that depth."""
+    """A random text of that kind, with other texts inside to that depth."""
     shapes = [each for each in KINDS[kind] if depth or not _HOLE.search(each)]
     return _HOLE.sub(lambda hole: made_up(choose, hole[1], depth - 1), choose.choice(shapes))
 
@@ -141,7 +141,7 @@ def _object(text: str) -> relocatable.Relocatable:
 
 
 def program(seed: int) -> tree.Program:
-    """A program of many clauses: to compile takes longer than all else."""
+    """A program of many clauses, because compiling takes longer than all else."""
     choose, clauses = random.Random(seed), list[str]()
     while len(clauses) < 40:
         body = "".join(made_up(choose, "t", 3) for _ in range(choose.randint(1, 3)))
@@ -169,7 +169,7 @@ def test_no_clause_costs_more_than_its_bound(seed: int) -> None:
         for number, clause in enumerate(made.clauses):
             arguments = tuple(choose.choice((0, 1, round_, choose.getrandbits(64))) for _ in range(4))
             counted, bound = emulated.run(number, arguments), cost(clause.function, limits)
-            spilled = bound.operations // 8  # what the compiler keeps on the stack, and the representation but names
+            spilled = bound.operations // 8  # values that the compiler keeps on the stack
             done += counted.operations > 200
             assert counted.operations <= bound.operations, (clause.function, counted, bound)
             assert counted.loads <= bound.loads + spilled, (clause.function, counted, bound)

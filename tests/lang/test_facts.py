@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Facts that are read off the representation, beside the C that is printed of it: what the one says the other shows."""
+"""Facts derived from the representation agree with the C that is printed from it."""
 
 from __future__ import annotations
 

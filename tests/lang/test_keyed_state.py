@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Groups, which keys join and leave, and stages that they go through: what a language can say by Keyed alone.
+"""Groups that keys join and leave, and their stages: everything that a language can say by Keyed alone.
 
-Functions are made here without any language, compiled, and run on the host of tests.
+The functions are built here without any language, compiled, and run on the host of tests.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def number(value: int) -> ir.Constant:
 
 
 def keyed(variable: int, by_thread: bool = False) -> ir.Keyed:
-    """By the event's first argument."""
+    """A Keyed whose key is the event's first argument."""
     return ir.Keyed(INT, variable, by_thread, (ir.Argument(INT64, 0),), _KEY, 8)
 
 
@@ -56,7 +56,7 @@ def seen(value: ir.Expression) -> ir.Evaluate:
 
 
 def moves(target: ir.Keyed, from_: int, to: int) -> ir.If:
-    """From one stage to the next, and from no other."""
+    """A move from one stage to the next, and from no other stage."""
     test = ir.Binary(INT, "==", target, number(from_))
     return ir.If(test, (assigned(target, number(to)), seen(number(to))), (seen(number(-1)),))
 
@@ -80,7 +80,7 @@ class States:
     address: int
 
     def do(self, what: str, key: int, thread: int = 7) -> int:
-        """What was seen; 0 of what does not look."""
+        """Run a function for a key. Returns what it saw; 0 for functions that do not look."""
         event = ClauseEvent(time=1, cpu=0, pid=1, tid=thread, probe=1, thread=thread)
         event.arg[0] = key
         self.memory.globals()[GLOBALS_START : GLOBALS_START + 8] = bytes(8)

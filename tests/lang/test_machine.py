@@ -40,7 +40,7 @@ _FIELDS = re.search(r"struct gilk_regs \{(.*?)\};", (NATIVE / "abi" / "gilk_regs
 assert _FIELDS is not None
 REGISTERS: list[str] = re.findall(r"\b(r\w+)\b(?=[,;])", _FIELDS[1])
 CALL, SYSCALL = "rdi rsi rdx rcx r8 r9", "rdi rsi rdx r10 r8 r9"
-#: A value for each, that is no other's.
+#: A unique value for each register.
 VALUES = {name: 0x1111_0000_0000 + 0x101 * number for number, name in enumerate(REGISTERS)}
 HEAD = """
 #define GD_SPECULATES 0
@@ -92,7 +92,7 @@ class Event(ctypes.Structure):
 
 
 class Places:
-    """Kinds of places, compiled together: what their probe is given when a thread with some state comes by."""
+    """Kinds of places, compiled together; tells what their probes get when a thread in some state passes."""
 
     def __init__(self, directory: Path, kinds: Sequence[Kind]) -> None:
         self._stack = (ctypes.c_uint64 * 1024)(*range(5000, 6024))
@@ -126,11 +126,11 @@ class Places:
         return self.bottom + 8 * 512
 
     def hit(self, iid: int = 1, **state: int) -> list[int] | None:
-        """What the probe is given; None if none fired."""
+        """The values that the probe gets; None if no probe fired."""
         given = Registers(**{**VALUES, "rsp": self.top, "rip": START + BEHIND, **state})
         fired = ctypes.c_int.in_dll(self._library, "t_fired")
         fired.value = 0
-        thread = threading.Thread(target=self._hit, args=(given, iid))  # a block for as long as it lives
+        thread = threading.Thread(target=self._hit, args=(given, iid))  # each thread has a block while it lives
         thread.start()
         thread.join()
         return [*Event.in_dll(self._library, "t_seen").arg] if fired.value else None
@@ -165,7 +165,7 @@ NODES: list[tuple[ir.Expression, int]] = [
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
-    """One place for each of NODES, in order, from 1; then one with a thread's number."""
+    """A place for each of NODES, in order from 1, then one with a thread's number."""
     kinds = [of(ir.Given((node,))) for node in (*(node for node, _ in NODES), ThreadId())]
     yield Places(tmp_path_factory.mktemp("nodes"), kinds)
 

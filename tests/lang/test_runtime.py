@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The table of the runtime's functions says what the C does: its calls are followed."""
+"""The table of the runtime's functions agrees with the C, whose calls are followed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEXT = re.sub(r"/\*.*?\*/", "", "\n".join(path.read_text() for path in PATHS), f
 _DEFINED = re.compile(r"^(static|GD_COLD)\b([^;{#]*?)\b(\w+)\([^;{()]*\)\n\{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 BODIES = {found[3]: found[4] for found in _DEFINED.finditer(TEXT)}
 COLD = {found[3]: found[2].strip() for found in _DEFINED.finditer(TEXT) if found[1] == "GD_COLD"}
-#: What a function does if it comes to one of these.
+#: The property of a function that reaches one of these.
 MARKS = {
     Does.CALLS: {"host_syscall0", "host_syscall4", "host_syscall6"},
     Does.READS: {"host_peek", "host_peek_some"},
@@ -31,7 +31,7 @@ MARKS = {
     Does.SCRATCH: {"gd_claim_scratch"},
     Does.WALKS: {"gd_walk_stack"},
 }
-#: Made with each program (lang/d/unit.py).
+#: Functions that are generated with each program (lang/d/unit.py).
 PRINTED = {"gd_probe_text"}
 AT, BITS = 0x1000, {"rax": 1, "rdx": 4}
 RESULTS = {"void": (), "gd_u32": ("rax",), "struct gd_filled": ("rax", "rdx")}
@@ -87,7 +87,8 @@ __attribute__((used)) void use(struct gd_context *ctx, const void *key)
 
 
 def test_cold_functions_keep_what_they_are_declared_to_keep(tmp_path: Path) -> None:
-    """In code: of the registers that one changes, or has changed by what it calls, it pushes all but its result's."""
+    """In the compiled code, a cold function pushes every register that it or its callees change, except its
+    result's."""
     source, output = tmp_path / "cold.c", tmp_path / "cold.o"
     source.write_text(USES_COLD_ONES)
     compile_object(source, output, ["-fPIC", *program_flags()])

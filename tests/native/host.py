@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The hosts that C of the runtime is compiled for here, and what a test tells the one of tests (native/host/test.h)."""
+"""The hosts for which C of the runtime is compiled here, and the controls of the host of tests (native/host/test.h)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Final
 
 from gilk.toolchain.compilers import NATIVE, compiler
 
-#: What the compiler is told for each. Nothing is linked in a process; here it is a C library that tells of processes.
+#: Options for each host. In a process nothing is linked; here the C library answers questions about processes.
 HOSTS: Final = {"process": ("-nostdlib",), "test": ("-DGILK_HOST_TEST", "-D_GNU_SOURCE=")}
-#: As in the kernel, words of a processor change without the lock prefix; so there is to be one thread.
+#: As in the kernel, per-processor words change without the lock prefix, so there must be a single thread.
 ALONE: Final = (*HOSTS["test"], "-DGILK_HOST_ONE_PROCESSOR")
 WAITS = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_uint32), ctypes.c_uint32, ctypes.c_long)
 EVER = (1 << 64) - 1
@@ -44,21 +44,21 @@ class TestHost(ctypes.Structure):
 
     @contextmanager
     def without_room(self, first: int = 1, last: int = EVER) -> Iterator[None]:
-        """Refuse it from the ``first`` time on that it is asked for from now on, to the ``last``."""
+        """In the block, refuse requests for room, from the ``first`` to the ``last``."""
         self.asked, self.refuse_first, self.refuse_last = 0, first, last
         yield
         self.refuse_first = self.refuse_last = 0
 
     @contextmanager
     def without(self, address: int, size: int) -> Iterator[None]:
-        """Lose some memory."""
+        """In the block, treat some memory as lost."""
         self.lost, self.lost_size = address, size
         yield
         self.lost_size = 0
 
     @contextmanager
     def stopped(self, clock: int) -> Iterator[None]:
-        """The clock stands there."""
+        """In the block, the clock stands still at this time."""
         before, self.clock, self.tick = self.clock, clock, 0
         yield
         self.clock, self.tick = before, 1

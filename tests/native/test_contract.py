@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The compiler holds the hosts to what native/host/host.h promises."""
+"""The compiler enforces on the hosts what native/host/host.h promises."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def compiled(native: Path, place: Path, host: str) -> subprocess.CompletedProces
 
 
 def changed(place: Path, pattern: str, replacement: str) -> Path:
-    """A copy of native/ where the host of a process is something else."""
+    """A copy of native/ with a change in the host of a process."""
     for part in ("abi", "host"):
         shutil.copytree(NATIVE / part, place / part)
     changes = 0

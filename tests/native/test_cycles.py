@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""No file of the C code calls, by way of others, one that calls it: which function is defined where says so."""
+"""No file of the C code calls, directly or by others, a file that calls it; the definitions of functions tell the
+files."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ DEFINED = re.compile(r"^(?!static\b|typedef\b|#|\s)[\w \*]*?\b(\w+)\([^;{}]*\)[\
 
 
 def uses(folder: Path) -> dict[str, set[str]]:
-    """The files of a folder, by name, and those whose functions each names."""
+    """The files of a folder, by name, each with those whose functions it names."""
     texts = {path.name: COMMENT.sub(" ", path.read_text()) for path in sorted(folder.glob("*.c"))}
     homes = {match[1]: name for name, text in texts.items() for match in DEFINED.finditer(text)}
     words = {name: set(re.findall(r"\w+", text)) for name, text in texts.items()}
@@ -23,7 +24,7 @@ def uses(folder: Path) -> dict[str, set[str]]:
 
 
 def cycle(graph: dict[str, set[str]]) -> list[str]:
-    """The files on the way around the first one that is found; none when there is none."""
+    """The files of the first cycle that is found; none if there is none."""
     done: set[str] = set()
 
     def visit(name: str, trail: tuple[str, ...]) -> list[str]:

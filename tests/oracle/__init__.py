@@ -28,18 +28,19 @@ HERE = Path(__file__).resolve().parent
 
 @dataclass(frozen=True)
 class Stepped:
-    """What a command did under the stepper. ``counts`` is by (image name, link-time address)."""
+    """The result of a command under the stepper. ``counts`` is by (image name, link-time address)."""
 
     counts: dict[tuple[str, int], int]
     steps: int
-    status: int  # as subprocess gives it: negative for a signal
+    status: int  # as in subprocess: negative for a signal
     stdout: bytes
     stderr: bytes
 
 
 @dataclass(frozen=True, order=True)
 class Edge:
-    """``to`` ran right after ``source``: the next instruction, or where a branch, call or return went."""
+    """A pair of instructions that ran one after the other: ``to`` is the next instruction after ``source``, or the
+    target of its branch, call or return."""
 
     image: str
     source: int
@@ -49,8 +50,8 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Control came to a place, with the stack pointer at ``sp``, having had it no higher than ``highest`` since the
-    last arrival. tests/oracle/stepper.c says what ``how`` may be; ``source`` is where it came from."""
+    """The arrival of control at an address. ``sp`` is the stack pointer, ``highest`` the highest value that it had
+    since the last arrival. tests/oracle/stepper.c says what ``how`` may be; ``source`` is the instruction before."""
 
     thread: int
     image: str
@@ -63,12 +64,12 @@ class Arrival:
 
 
 class StepperError(Exception):
-    """The stepper itself failed; the text is its message."""
+    """An error of the stepper itself; the text is its message."""
 
 
 @cache
 def stepper() -> Path:
-    """The stepper, built if need be."""
+    """The path of the stepper, which is built if need be."""
     output = build_place() / "oracle" / "stepper"
     sources = [HERE / f"{name}.c" for name in ("stepper", "places", "edges")]
     with locked(output):
@@ -84,11 +85,10 @@ def step(
     stdin: bytes = b"",
     timeout: float = 300,
 ) -> Stepped:
-    """Runs ``command`` one instruction at a time and counts executions of ``addresses``, by image name.
+    """Run ``command`` one instruction at a time, and count the executions of ``addresses``, by image name.
 
-    ``start="entry"`` counts from the main program's entry point on, the loader running
-    at full speed; ``children`` also counts in forked processes until they exec.
-    tests/oracle/stepper.c says what counts as an execution. Raises StepperError.
+    ``start="entry"`` counts from the main program's entry point on, the loader running at full speed; ``children`` also
+    counts in forked processes until they exec. tests/oracle/stepper.c defines an execution. Raises StepperError.
     """
     lines = [f"{image} {address:x}\n" for image, those in addresses.items() for address in those]
     with tempfile.TemporaryDirectory() as directory:
@@ -103,7 +103,8 @@ def step(
 def step_counts(
     command: Sequence[str | Path], addresses: Mapping[str, Sequence[int]], *, start: str = "start"
 ) -> dict[tuple[str, int], int]:
-    """Executions by (image name, link-time address); raises StepperError if the command did not exit with 0."""
+    """The executions by (image name, link-time address). Raises StepperError, also if the command did not exit with
+    0."""
     result = step(command, addresses, start=start)
     if result.status:
         raise StepperError(f"{command[0]} ended with {result.status}: {result.stderr.decode(errors='replace')}")
@@ -120,9 +121,9 @@ def step_arrivals(
     steps: int = 0,
     timeout: float = 600,
 ) -> tuple[list[Arrival], bool]:
-    """Arrivals at ``addresses`` in order, addresses not being randomized; and whether the command got to its end.
+    """The arrivals at ``addresses`` in order, with address randomization off, and whether the command got to its end.
 
-    After ``steps`` instructions of all its threads, if that is not 0, it is killed. Raises StepperError.
+    If ``steps`` is not 0, the command is killed after so many instructions of all its threads. Raises StepperError.
     """
     places = [(image, address) for image, those in addresses.items() for address in those]
     with tempfile.TemporaryDirectory() as directory:
@@ -137,7 +138,8 @@ def step_arrivals(
 
 
 def step_edges(command: Sequence[str | Path], *, start: str = "start", timeout: float = 300) -> set[Edge]:
-    """Every pair of addresses in images that ran one after the other in one thread, deliveries of signals left out."""
+    """Every pair of addresses in images that ran one after the other in one thread, without the deliveries of
+    signals."""
     with tempfile.TemporaryDirectory() as directory:
         _, text = _run(["-s", start, "-e"], command, Path(directory, "out"), b"", timeout)
     rows = map(str.split, text[:-1])
@@ -156,11 +158,12 @@ def _run(
 
 
 def _into_files(line: Sequence[str], stdin: bytes, timeout: float) -> subprocess.CompletedProcess[bytes]:
-    """As subprocess.run with pipes, but with files: what some programs do depends on which of the two it is."""
+    """Like subprocess.run with pipes, but with files: some programs behave differently with pipes."""
     with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         source.write(stdin)
         source.seek(0)
-        # Given by name: readline, which pytest loads, puts more into what would be inherited than Python knows of.
+        # The environment is given explicitly: readline, which pytest loads, adds variables that Python's os.environ
+        # does not show.
         done = subprocess.run(line, stdin=source, stdout=out, stderr=err, timeout=timeout, env=dict(os.environ))
         out.seek(0)
         err.seek(0)

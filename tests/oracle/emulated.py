@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Executions of every instruction of a program, by valgrind's callgrind: some hundred times faster than single-step.
+"""Count the executions of every instruction of a program with valgrind's callgrind, some hundred times faster than
+single steps.
 
-Differences from the stepper: threads run in turn; a rep-prefixed string instruction counts
-its repetitions, and of the libraries other variants may run, since valgrind's processor is
-a plainer one. Programs that look at their own processor, spin, or use restartable
-sequences are not for it.
+Differences from the stepper: threads run in turn; a rep-prefixed string instruction counts its repetitions; and other
+variants of library functions may run, since valgrind's processor is a plainer one. It is not usable for programs that
+look at their own processor, spin, or use restartable sequences.
 """
 
 from __future__ import annotations
@@ -24,26 +24,27 @@ FLAGS = (
     "--dump-line=no",
     "--compress-strings=no",
     "--compress-pos=no",
-    "--skip-plt=no",  # or a call is charged for the instructions of its PLT entry
+    "--skip-plt=no",  # otherwise a call is charged for its PLT entry
     "--vgdb=no",
 )
 _COST = re.compile(r"0x([0-9a-f]+) (\d+)$")
 
 
 class EmulationError(Exception):
-    """Valgrind is not there, or the program failed under it."""
+    """Valgrind is missing, or the program failed under it."""
 
 
 def counts(
     command: Sequence[str | Path], addresses: Mapping[str, Sequence[int]], *, timeout: float = 120
 ) -> dict[tuple[str, int], int]:
-    """Executions of ``addresses`` by (image name, link-time address), over a whole run that ends with 0."""
+    """The executions of ``addresses`` by (image name, link-time address), over a whole run that ends with 0."""
     all_counts = every_count(command, timeout=timeout)
     return {(image, at): all_counts[image, at] for image, those in addresses.items() for at in those}
 
 
 def every_count(command: Sequence[str | Path], *, timeout: float = 120) -> Counter[tuple[str, int]]:
-    """Executions of every instruction executed, by (image name, link-time address). Raises EmulationError."""
+    """The number of executions of every executed instruction, by (image name, link-time address). Raises
+    EmulationError."""
     if not shutil.which("valgrind"):
         raise EmulationError("valgrind is not installed")
     with tempfile.TemporaryDirectory() as directory:
@@ -57,7 +58,7 @@ def every_count(command: Sequence[str | Path], *, timeout: float = 120) -> Count
 
 
 def _parse(profile: Iterable[str]) -> Counter[tuple[str, int]]:
-    """Sums self costs. The line after ``calls=`` is what the callee cost, and no execution."""
+    """Sum the self costs. The line after ``calls=`` has the callee's inclusive cost, which is no execution."""
     found: Counter[tuple[str, int]] = Counter()
     image = ""
     inclusive = False

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Runs a piece of code under an emulator and says what it left behind.
+"""Run a piece of code under an emulator, and tell what state it leaves behind.
 
-For comparing two placements of the same instructions:
+It serves to compare two placements of the same instructions:
 
     before = run(code, 0x400000, registers, memory={0x400000: code})
     after = run(moved, 0x7f0000, registers, memory={0x400000: code})
     assert differences(before, after) == []
 
-Memory is as if all of it were mapped: a byte never written holds a value that depends on
-its address only, so that both runs load the same from the same address. Vector registers
-are the sixteen xmm; unicorn knows no AVX, which shows as a fault.
+All addresses count as mapped: a byte that was never written holds a value that depends only on its address, so that
+both runs load the same from the same address. Vector registers are the sixteen xmm; unicorn does not know AVX, which
+shows as a fault.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-# Untyped, so imported as values without types.
+# unicorn has no types, so its modules are imported as untyped values.
 u: Any = import_module("unicorn")
 x: Any = import_module("unicorn.x86_const")
 
@@ -41,11 +41,11 @@ _OUTSIDE = (u.UC_ERR_FETCH_UNMAPPED, u.UC_ERR_FETCH_PROT)
 
 @dataclass(frozen=True)
 class State:
-    """What is there when the code has been left, or has faulted.
+    """The state when control has left the code, or has faulted.
 
-    ``rip`` is where it went, or the instruction that faulted; ``writes`` has every byte
-    stored to, with what it holds at the end. ``fault`` is None, or the name of a unicorn
-    error ("INSN_INVALID"), "syscall", "interrupt N" (0 is a division error) or "limit".
+    ``rip`` is where control went, or the instruction that faulted; ``writes`` has every byte stored to, with its final
+    value. ``fault`` is None, or the name of a unicorn error ("INSN_INVALID"), "syscall", "interrupt N" (0 is a division
+    error) or "limit".
     """
 
     gpr: Mapping[str, int]
@@ -69,22 +69,22 @@ def run(
     stop: Collection[int] = (),
     limit: int = 1000,
 ) -> State:
-    """Executes ``code``, placed at ``address``, from ``entry`` (default ``address``) until it is left.
+    """Execute ``code``, placed at ``address``, from ``entry`` (default ``address``) until control leaves it.
 
-    It stops before an instruction outside [address, address + len(code)) or at an address
-    in ``stop`` (but for the first instruction executed), at a fault, or after ``limit``
-    instructions. ``registers`` are by name ("rax"); those not given are 0, rsp is STACK.
-    ``memory`` lays bytes over the generated contents, at any address; the code goes on top.
+    The run stops before an instruction outside [address, address + len(code)) or at an address in ``stop`` (but for the
+    first instruction executed), at a fault, or after ``limit`` instructions. ``registers`` are by name ("rax"); those
+    not given are 0, rsp is STACK. ``memory`` overlays the generated contents with bytes, at any address; the code goes
+    on top.
     """
     placed = _Code(address, address + len(code), stop, limit)
     return _emulator().run(placed, code, entry, memory or {}, _values(registers or {}, xmm or {}, flags))
 
 
 def differences(a: State, b: State, *, ignore: Collection[str] = (), flags: int = STATUS_FLAGS) -> list[str]:
-    """What tells ``b`` from ``a``, a line each: registers, flags in ``flags``, xmm, writes, fault.
+    """The differences between ``b`` and ``a``, a line each: registers, flags in ``flags``, xmm, writes, fault.
 
-    ``ignore`` names registers, "rip", "flags", "writes" or "fault". Code that falls off its end
-    leaves different values of rip in different places: ignore it, or end both with a jump to one.
+    ``ignore`` names registers, "rip", "flags", "writes" or "fault". Code that runs past its end leaves different values
+    of rip at different places: ignore rip, or end both with a jump to one address.
     """
     pairs: list[tuple[str, object, object]] = [(name, a.gpr[name], b.gpr[name]) for name in GPRS]
     pairs += [("flags", a.flags & flags, b.flags & flags), ("rip", a.rip, b.rip), ("fault", a.fault, b.fault)]
@@ -97,7 +97,7 @@ def differences(a: State, b: State, *, ignore: Collection[str] = (), flags: int 
 
 
 def initial_byte(address: int) -> int:
-    """What memory holds at ``address`` before anything is written or laid over."""
+    """The value of the byte at ``address`` before anything is written or overlaid."""
     return _contents(address & -PAGE)[address % PAGE]
 
 
@@ -108,7 +108,7 @@ def _contents(page: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Code:
-    """Where the code lies and what ends a run."""
+    """The place of the code, and the conditions that end a run."""
 
     start: int
     end: int
@@ -120,7 +120,7 @@ class _Code:
 
 
 class _Emulator:
-    """One engine for all runs: making one, and hooking it, takes longer than a run."""
+    """One engine for all runs: making an engine, and hooking it, takes longer than a run."""
 
     def __init__(self) -> None:
         self.engine = u.Uc(u.UC_ARCH_X86, u.UC_MODE_64)
@@ -141,7 +141,7 @@ class _Emulator:
         try:
             self._map(placed.start, len(code), executable=True)
             self.engine.mem_write(placed.start, code)
-            # Also forgets an exception of the run before, which would make the next a double fault.
+            # This also clears an exception of the run before, which would make the next one a double fault.
             self.engine.context_restore(self.pristine)
             self.engine.reg_write_batch(values)
             self._emulate(placed.start if entry is None else entry)
@@ -157,7 +157,7 @@ class _Emulator:
 
     def _emulate(self, entry: int) -> None:
         try:
-            # Unicorn translates ahead, and must not do so past the end: what follows may not be mapped.
+            # Unicorn translates ahead, but must not do so past the end: the memory there may not be mapped.
             self.engine.emu_start(entry, self.placed.end)
         except u.UcError as error:
             rip = self.engine.reg_read(x.UC_X86_REG_RIP)
@@ -207,7 +207,7 @@ class _Emulator:
         self.engine.emu_stop()
 
     def _map(self, address: int, size: int, *, executable: bool = False) -> None:
-        """Maps the pages of [address, address + size) with their contents; only the code's may be executed."""
+        """Map the pages of [address, address + size) with their contents; only those of the code are executable."""
         rights = u.UC_PROT_ALL if executable else u.UC_PROT_READ | u.UC_PROT_WRITE
         for page in range(address & -PAGE, address + max(size, 1), PAGE):
             if page not in self.pages:
@@ -240,7 +240,8 @@ def _overlaid(page: int, memory: Mapping[int, bytes]) -> bytes:
 
 
 def _values(registers: Mapping[str, int], xmm: Mapping[int, int], flags: int) -> list[tuple[int, int]]:
-    """What to load, by unicorn's numbers; the rest is 0. Raises ValueError for a name that is no general register."""
+    """The registers to load, by unicorn's numbers; all others are 0. Raises ValueError for a name that is no general
+    register."""
     unknown = set(registers) - set(GPRS)
     if unknown:
         raise ValueError(f"not general registers: {', '.join(sorted(unknown))}")

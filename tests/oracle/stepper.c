@@ -50,7 +50,7 @@
 struct thread {
 	pid_t id;
 	uint64_t pending; /* the instruction about to execute, or 0 */
-	uint64_t sp; /* before it */
+	uint64_t sp; /* before that instruction */
 	uint64_t highest; /* of the stack pointer since the last arrival */
 	bool known; /* its first SIGSTOP has been seen */
 	bool signalled; /* was resumed with a signal: the next stop may be the handler's first instruction */
@@ -65,7 +65,7 @@ static struct {
 static struct places places;
 static struct spans spans;
 static struct edges edges;
-static bool moved = true; /* images may not be where `spans` says */
+static bool moved = true; /* `spans` may be out of date */
 static struct thread *threads;
 static long thread_count, steps;
 static pid_t main_id;
@@ -93,7 +93,7 @@ static void forget_thread(pid_t id)
 
 static void resume(const struct thread *thread, int number)
 {
-	/* ESRCH: it has been killed in the meantime, and will be reported. */
+	/* ESRCH: the thread has been killed in the meantime, which will be reported. */
 	if (ptrace(PTRACE_SINGLESTEP, thread->id, 0, number) && errno != ESRCH)
 		err(125, "PTRACE_SINGLESTEP");
 }
@@ -206,7 +206,7 @@ static void stepped(struct thread *thread, const struct user_regs_struct *regs)
 	thread->sp = regs->rsp;
 }
 
-/* A signal on its way to the command. It interrupts the pending instruction, or is caused by it. */
+/* Handles a signal on its way to the command, which interrupts the pending instruction or is caused by it. */
 static void on_signal(struct thread *thread, int number, const siginfo_t *info, uint64_t pc)
 {
 	bool fault = info->si_code > 0 && (number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL);
@@ -332,7 +332,7 @@ static void on_stop(struct thread *thread, int status)
 	}
 }
 
-/* Until nothing is left; returns the wait status of the command. */
+/* Steps until no process is left; returns the wait status of the command. */
 static int follow(void)
 {
 	int status, last = 0;
@@ -352,7 +352,7 @@ static int follow(void)
 		if (id == main_id)
 			last = status;
 	}
-	kill(main_id, SIGKILL); /* our end kills the others: PTRACE_O_EXITKILL */
+	kill(main_id, SIGKILL); /* the stepper's end kills the others: PTRACE_O_EXITKILL */
 	return 0;
 }
 
@@ -394,7 +394,7 @@ struct scheduling {
 };
 
 /*
- * Two processes that wake each other at every step wait for a whole slice of whoever else wants the processor,
+ * Two processes that wake each other at every step wait for a whole slice of any other that wants the processor,
  * unless they ask for short slices (Linux 6.12; it does no harm before).
  */
 static void ask_for_short_slices(void)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Two oracles that share nothing agree on every instruction of a program."""
+"""Two oracles that share no code agree on every instruction of a program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind i
 
 
 def instructions(program: Path) -> list[int]:
-    """Link-time addresses of all instructions in .text, by objdump; not those repeated by a prefix."""
+    """The link-time addresses of all instructions in .text, by objdump, without those repeated by a prefix."""
     text = subprocess.run(["objdump", "-dw", "-j", ".text", program], capture_output=True, text=True, check=True).stdout
     lines = [line for line in text.splitlines() if not re.search(r"\trep[nz]* (?!ret)", line)]
     return [int(line.split(":")[0], 16) for line in lines if re.match(r" +[0-9a-f]+:\t", line)]

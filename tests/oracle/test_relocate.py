@@ -66,7 +66,7 @@ def test_segments_have_bases() -> None:
     assert run(bytes.fromhex("64488b042528000000"), AT).gpr["rax"] == load(FS_BASE + 0x28)  # mov rax,fs:[0x28]
 
 
-@pytest.mark.parametrize("before", ["f7f1", "0f0b", "cc"])  # a fault must not colour the next
+@pytest.mark.parametrize("before", ["f7f1", "0f0b", "cc"])  # a fault must not influence the next run
 @pytest.mark.parametrize(
     ("text", "fault"),
     [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The stepper's counts, against a program written in assembly whose labels say how often they are reached."""
+"""The stepper's counts are right for a program written in assembly, whose labels say how often they are reached."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_arrivals_say_how_control_came() -> None:
     assert found[0].how == "c"
     assert {one.how for one in found} == {"c", "j"}
     for before, after in pairwise(found):
-        if after.how == "j":  # the one jumps to the other, on the same stack
+        if after.how == "j":  # a jump from one to the other, on the same stack
             assert (after.sp, after.address != before.address) == (before.sp, True)
 
 

@@ -26,7 +26,7 @@ NOINLINE int collect(void)
 
 	expected[levels] = return_address(__builtin_return_address(0));
 	CHECK(count > levels + 2, "only %d frames, of %d", count, levels + 3);
-	/* found[0] is in collect itself. */
+	/* found[0] is an address in collect() itself. */
 	for (int i = 0; i <= levels; i++)
 		CHECK(found[i + 1] == expected[levels - i], "frame %d is %p, not %p", i, found[i + 1], expected[levels - i]);
 	return count;

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Builds the target programs, each in the variants a test asks for.
+"""Build the target programs, each in the variants that a test asks for.
 
-A *variant* is atoms joined by ``+``: ``default``, ``static+stripped``, ``nopie+O0``.
-Results lie under ``build/programs`` and are made again only when sources, flags or
-the compiler change; a file lock keeps parallel test runs from meeting.
+A *variant* is atoms joined by ``+``: ``default``, ``static+stripped``, ``nopie+O0``. Results lie under
+``build/programs`` and are made again only when sources, flags or the compiler change; a file lock keeps parallel test
+runs apart.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from pathlib import Path
 from tests.places import build_place
 
 HERE = Path(__file__).resolve().parent
-BARE = HERE / "bare"  # without checks of their own, and without a loop: who traces them knows what they do
+BARE = HERE / "bare"  # programs without checks and without a loop of their own, for tests that know what they do
 OUT = build_place() / "programs"
 
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 COMMON = ("-D_GNU_SOURCE", "-g", "-pthread", "-fasynchronous-unwind-tables")
 MANY_FUNCTIONS = 11_000
-#: Room before each function. Without it the jump of a short one may share bytes with the next, and lead into the heap
-#: or not by where the kernel has put that: tests that are about something else would fail once in a while.
+#: Room before each function. Without it the jump of a short function may share bytes with the next one, and lead into
+#: the heap or not, depending on the kernel's choice of addresses: tests about other things would sometimes fail.
 ROOM = "-fpatchable-function-entry=8,8"
-NO_ROOM = "-fpatchable-function-entry=0"  # for those that are about functions without
+NO_ROOM = "-fpatchable-function-entry=0"  # for tests about functions without room
 
 ATOMS: dict[str, tuple[str, ...]] = {
     "default": (),
@@ -49,7 +49,7 @@ ATOMS: dict[str, tuple[str, ...]] = {
     "fp": ("-fno-omit-frame-pointer",),
 }
 
-# Flags without which a program would not show what it is there to show.
+# Flags without which a program would not show what it is for.
 SPECIAL: dict[str, tuple[str, ...]] = {
     "ipara": ("-fipa-ra", "-fno-ipa-cp", "-fno-ipa-sra"),
     "plugin": ("-shared", "-fPIC"),
@@ -66,14 +66,14 @@ SPECIAL: dict[str, tuple[str, ...]] = {
 
 
 class BuildError(Exception):
-    """The compiler refused; the text is its message."""
+    """The compiler failed; the text is its message."""
 
 
 def build(name: str, variant: str = "default") -> Path:
-    """The program (or ``plugin``, a shared object) called ``name``, built as ``variant`` says.
+    """The path of the program (or of ``plugin``, a shared object) called ``name``, built as ``variant`` says.
 
-    ``build("many", "n500")`` generates 500 functions instead of 11 000.
-    Raises BuildError if it does not compile, KeyError for an unknown atom.
+    ``build("many", "n500")`` generates 500 functions instead of 11 000. Raises BuildError if it does not compile,
+    KeyError for an unknown atom.
     """
     suffix = ".so" if name == "plugin" else ""
     output = OUT / variant / f"{name}{suffix}"
@@ -83,7 +83,8 @@ def build(name: str, variant: str = "default") -> Path:
 
 
 def compile_to(output: Path, sources: Sequence[Path], flags: Sequence[str], headers: Sequence[Path] = ()) -> Path:
-    """``output`` made from ``sources``, unless it already is. The caller holds a lock if others may ask too."""
+    """Make ``output`` from ``sources``, unless it is up to date, and return it. The caller holds a lock if others
+    may build it too."""
     compiler = "c++" if any(source.suffix == ".cpp" for source in sources) else "cc"
     key = _key(compiler, flags, (*sources, *headers))
     stamp = output.with_name(output.name + ".key")
@@ -100,15 +101,15 @@ def compile_to(output: Path, sources: Sequence[Path], flags: Sequence[str], head
 
 
 def compile_text(place: Path, name: str, text: str, *flags: str) -> Path:
-    """A program called ``name``, of C that a test brings along, in a directory of the test's own. All its functions but
-    the last have room for a jump."""
+    """Build a program called ``name`` in ``place``, from C that a test provides. All its functions but the last have
+    room for a jump."""
     source = place / f"{name}.c"
     source.write_text(text)
     return compile_to(place / name, [source], (ROOM, *flags))
 
 
 def build_go(name: str, *flags: str) -> Path:
-    """The program of tests/programs/go, with flags of `go build`. Raises BuildError."""
+    """Build the program of tests/programs/go, with flags of `go build`. Raises BuildError."""
     source, output = HERE / "go" / f"{name}.go", OUT / "go" / f"{name}{''.join(flags).replace('/', '')}"
     with locked(output):
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -125,7 +126,7 @@ def build_go(name: str, *flags: str) -> Path:
 
 
 def names() -> list[str]:
-    """Every program with a ``main`` that checks itself, in order."""
+    """The names, sorted, of all programs with a ``main`` that checks itself."""
     found = {source.stem for source in (*HERE.glob("*.c"), *HERE.glob("*.cpp"))}
     return sorted((found - {"plugin"}) | {"many"})
 
@@ -156,7 +157,7 @@ def _generate_many(variant: str) -> Path:
 
 
 def _count(atom: str) -> int:
-    """The N of an atom ``nN``, else 0."""
+    """The N of an atom ``nN``; 0 for other atoms."""
     return int(atom[1:]) if re.fullmatch(r"n\d+", atom) else 0
 
 
@@ -175,7 +176,7 @@ def _compiler_version(compiler: str) -> str:
 
 @contextmanager
 def locked(output: Path) -> Iterator[None]:
-    """While one process is here, no other is for the same ``output``."""
+    """In the block, no other process is in such a block for the same ``output``."""
     output.parent.mkdir(parents=True, exist_ok=True)
     with open(output.with_name(output.name + ".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

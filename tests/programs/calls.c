@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * System calls in known numbers, and in awkward places: through libc's wrappers and through syscall(), failing, from
- * threads, from a handler that interrupts one which was waiting, from a forked child. It prints them:
+ * Makes system calls in known numbers and in awkward places: through libc's wrappers and through syscall(), with errors,
+ * from threads, from a handler that interrupts a waiting call, from a forked child. It prints the numbers:
  *   getppid N through syscall M close of nothing C interrupted I handled H
  */
 #include "check.h"
@@ -25,7 +25,7 @@ static void handler(int number)
 	CHECK(syscall(SYS_getpgid, 0) == getpgrp(), "getpgid in a handler");
 }
 
-/* A wait through syscall() that a signal ends, whose handler makes a system call in the same way. */
+/* Waits through syscall() until a signal ends that; the handler makes a system call in the same way. */
 static void wait_interrupted(void)
 {
 	struct itimerval soon = { { 0, 20000 }, { 0, 2000 } }, never = { 0 };

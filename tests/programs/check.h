@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What every target program shares: a check that says what broke, and one
+ * The common parts of all target programs: checks that tell what broke, and the
  * command line.
  *
  *   PROGRAM            one round of the quick amount of work

@@ -5,7 +5,7 @@
 
 __attribute__((noinline, noclone)) unsigned long work(int n, unsigned long a, unsigned long b)
 {
-	__asm__ volatile("" : : : "memory"); /* or it would be called once */
+	__asm__ volatile("" : : : "memory"); /* or the compiler would call it once */
 	for (int i = 0; i < n; i++) {
 		if (a & 1)
 			a = a * 3 + 1;

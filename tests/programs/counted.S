@@ -33,7 +33,7 @@ at_3_rep:
 	rep stosb
 	decl	%ebx
 	jnz	at_3_fill
-	/* of no bytes, once */
+	/* rep stosb of no bytes, once */
 at_1_rep_none:
 	rep stosb
 	/* an instruction that jumps to itself: loop, ten times */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Functions without a byte to spare: nothing is aligned, so that each ends right where the next one begins, with no more
- * than a return behind its last call. They begin with all kinds of instructions, which a jump may have to share.
+ * Functions without a byte to spare: nothing is aligned, so that each ends right where the next one begins, with only a
+ * return behind its last call. They begin with all kinds of instructions, whose bytes a jump may have to share.
  */
 #include "check.h"
 

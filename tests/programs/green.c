@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * User-level threads that a signal takes turns with: its handler calls
+ * User-level threads that take turns by a signal: its handler calls
  * swapcontext(), so that all but one wait in a handler at any time. All
- * compute the same, until each has done so as often as it should.
+ * compute the same, each a given number of times.
  */
 #include "check.h"
 

@@ -2,8 +2,8 @@
 /*
  * Eight threads run hot functions all the time; the exact number of calls is printed.
  *
- * "calls hot N", "calls hot_asm N": what counters at their entries must say, over the life of the program.
- * In loop mode threads run until standard input closes (or for N seconds), and totals are whatever they come to.
+ * "calls hot N" and "calls hot_asm N" are the counts that counters at the entries must have over the program's life.
+ * In loop mode threads run until standard input closes (or for N seconds), and the totals vary.
  */
 #include "check.h"
 

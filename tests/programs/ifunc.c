@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* An indirect function of our own, called directly and by pointer, and libc's: memcpy, strlen and their families. */
+/* An indirect function of the program, called directly and by pointer, and libc's: memcpy, strlen and their families. */
 #include "check.h"
 
 #define HIDDEN_FROM_COMPILER(pointer) __asm__ volatile("" : "+r"(pointer))
@@ -22,7 +22,7 @@ static int paired_sum(const unsigned char *bytes, int count)
 	return sum;
 }
 
-/* Runs while relocations are being done: may call nothing. */
+/* This runs while relocations are being done, and may call nothing. */
 static int (*resolve_sum(void))(const unsigned char *, int)
 {
 	unsigned a = 0, b, c = 0, d;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * With -fipa-ra a caller keeps values in caller-saved registers over a call, because it knows what the callee
- * leaves alone. An instrument that trusts the ABI at the callee's entry or return destroys them.
- * test_programs.py looks at the code to see that it happens: ipara_caller neither saves nor spills anything.
+ * leaves alone. An instrument that trusts the ABI at the callee's entry or return destroys these values.
+ * test_programs.py checks in the code that this happens: ipara_caller neither saves nor spills anything.
  */
 #include "check.h"
 

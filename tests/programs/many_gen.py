@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Writes a C program of N functions of several blocks each, all called in rotation.
+"""Write a C program of N functions of several blocks each, all called in rotation.
 
-``many_gen.py N > many.c``. The program takes the number of rotations as its
-argument and checks its result against the same arithmetic done here in advance
-for one rotation.
+``many_gen.py N > many.c``. The program takes the number of rotations as its argument. It checks its result against the
+same arithmetic, which is done here for one rotation.
 """
 
 from __future__ import annotations
@@ -61,12 +60,12 @@ int main(int argc, char **argv)
 
 
 def constants(i: int) -> dict[str, int]:
-    """What tells the arithmetic of function ``i`` from the others'."""
+    """The constants that make the arithmetic of function ``i`` differ from that of others."""
     return {"i": i, "bit": 1 << (i % 7), "odd": 2 * i + 3, "add": i * 7 + 1, "shift": i % 13 + 1}
 
 
 def apply(i: int, x: int) -> int:
-    """What function ``i`` returns for ``x``."""
+    """The result of function ``i`` for ``x``."""
     c = constants(i)
     x = (x * c["odd"] + c["add"]) & MASK if x & c["bit"] else x ^ (x >> c["shift"])
     turn = 0
@@ -83,7 +82,7 @@ def function(i: int) -> str:
 
 
 def generate(count: int) -> str:
-    """The whole program."""
+    """The source of the whole program."""
     result = 1
     for i in range(count):
         result = apply(i, result)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A place that a program marks for tracers, as <sys/sdt.h> does: for an asm statement. */
+/* The asm text that marks a place for tracers, as <sys/sdt.h> does. */
 #ifndef MARK_H
 #define MARK_H
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Places that the program marks for tracers, as <sys/sdt.h> does, and a function with ten arguments. It prints how
- * often it passed each, what it passed there, added up, and how often somebody listened:
+ * often it passed them, the sum of the arguments there, and how often somebody listened:
  *   steps N sum S listened L
  */
 #include "check.h"
 #include "mark.h"
 
-/* What sdt.h's probes of the same name count themselves by. */
+/* The semaphore of sdt.h's probes of that name. */
 __attribute__((used, section(".probes"))) volatile unsigned short marked_step_semaphore;
 __attribute__((used)) long marked_total;
 static long steps, sum, listened;

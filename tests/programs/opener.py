@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A program that opens a library and closes it again when it is told to."""
+"""A program that opens a library, and closes it again, on demand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tests.programs.build import build, compile_text
 
-#: For each byte of input it opens its argument and calls plugin_hot in it, or closes it; then it writes the byte.
+#: For each byte of input the program opens its argument and calls plugin_hot in it, or closes it; then it writes the
+#: byte.
 _SOURCE = """
 #include <dlfcn.h>
 #include <unistd.h>
@@ -28,5 +29,5 @@ int main(int count, char **words)
 
 
 def opener(place: Path) -> tuple[Path, Path]:
-    """The program, made in ``place``, and a library to be its argument."""
+    """Build the program in ``place``. Returns its path, and that of a library to be its argument."""
     return compile_text(place, "opens", _SOURCE, "-O1", "-w"), build("plugin")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* uint64_t redzone_asm(uint64_t x): fills -8..-128 under rsp in one block after another, then adds it up. */
+/* uint64_t redzone_asm(uint64_t x): fills -8..-128 under rsp in one block after another, then adds up the slots. */
 	.text
 	.globl redzone_asm
 	.type redzone_asm, @function

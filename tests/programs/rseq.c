@@ -23,7 +23,7 @@ static struct rseq *area(void)
 	return (struct rseq *)((char *)__builtin_thread_pointer() + __rseq_offset);
 }
 
-/* One attempt; 0 if the thread was moved or interrupted on the way, or was never on that CPU. */
+/* Tries once to increment; returns 0 if the thread was moved or interrupted meanwhile, or was never on that CPU. */
 NOINLINE int rseq_increment(struct rseq *self, struct counter *all);
 NOINLINE int rseq_increment(struct rseq *self, struct counter *all)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What signal handlers see as the program counter: for a fault, the faulting
+ * Checks the program counter that signal handlers see: for a fault, the faulting
  * instruction; for a profiler's tick, always code that was mapped from a file.
  */
 #include "check.h"
@@ -63,7 +63,7 @@ static int ranges;
 static volatile sig_atomic_t ticks, outside;
 static volatile greg_t stray;
 
-/* Executable memory mapped from a file, and the vdso; once: while code is exchanged for a copy no file is named. */
+/* Reads the ranges of executable files and of the vdso; only once, as code exchanged for a copy has no file. */
 static void read_ranges(void)
 {
 	char line[512], permissions[8], path[256];

@@ -8,7 +8,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
-/* What is left to the program below the frames of start-up and a signal; a patch must fit in. */
+/* The room below the frames of start-up and a signal, in which a patch must fit. */
 enum { TEN = 10, PAGE = 4096 };
 
 static volatile sig_atomic_t handled;

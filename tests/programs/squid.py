@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Debian's squid with a cache on disk: a directory for it, filled with objects, and what its clients ask for."""
+"""Debian's squid with a cache on disk: make its directory, fill it with objects, and make its clients' requests."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from pathlib import Path
 from tests.behaviour.waiting import PATIENCE
 
 SQUID = "/usr/sbin/squid"
-USER = "proxy"  # which squid becomes when root has started it
+USER = "proxy"  # the user that squid becomes when root has started it
 CLIENT = Path(__file__).with_name("squid_client.py")
-#: What is in memory is not kept there, so that each hit is read from disk.
+#: Objects are not kept in memory, so that each hit is read from disk.
 CONFIGURATION = """
 http_port 127.0.0.1:PORT
 http_access allow all
@@ -39,7 +39,7 @@ visible_hostname here
 coredump_dir none
 netdb_filename none
 """
-#: By client: how long its objects are, in bytes, and how often it asks for them.
+#: By client: the length of its object in bytes, and how often it asks for that.
 OBJECTS = {"127.0.0.1": (3000, 3), "127.0.0.2": (30000, 2), "127.0.0.3": (100000, 4)}
 FOREVER = "max-age=1000000000"
 
@@ -59,7 +59,7 @@ class _Origin(http.server.BaseHTTPRequestHandler):
 
 @contextmanager
 def origin() -> Iterator[int]:
-    """The port of a server of objects, whose name is their length."""
+    """Run a server of objects, whose names are their lengths. Yields its port."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Origin)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -72,7 +72,7 @@ def origin() -> Iterator[int]:
 
 @contextmanager
 def place() -> Iterator[Path]:
-    """A directory that is USER's. pytest's are below one where nobody else comes."""
+    """A directory that belongs to USER. pytest's own directories are below one that no other user can enter."""
     with tempfile.TemporaryDirectory(prefix="squid-") as name:
         path = Path(name)
         path.chmod(0o755)
@@ -83,20 +83,20 @@ def place() -> Iterator[Path]:
 
 
 def configured(place: Path, port: int, there: str = "") -> Path:
-    """A configuration in ``place``, for a squid that has its files in ``there``."""
+    """A configuration file in ``place``, for a squid that has its files in ``there``, by default in ``place``."""
     path = place / f"conf.{port}"
     path.write_text(CONFIGURATION.replace("PLACE", there or str(place)).replace("PORT", str(port)))
     return path
 
 
 def words(configuration: Path | str) -> list[str]:
-    """The command of a squid that is one process, and listens when it knows its cache."""
+    """The command of a squid that is a single process, and listens once it has read its cache."""
     return [SQUID, "-N", "-F", "-f", str(configuration)]
 
 
 @contextmanager
 def squid(place: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """The process, while it serves the cache in ``place``."""
+    """Run squid with the cache in ``place``. Yields the process."""
     with subprocess.Popen(words(configured(place, port)), stderr=subprocess.DEVNULL) as server:
         try:
             yield server
@@ -106,7 +106,7 @@ def squid(place: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def requests(port_of_origin: int) -> list[tuple[str, str]]:
-    """(client, URL) of all requests: the clients in turn, as long as they have some left."""
+    """The (client, URL) of all requests; the clients take turns, as long as they have requests left."""
     most = max(times for _, times in OBJECTS.values())
     return [
         (client, f"http://127.0.0.1:{port_of_origin}/{size}")
@@ -117,12 +117,12 @@ def requests(port_of_origin: int) -> list[tuple[str, str]]:
 
 
 def asking(port: int, asked: Sequence[tuple[str, str]]) -> tuple[list[str], bytes]:
-    """A command that makes these requests of the squid at ``port``, and what is given to it."""
+    """A command that makes these requests of the squid at ``port``, and its input."""
     return [sys.executable, str(CLIENT), str(port)], json.dumps(asked).encode()
 
 
 def answers(port: int, asked: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """By client: how many bytes it was answered."""
+    """The number of bytes in the answers to each client."""
     command, given = asking(port, asked)
     done = subprocess.run(command, input=given, capture_output=True, timeout=PATIENCE, check=True)
     told: dict[str, int] = json.loads(done.stdout)
@@ -130,7 +130,7 @@ def answers(port: int, asked: Sequence[tuple[str, str]]) -> dict[str, int]:
 
 
 def fill(place: Path, port: int) -> list[tuple[str, str]]:
-    """Fill the cache in ``place`` with each client's object in it: the requests that hit them."""
+    """Fill the cache in ``place`` with the object of each client. Returns the requests that will hit them."""
     made = subprocess.run(
         [SQUID, "-N", "-z", "-f", configured(place, port)], capture_output=True, timeout=PATIENCE, check=False
     )
@@ -142,19 +142,19 @@ def fill(place: Path, port: int) -> list[tuple[str, str]]:
 
 
 def stored(place: Path) -> dict[str, int]:
-    """By client: the length of the file that its object lies in, with what squid writes in front of it."""
+    """For each client, the length of the file that has its object, with what squid writes in front of that."""
     files = sorted(one.stat().st_size for one in (place / "cache" / "00" / "00").iterdir())
     assert len(files) == len(OBJECTS)
     return dict(zip(OBJECTS, files, strict=True))
 
 
 def asked_for() -> dict[str, int]:
-    """By client: the bytes of all that it asks for."""
+    """For each client, the number of bytes of all that it asks for."""
     return {client: size * times for client, (size, times) in OBJECTS.items()}
 
 
 def logged(log: str) -> dict[str, int]:
-    """By client: the bytes of bodies that squid's own log says it has sent from its cache."""
+    """For each client, the bytes of bodies that squid has sent from its cache, by squid's own log."""
     sums = Counter[str]()
     for line in log.splitlines():
         client, how, status, sent, head = line.split()
@@ -167,7 +167,8 @@ _READ = re.compile(r"read\(\d+<[^>]*/cache/00/00/([0-9A-F]{8})>.* = (\d+)$", re.
 
 
 def read_by_strace(trace: str) -> dict[str, int]:
-    """By client: the bytes that strace has seen squid read of the client's object; the first object is the first's."""
+    """For each client, the bytes that squid has read of the client's object, by strace; the files are in the
+    clients' order."""
     sums = Counter[str]()
     clients = list(OBJECTS)
     for number, amount in _READ.findall(trace):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Clients of a proxy: PORT. Standard input has [client's address, URL] of each request, as JSON. Requests are made one
-after the other, on a connection for each client. Prints how many bytes each client was answered."""
+"""Clients of the proxy at PORT. Standard input has [client's address, URL] of each request, as JSON. The requests
+are made one after the other, on a connection for each client. Prints the number of bytes in the answers to each
+client."""
 
 import http.client
 import json

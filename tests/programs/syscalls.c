@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Threads that sleep in the kernel: read, futex, nanosleep, epoll_wait, poll, sigtimedwait, and a condition variable.
- * Nobody signals them, so an EINTR or a short sleep is somebody's fault; a sleeping frame must find its way back.
+ * Nobody signals them, so an EINTR or a short sleep is a tracer's fault; a sleeping frame must find its way back.
  *
  * Linux itself restarts all but epoll_wait and sigtimedwait after a mere stop (signal(7)): an EINTR of these two is
  * counted and printed as "interrupted N", any other fails.

@@ -72,7 +72,7 @@ static long states_model(long left, long sum)
 	return sum + left;
 }
 
-/* A jump and nothing else; a conditional jump out of the function. */
+/* tail_thunk is a single jump; the next has a conditional jump out of the function. */
 long tail_thunk(long left, long sum);
 long tail_maybe(long left, long sum);
 long tail_finish(long left, long sum);

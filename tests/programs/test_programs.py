@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The target programs can be trusted: each builds, passes untouched, and shows what it is there to show."""
+"""The target programs can be trusted: each builds, passes undisturbed, and shows what it is for."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def disassembly(program: Path, function: str) -> list[str]:
-    """Instructions of one function, as objdump writes them."""
+    """The instructions of a function, as objdump writes them."""
     command = ["objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}", str(program)]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return [" ".join(line.split("\t")[1].split()) for line in text.splitlines() if re.match(r" +[0-9a-f]+:\t", line)]
@@ -48,7 +48,7 @@ def disassembly(program: Path, function: str) -> list[str]:
 
 @pytest.fixture(scope="module", autouse=True)
 def plugin() -> Path:
-    """dlopen looks for it beside itself."""
+    """Build the plugin, which programs open with dlopen beside themselves."""
     return build("plugin")
 
 
@@ -104,7 +104,7 @@ def test_nothing_interrupts_a_sleeper() -> None:
 
 
 def test_a_broken_check_is_reported(tmp_path: Path) -> None:
-    """dlopen fails without its plugin: this is how a broken splice will look."""
+    """dlopen fails without its plugin; a broken splice will look the same."""
     program = build("dlopen")
     done = subprocess.run([program], env={"PLUGIN": str(tmp_path)}, capture_output=True, text=True)
     assert done.returncode == 1

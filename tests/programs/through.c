@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A function that goes on, through the padding behind it, into the next one: so __memcpy_chk of glibc comes to memcpy.
- * Another one jumps behind the first instruction of that, which leaves room there for two bytes.
+ * A function that continues, through the padding behind it, into the next one, as glibc's __memcpy_chk reaches memcpy.
+ * Another function jumps behind the first instruction of that, which leaves room there for two bytes.
  */
 #include "check.h"
 
@@ -9,7 +9,7 @@ long through_checked(long a, long b);
 long through_plain(long a, long b);
 long through_inside(long a, long b);
 
-/* Code without room in it, so that padding elsewhere is out of reach of two bytes. */
+/* Code without padding, so that a two-byte jump cannot reach padding elsewhere. */
 #define FAR(name) ".type " name ",@function\n" name ":\n\t.rept 40\n\tadd $1, %rax\n\t.endr\n\tret\n.size " name ",.-" name "\n"
 
 __asm__(".text\n.globl through_checked,through_plain,through_inside\n.p2align 6\n" FAR("through_before")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""D programs on a process, without a command line around them: what they print, and what they are refused."""
+"""D programs on a process, without a command line: their output, and their refusals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ LONGEST = 60.0  # seconds
 
 @dataclass(frozen=True)
 class Traced:
-    """``lines`` of output that are not empty. ``refused``: probes, with the reason. ``restored``: all is as it was."""
+    """The result of a program. ``lines`` are the non-empty lines of output; ``refused`` are probes, with the reason;
+    ``restored`` is whether all is as it was."""
 
     lines: list[str]
     refused: dict[str, str]
@@ -29,13 +30,13 @@ class Traced:
     restored: bool | None
 
     def numbers(self) -> dict[str, int]:
-        """The numbers of lines ``name number`` by name; aggregations whose key is a name print such lines, too."""
+        """The numbers of lines ``name number``, by name; aggregations whose key is a name print such lines, too."""
         rows = [line.rsplit(None, 1) for line in self.lines]
         return {row[0].strip(): int(row[1]) for row in rows if len(row) == 2 and row[1].lstrip("-").isdigit()}
 
 
 def traced(text: str, *command: str | Path, pid: int | None = None) -> Traced:
-    """``command``: what is launched, its output goes where ours does; or ``pid``: what is attached to."""
+    """Run a program on a ``command``, which is launched and shares this process's output, or on the process ``pid``."""
     asked = Asked((("n", text),), options=(("quiet", None),), pid=pid, command=tuple(map(str, command)))
     consumer = prepare(asked)
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The provider ``pidN``: addresses, what is wrong with descriptions, and processes that only descriptions name."""
+"""The provider ``pidN``: addresses, wrong descriptions, and processes that only descriptions name."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_an_instruction_by_its_address_fires_as_by_its_offset() -> None:
 
 
 def offsets(program: str, function: str) -> dict[str, str]:
-    """The instructions of a function by the linker's disassembler, by how far from its start they are."""
+    """The instructions of a function by objdump, by their offset from its start."""
     words = ["objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}", program]
     listed = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     rows = re.findall(r"^ +([0-9a-f]+):\t(\S+)", listed, re.MULTILINE)
@@ -86,13 +86,13 @@ def test_a_process_is_traced_that_only_a_description_names(provider: str) -> Non
 
 
 def test_a_number_behind_a_name_is_a_process_only_if_that_has_the_provider() -> None:
-    """The reason would be another if the process had been attached to: that it is traced, and has no such probes."""
+    """If the process had been attached to, the reason would be another: that it has no such probes."""
     with Loop([build("hot8")]) as loop, pytest.raises(NoSuchProbe, match=r"does not match any probes$"):
         traced(f"nosuch{loop.pid}:::go {{ }}")
 
 
 def test_gilk_itself_is_refused() -> None:
-    """In a process of its own, for what is tested here crashed it."""
+    """This runs in a process of its own, because the tested case once crashed it."""
     text = "from tests.providers.sessions import traced\ntraced('pid$pid:libc:malloc:entry { }')"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
     assert done.returncode == 1

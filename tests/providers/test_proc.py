@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a process does to itself and to others like it: as often as the program does it, which calls.c tells."""
+"""The actions of a process on itself and on others: they are seen as often as calls.c says that it does them."""
 
 from __future__ import annotations
 

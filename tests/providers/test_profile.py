@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Threads that run are found where they are, and are left as they were; those that sleep are not found."""
+"""Running threads are found where they are, and left as they were; sleeping threads are not found."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PROGRAM = """
 
 
 def test_where_threads_run() -> None:
-    """Also in patches, which count as the code that they stand for; self-> variables are those of the other probes."""
+    """Patches count as the code that they stand for; self-> variables are those of the other probes."""
     with Loop([build("work")]) as loop:
         done = traced(_PROGRAM, pid=loop.pid)
         found = done.numbers()
@@ -36,13 +36,13 @@ _STACKS = """int n; profile-499 { @[ustack()] = count(); n++; }
 
 
 def stacks(pid: int) -> list[str]:
-    """The stacks of sixty samples, each once."""
+    """The distinct stacks of sixty samples."""
     done = traced(_STACKS, pid=pid)
     return " ".join(done.lines).split("stacks ", 1)[1].split(" end")[:-1]
 
 
 def test_a_stack_is_that_of_the_sample() -> None:
-    """Whatever the thread has done since: each leads from where it was to where the program began."""
+    """Whatever the thread has done since, each stack leads from the sampled place to the program's beginning."""
     with Loop([build("work")]) as loop:
         found = stacks(loop.pid)
     assert len(found) > 2

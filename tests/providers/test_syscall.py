@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""System calls of the process: as many as it makes, and as many as strace sees, with what is given and what comes."""
+"""System calls of a process: as many as it makes, and as strace sees, with their arguments and results."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def test_numbers_are_those_of_the_kernels_header() -> None:
 
 
 def test_every_call_is_seen_once(capfd: pytest.CaptureFixture[str]) -> None:
-    """Also those whose number only the register tells, and one that a handler interrupts with calls of its own."""
+    """This includes calls whose number is only in the register, and a call that a handler interrupts with calls of
+    its own."""
     command = [str(build("calls")), "40"]
     found = traced(_PROGRAM, *command)
     plain, through, failed, interrupted, handled = map(int, re.findall(r"\d+", capfd.readouterr().out))
@@ -56,7 +57,7 @@ def test_every_call_is_seen_once(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def _strace(command: list[str]) -> dict[str, int]:
-    """How often each call is made, by the process and by its child."""
+    """The number of each call, made by the process and by its child."""
     done = subprocess.run(["strace", "-f", "-o", "/dev/stdout", *command], capture_output=True, text=True)
     counts: dict[str, int] = {}
     for name in re.findall(r"^\d+ +(\w+)\(", done.stdout, re.MULTILINE):
@@ -101,7 +102,7 @@ def test_names_and_globs() -> None:
 
 
 def test_a_filter_that_may_kill_is_not_given_reason_to(tmp_path: Path) -> None:
-    """It lets everything pass; but what it looks at only the program knows."""
+    """The filter lets everything pass; but only the program knows what it examines."""
     program = compile_text(tmp_path, "filtered", _FILTERED)
     with mortal([program]) as running:
         with pytest.raises(TargetError) as caught:

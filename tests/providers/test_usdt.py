@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Marks that programs bring along: what readelf says of them is what fires, with the values that the program passed."""
+"""The marks that programs carry: those that readelf lists fire, with the values that the program passed."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_every_passage_fires_with_the_values_of_the_program(capfd: pytest.Captur
 
 
 def test_who_listens_is_taken_back() -> None:
-    """And an argument that nobody can fetch is a refusal of its probe."""
+    """An argument that cannot be fetched makes its probe refused."""
     with Loop([build("marked")]) as loop:
         program = """marked*:::work-step { @ = count(); hit = 1; } marked*:::float { trace(arg0); }
             tick-10ms /hit/ { exit(0); }"""
@@ -140,7 +140,7 @@ def test_who_listens_is_taken_back() -> None:
 
 
 def _semaphore(pid: int) -> int:
-    """The semaphore of marked.c, as that process has it."""
+    """The value of marked.c's semaphore in that process."""
     image = load(build("marked"))
     address = next(each.address for each in image.symbols if each.name == "marked_step_semaphore")
     base = int(Path(f"/proc/{pid}/maps").read_text().split("-", 1)[0], 16)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A page as a browser without a screen sees it."""
+"""A page as a headless browser sees it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 
 
 def dom(page: Path, address: str = "", budget: int = 15_000) -> str:
-    """The document as it is when its scripts have run for at most `budget` ms of their own time."""
+    """The document after its scripts have run for at most `budget` ms of their own time."""
     assert CHROMIUM is not None, "no Chromium: tools/setup test installs it"
     with tempfile.TemporaryDirectory() as home:
         flags = [*FLAGS, f"--user-data-dir={home}", f"--virtual-time-budget={budget}", "--dump-dom"]

@@ -12,7 +12,7 @@ from gilk.render.histogram import Histogram, by_function
 
 
 def nearest_rank(values: list[int], percent: int) -> int:
-    """The smallest that at least `percent` in a hundred do not exceed."""
+    """The smallest value that at least `percent` in a hundred values do not exceed."""
     return next(v for v in sorted(values) if sum(w <= v for w in values) * 100 >= percent * len(values))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Pictures: their numbers against samples that are known, and what matplotlib was told to draw; never pixels."""
+"""Pictures: their numbers agree with known samples and with the calls of matplotlib; pixels are not compared."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LOGGED = [(40 * MS, -5), (41 * MS, 7)]
 
 
 def rows() -> Iterable[dict[str, Any]]:
-    """cat (pid 10) makes the first and third calls, sort (pid 20) the others and all the rest, in two threads."""
+    """Samples: cat (pid 10) makes the first and third calls, sort (pid 20) all others, in two threads."""
     for n, (start, duration) in enumerate(CALLS):
         yield sample(start, 10 if n in (0, 2) else 20, 1, "time-entry", sp=n + 1)
         yield sample(start + duration, 10 if n in (0, 2) else 20, 2, "time-return", sp=n + 1)

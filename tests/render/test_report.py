@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A report says what happened, in JSON that programs rely on and in words."""
+"""A report tells the result of a run, in JSON that programs rely on and in words."""
 
 from __future__ import annotations
 

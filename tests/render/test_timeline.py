@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The page that draws a trace: a browser reads its data as they are, and what is in names stays text."""
+"""The page that draws a trace: a browser reads its data unchanged, and names stay text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HOSTILE = [
 
 
 def text_of(document: str, identity: str) -> str:
-    """What is in an element, without its tags."""
+    """The content of an element, without its tags."""
     found = re.search(rf'<(\w+)[^>]* id="{identity}".*?</\1>', document, re.DOTALL)
     assert found, document[-2000:]
     return html.unescape(re.sub(r"<[^>]+>", " ", found[0]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The index of a trace that is kept: it says what the trace says, and one that was tampered with says nothing."""
+"""The cached index of a trace gives the trace's answers, and none if it was tampered with."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def answers(path: Path) -> list[Any]:
-    """All sorts of questions."""
+    """The answers to all sorts of questions about the file."""
     file_worker._opened.clear()
     head = file_worker.timeline(str(path))
     zoom = max(0, (head["span"] // 512).bit_length())
@@ -45,7 +45,7 @@ def answers(path: Path) -> list[Any]:
 
 
 def test_the_head_is_that_of_a_page(tmp_path: Path) -> None:
-    """What `gilk show --html` draws has been made of the whole trace at once."""
+    """The page of `gilk show --html` is made of the whole trace at once."""
     for seed in range(4):
         path = write(tmp_path / f"{seed}.parquet", run(seed, 2000, threads=3, kernel=seed % 2 == 1).records)
         head, whole = timeline_index.opened(path).head, timeline.summary(read(path))
@@ -95,7 +95,7 @@ def test_it_is_made_once(tmp_path: Path, cache: Path, monkeypatch: pytest.Monkey
 
 
 def test_what_is_not_made_part_by_part_is_kept_too(tmp_path: Path, cache: Path) -> None:
-    """A depth: then the whole trace is looked at."""
+    """A trace with a depth is processed as a whole."""
     records = run(1, 1000).records
     trace = TraceDescription(records[0][0], records[-1][0], "now", "exit", depth=2)
     path = write(tmp_path / "x.parquet", records, Tally(partial=False, trace=trace))
@@ -123,7 +123,7 @@ def test_one_that_was_tampered_with_is_made_again(tmp_path: Path, cache: Path) -
 @pytest.mark.parametrize("name", ["call", "place", "symbol", "start", "state"])
 @pytest.mark.parametrize("value", [-(2**31), -1, 2**31 - 1])
 def test_numbers_that_lead_nowhere_are_no_end_of_the_worker(tmp_path: Path, cache: Path, name: str, value: int) -> None:
-    """As whoever could write to the cache might seal them: it is an answer, or the index is made again."""
+    """The numbers have a valid seal: the worker answers, or makes the index again."""
     path = write(tmp_path / "x.parquet", run(3, 500).records)
     key = timeline_index._key(path)
     timeline_index.opened(path)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Files of experiments: what is understood, what is refused and where; workloads; instruments that come and go."""
+"""Files of experiments: those that are accepted, and errors with their places; workloads; instruments that come and
+go."""
 
 from __future__ import annotations
 
@@ -88,7 +89,7 @@ def test_points_in_the_kernel_make_it_a_target(tmp_path: Path) -> None:
     assert found.items[0].of_kernel
 
 
-#: What is wrong, how the message names the place, and the slug.
+#: The wrong text, the place that the message names, and the slug.
 WRONG = [
     ("x = 1" + SMALL, "line 1, x", "bad-experiment"),
     ("duration = 1\nduration = 2" + SMALL, "(at line 2", "bad-experiment"),
@@ -173,7 +174,8 @@ def begun(tmp_path: Path, text: str) -> Iterator[tuple[Experiment, Staged]]:
 
 
 def test_nothing_of_a_pipeline_is_missed(tmp_path: Path) -> None:
-    """Every program of it is held until the instruments are in: each main() is seen, and the output is right."""
+    """Every program of the pipeline is held until the instruments are in: each main() is seen, and the output is
+    right."""
     (tmp_path / "in").write_text("b\na\nc\n" * 1000)
     text = f"""
 [workload]
@@ -196,7 +198,7 @@ instrument = "stamp"
 
 
 def test_instruments_come_and_go_at_their_times(tmp_path: Path) -> None:
-    """The count that is there all the time is of more calls than the samples of the one that comes and goes."""
+    """The permanent count has more calls than the samples of the instrument that comes and goes."""
     program = tmp_path / "calls.py"
     program.write_text("import os, time\nwhile True:\n    os.getppid()\n    time.sleep(0.0005)\n")
     output = tmp_path / "out.parquet"
@@ -306,14 +308,14 @@ def test_what_cannot_be_begun_leaves_nothing_behind(tmp_path: Path, text: str, s
 
 
 def children() -> set[int]:
-    """Processes below this one that have not ended."""
+    """The living children of this process."""
     text = subprocess.run(["ps", "--ppid", str(os.getpid()), "-o", "pid=,stat=,comm="], capture_output=True, text=True)
     rows = [line.split() for line in text.stdout.splitlines()]
     return {int(row[0]) for row in rows if row[1][0] != "Z" and row[2] != "ps"}
 
 
 def test_coverage_takes_out_what_was_hit() -> None:
-    """A block of a hot function counts no more once it has been seen."""
+    """A block of a hot function is not counted any more once it was seen."""
     with Loop([build("hot8")]) as loop:
         running = gilk.prepare_run([gilk.parse_request("hot=@coverage")], [loop.pid], [])
         assert isinstance(running, Staged)
@@ -344,7 +346,7 @@ def test_ctrl_c_keeps_what_there_is(tmp_path: Path, gilk_on_path: dict[str, str]
     while not (partial.exists() and partial.stat().st_size > 20_000):
         assert time.monotonic() < deadline and running.poll() is None
         time.sleep(0.05)
-    os.killpg(running.pid, signal.SIGINT)  # as a terminal does: the whole foreground
+    os.killpg(running.pid, signal.SIGINT)  # to the whole foreground group, as a terminal does
     out, _ = running.communicate(timeout=250)
     assert running.returncode == 130
     assert '"partial": true' in out

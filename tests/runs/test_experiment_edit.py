@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Changes of an experiment's text: one value is another one, by Python's TOML, and all other lines are as they were."""
+"""Changes of an experiment's text: one value changes, by Python's TOML, and all other lines stay as they were."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_table_that_is_not_there() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "instrument = [{ points = 'a', start = 1 }]\n",  # written otherwise
+        "instrument = [{ points = 'a', start = 1 }]\n",  # written in another form
         'x = """\n[[instrument]]\nstart = 1\n"""\n[[instrument]]\npoints = "a"\n',  # looks like one, and is a string
         "[[instrument]\n",
     ],

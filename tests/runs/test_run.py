@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Several processes in one run: one file, one time line."""
+"""Several processes in one run have one file and one time line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gilk.session.kernel_session import KernelSession
 from gilk.trace.reading import read
 from tests.programs.build import compile_text
 
-#: Says what CLOCK_MONOTONIC is before and after each of 20 calls of its function, a millisecond apart.
+#: Prints CLOCK_MONOTONIC before and after each of 20 calls of its function, a millisecond apart.
 SOURCE = r"""
 #include <stdio.h>
 #include <time.h>
@@ -60,7 +60,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def three(program: Path) -> Iterator[list[subprocess.Popen[str]]]:
-    """Programs that wait for a line of input."""
+    """Three programs that wait for a line of input."""
     with ExitStack() as stack:
         started = [
             stack.enter_context(subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
@@ -75,7 +75,7 @@ def three(program: Path) -> Iterator[list[subprocess.Popen[str]]]:
 def test_times_of_all_processes_are_on_one_line(
     three: list[subprocess.Popen[str]], tmp_path: Path, instrument: str
 ) -> None:
-    """Each sample lies between what the program itself read off the clock before the call and after it."""
+    """Each sample lies between the times that the program itself read before and after the call."""
     pids = [each.pid for each in three]
     points = "marked" + (f"={instrument}" if instrument.startswith("@") else f":entry={instrument}")
     run = prepare_run([parse_request(points)], pids, (), str(tmp_path / "s.parquet"))
@@ -99,7 +99,7 @@ def test_times_of_all_processes_are_on_one_line(
 
 @pytest.mark.parametrize("ending", [0, 1, 2])
 def test_one_that_ends_before_its_probes_are_in(three: list[subprocess.Popen[str]], ending: int) -> None:
-    """The others are watched all the same, and the report says which was not."""
+    """The other processes are watched all the same, and the report names the one that was not."""
     run = prepare_run([parse_request("marked:entry=count")], [each.pid for each in three], ())
     three[ending].kill()
     three[ending].wait()
@@ -126,8 +126,8 @@ def test_all_end_before_their_probes_are_in(three: list[subprocess.Popen[str]]) 
 
 @pytest.mark.parametrize("ended", [0, 1, 3])
 def test_a_run_leaves_no_process_and_no_file_open_here(three: list[subprocess.Popen[str]], ended: int) -> None:
-    """Also where some of its processes end before their probes are in; and where all do, and it never begins."""
-    gc.collect()  # what other tests have left
+    """This holds also if some of its processes end before their probes are in, or all do, so that it never begins."""
+    gc.collect()  # closes files of other tests
     before, born = opened(), children()
     run = prepare_run([parse_request("marked:entry=count")], [each.pid for each in three], ())
     for each in three[:ended]:
@@ -142,12 +142,12 @@ def test_a_run_leaves_no_process_and_no_file_open_here(three: list[subprocess.Po
         assert children() - born  # the brokers
         run.finish()
     del run
-    gc.collect()  # what is mapped is open as long
+    gc.collect()  # a mapped object stays open until then
     assert (opened(), children()) == (before, born)
 
 
 def opened() -> Counter[str]:
-    """The files, of this and other programs, that are open here; and how many of what else has no name."""
+    """The named files that this process has open, and the number of its other descriptors by kind."""
     links = Counter[str]()
     for fd in os.listdir("/proc/self/fd"):
         with suppress(FileNotFoundError):  # the descriptor of the directory itself
@@ -157,14 +157,15 @@ def opened() -> Counter[str]:
 
 
 def children() -> set[int]:
-    """The children of this process, ended ones that nobody has waited for among them."""
+    """The children of this process, including dead ones that nobody has waited for."""
     found = [path.read_text().split() for path in Path("/proc/self/task").glob("*/children")]
     return {int(pid) for pids in found for pid in pids}
 
 
 @pytest.mark.parametrize("ahead", [0, 3_600 * 10**9, -3_600 * 10**9])
 def test_a_kernels_clock_is_ours_or_so_far_ahead(ahead: int) -> None:
-    """One that reads what ours does is ours, exactly; another machine's is not, by as much as it takes to ask it."""
+    """A kernel with the same clock is exactly level; another machine's clock is ahead by its difference, up to the
+    time of asking."""
     session = KernelSession.__new__(KernelSession)
     session._driver = SimpleNamespace(status=lambda: SimpleNamespace(monotonic=time.monotonic_ns() + ahead))  # type: ignore[assignment]
     assert session._ahead == 0 if ahead == 0 else session._ahead == pytest.approx(ahead, abs=1_000_000)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Strategies: what they choose, against a disassembler and a program run one instruction at a time."""
+"""The choices of strategies, compared with a disassembler and with a program run one instruction at a time."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def executed(program: Path, argument: str) -> dict[int, int]:
 
 
 def differing(ran: Ran, expected: dict[str, int]) -> dict[str, int]:
-    """Points with another count than expected. One that was refused has none."""
+    """The points whose count differs from the expected one. A refused point has none."""
     counts = ran.report["counts"]
     refused = {each["point"] for each in ran.report["refused_points"]}
     assert counts.keys() | refused == expected.keys()
@@ -109,7 +109,7 @@ def differing(ran: Ran, expected: dict[str, int]) -> dict[str, int]:
 
 
 def blocks_of(program: Path) -> dict[str, int]:
-    """Where each block starts, by its point's name. Functions of one name would be one here."""
+    """The address of each block, by the name of its point. Asserts that no two functions share a name."""
     found = {f"{program.name}:{f.name}:@{b.index}:pre": b.start for f in functions(program) for b in f.blocks}
     assert len(found) == sum(len(f.blocks) for f in functions(program))
     return found
@@ -145,11 +145,11 @@ def test_edges_are_those_that_were_taken(name: str, argument: str) -> None:
                 if Edge(program.name, last, program.name, successor) in taken:
                     expected.add(label)
     counts = {point: n for point, n in ran.report["counts"].items() if "->" in point}
-    # What follows a call in its last instruction comes from the callee: the stepper's pairs do not show it.
+    # An instruction after a call is reached from the callee, which the stepper's pairs do not show.
     by_return = {label for label in counts.keys() - expected if counts[label] and after_call(program, label)}
     assert {label for label, count in counts.items() if count} - by_return == expected & counts.keys()
     assert counts.keys() <= possible
-    # In a threaded interpreter every operation may follow every other: no sums tell those apart.
+    # In a threaded interpreter every operation may follow every other: sums cannot separate those edges.
     assert len(counts) > 0.75 * len(possible), possible - counts.keys()
 
 
@@ -184,7 +184,7 @@ def test_time_has_every_call() -> None:
     assert len(timed) > 3
 
 
-# Of one's own.
+# Strategies of one's own.
 
 OWN = """
 def ends(function):
@@ -261,7 +261,7 @@ def walked(seed: int) -> tuple[Function, list[Passed], dict[str, int]]:
             before[at] += 1
             steps += 1
             if chance.random() < 0.02 or steps > 40:
-                break  # a call in it did not come back
+                break  # a call in the block did not return
             behind[at] += 1
             if not blocks[at].successors:
                 break

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * A process that has a helper share its table of descriptors, and no more (clone(2), CLONE_FILES): the helper is no
- * thread, so that no tracer of the process stops it. As soon as a descriptor appears there that the process has not
- * opened itself, the helper puts another in its place.
+ * A process with a helper that shares only its table of descriptors (clone(2), CLONE_FILES): the helper is no thread,
+ * so that no tracer of the process stops it. As soon as a descriptor appears there that the process has not opened
+ * itself, the helper puts another in its place.
  *
  *     fdswap WHAT VICTIM
  *
- * WHAT says what comes in its place: `path`, VICTIM by a descriptor that gives no right to it (O_PATH); `file`, VICTIM
- * opened for reading; `pipe`, nothing that has a size; `full`, memory that is not empty; `huge`, memory of huge pages;
- * `sealed`, nothing, but the one that came is sealed against further seals; `frozen`, nothing, but it is sealed against
- * writing; `closed`, nothing, and it is closed; `nothing`, nothing; `mapped`, memory of the helper's own, but only once the one that came has been given its size, so that this
- * is mapped in its stead. With `view` it does nothing, and has VICTIM mapped, to be read, and shared.
+ * WHAT says what replaces it: `path`, VICTIM by a descriptor that gives no right to it (O_PATH); `file`, VICTIM opened
+ * for reading; `pipe`, an object without a size; `full`, memory that is not empty; `huge`, memory of huge pages; `mapped`,
+ * the helper's own memory, once the new descriptor has its size, so that this is mapped instead. With `sealed`, `frozen`
+ * and `closed` the new descriptor stays, but is sealed against further seals, sealed against writing, or closed. With
+ * `nothing` it stays as it is; with `view` too, and the process has VICTIM mapped shared, for reading.
  * It prints "ready", and "swapped" each time that it has done so. It ends when its input does.
  */
 #include <errno.h>
@@ -84,7 +84,7 @@ static __attribute__((noreturn)) int helper(void *unused)
 {
 	(void)unused;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != maker) /* it has ended already */
+	if (getppid() != maker) /* the maker has ended already */
 		_exit(0);
 	for (;;)
 		if (fcntl(first, F_GETFD) >= 0 && is_memory(first))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * A thread whose stack pointer and GS base lead nowhere, while it runs for ever without touching its stack. Another
- * calls work() until input ends.
+ * A thread whose stack pointer and GS base point nowhere, and which runs for ever without touching its stack. Another
+ * thread calls work() until input ends.
  *
  *     nowhere RSP GS
  */

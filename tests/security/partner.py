@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Hostile programs, and who runs them: another user than the one who traces, where the tests may choose."""
+"""Hostile programs, run by another user than the tracer if the tests may choose that."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from tests.programs.build import compile_to
 
 HERE = Path(__file__).resolve().parent
 NOBODY = 65534
-#: For Popen: tests that root runs have their targets run by nobody.
+#: For Popen: if root runs the tests, nobody runs the targets.
 AS_ANOTHER = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
 
 
 @contextmanager
 def open_place() -> Iterator[Path]:
-    """A directory that every user can look into, below others of which that is so, too."""
+    """A directory that every user can look into, as into all above it."""
     with tempfile.TemporaryDirectory(prefix="hostile-", dir="/tmp") as name:
         os.chmod(name, 0o755)
         yield Path(name)
 
 
 def built(place: Path, name: str) -> Path:
-    """The program of this directory that is called so."""
+    """The built program of that name in this directory."""
     flags = ("-O2", "-fPIE", "-pie", "-fno-omit-frame-pointer")
     program = compile_to(place / name, [HERE / f"{name}.c"], flags)
     program.chmod(0o755)
@@ -35,7 +35,7 @@ def built(place: Path, name: str) -> Path:
 
 
 class Partner:
-    """A hostile program at work, from when it has said that it is ready."""
+    """A hostile program that has said that it is ready."""
 
     def __init__(self, *command: str | Path) -> None:
         words = [str(word) for word in command]
@@ -49,7 +49,7 @@ class Partner:
         return self.process.pid
 
     def line(self) -> str:
-        """The next that it says; waits for it."""
+        """The next line that the program prints; waits for it."""
         assert self.process.stdout is not None
         return self.process.stdout.readline().decode().rstrip("\n")
 
@@ -57,7 +57,7 @@ class Partner:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """It ends by itself, unless something has been done to it."""
+        """End the program, which ends by itself unless something has been done to it."""
         assert self.process.stdin is not None and self.process.stdout is not None
         with self.process.stdin, self.process.stdout:
             self.process.stdin.close()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Root with the HOME of another user, as after sudo -E or su -m, runs nothing of that user's; and the reverse."""
+"""Root with the HOME of another user, as after sudo -E or su -m, runs no code of that user's; nor does the reverse
+happen."""
 
 from __future__ import annotations
 
@@ -27,10 +28,10 @@ from tests.security.partner import open_place
 
 OTHER = 65534
 ROUNDS = 12
-#: What a D program says, and what it says once another user has had his way: of one size.
+#: The output of a D program, and its output once another user has forged it, of the same length.
 SAID, FORGED = "as it was written", "as another forged"
 _EXCHANGE = 2  # RENAME_EXCHANGE, <linux/fs.h>
-#: The command, for a system whose root lives elsewhere: the cache of who runs the tests is left alone.
+#: The command, for a system whose root has another home: the cache of the user who runs the tests is left alone.
 COMMAND = """\
 import pwd, sys, types
 home = sys.argv.pop(1)
@@ -43,21 +44,21 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become 
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
-    """Where other users can look, wherever TMPDIR is."""
+    """A directory that other users can look into, wherever TMPDIR is."""
     with open_place() as place:
         yield place
 
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``root``, the home that root has; ``home``, that of another."""
+    """Make ``root``, the home of root, and ``home``, that of another user."""
     for name in ("GILK_CACHE", "XDG_CACHE_HOME", "GILK_KERNELS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(private, "_passed", {})
     for name in ("root", "home"):
         (tmp_path / name).mkdir()
     os.chown(tmp_path / "home", OTHER, OTHER)
-    for above in (tmp_path, *tmp_path.parents):  # pytest's are for root alone: others have to reach what is theirs
+    for above in (tmp_path, *tmp_path.parents):  # pytest's are for root alone: others must reach theirs
         if above.name.startswith(("pytest-", "popen-", "test_")):
             above.chmod(0o755)
     monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_dir=str(tmp_path / "root")))
@@ -126,7 +127,8 @@ def test_nothing_is_kept_or_found_where_another_can_write(
 
 
 def as_another(work: Callable[[], None]) -> int:
-    """The status of a process of another user, who has root's HOME, as after su without -l."""
+    """Run ``work`` in a process of another user, which has root's HOME, as after su without -l. Returns its exit
+    status."""
     pid = os.fork()
     if not pid:
         status = 1
@@ -177,7 +179,7 @@ def said(tmp_path: Path, home: Path) -> subprocess.CompletedProcess[str]:
 
 
 def forged(genuine: Path, place: Path) -> None:
-    """A copy of a cache with another text in each D program that has ours, sealed again."""
+    """Copy a cache, with another text in each D program that has the genuine one, sealed again."""
     place.mkdir()
     count = 0
     for path in (genuine / "d-programs").iterdir():
@@ -191,7 +193,7 @@ def forged(genuine: Path, place: Path) -> None:
 
 @contextmanager
 def exchanging(one: Path, other: Path) -> Iterator[None]:
-    """A process of the other user's, that exchanges two directories of his as fast as it can."""
+    """In the block, a process of the other user exchanges two of his directories as fast as it can."""
     parent = os.getpid()
     pid = os.fork()
     if not pid:
@@ -214,14 +216,14 @@ def exchanging(one: Path, other: Path) -> Iterator[None]:
 
 @pytest.mark.parametrize("moving", [False, True])
 def test_a_cache_that_its_owner_exchanges_is_not_believed(moving: bool, tmp_path: Path) -> None:
-    """A directory of root's in one of his may be moved by him: so it is not used, whoever it belongs to."""
+    """A directory of root's within one of another user's can be moved by that user, so it is not used."""
     done = said(tmp_path, tmp_path / "root")
     assert (done.stdout.strip(), done.stderr) == (SAID, "")
     genuine, his = tmp_path / "root" / ".cache" / "gilk", tmp_path / "home" / ".cache"
     his.mkdir()
     forged(genuine, his / "mine")
     os.chown(his, OTHER, OTHER)
-    (his / "mine").rename(his / "gilk")  # root's own, as far as anyone can see
+    (his / "mine").rename(his / "gilk")  # it is root's own as far as anyone can see
     (his / "mine").mkdir()
     os.chown(his / "mine", OTHER, OTHER)
     if not moving:
@@ -234,7 +236,7 @@ def test_a_cache_that_its_owner_exchanges_is_not_believed(moving: bool, tmp_path
 
 
 def test_only_the_text_of_the_forged_one_differs(tmp_path: Path) -> None:
-    """That is, it would be believed if root had it at home: the others show something."""
+    """Root would believe the forged cache in its own home; so the other tests do show something."""
     said(tmp_path, tmp_path / "root")
     kept = tmp_path / "root" / ".cache" / "gilk"
     forged(kept, kept.parent / "forged")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Memory that all processes of a tree have: who brings something else in its place is let go, before the process has
-any of it; and a process that writes anything into it does no harm to the others."""
+"""Memory that all processes of a tree share: a client that brings other memory in its place is dismissed before the
+process has any of it, and a process that writes anything into the memory does no harm to the others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SIZE = 1 << 20
 
 
 def unsealed() -> int:
-    """It could be shrunk, and whoever reads it then is killed."""
+    """Memory without seals: it could be shrunk, and a process that then reads it is killed."""
     fd = os.memfd_create("gilk-memory-d", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, SIZE)
     return fd
@@ -43,7 +43,7 @@ def shrinkable() -> int:
 
 
 def sealed_later() -> int:
-    """It may be sealed against writing yet, for which mappings of it would have to go."""
+    """Memory that can still be sealed against writing, for which its mappings would have to go."""
     fd = unsealed()
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)
     return fd
@@ -94,7 +94,7 @@ def a_directory() -> int:
 
 
 def huge() -> int:
-    """It has the same seals, and is another kind of memory."""
+    """Memory of huge pages, with the same seals."""
     with contextlib.suppress(OSError):
         fd = os.memfd_create("huge", os.MFD_CLOEXEC | os.MFD_HUGETLB | os.MFD_ALLOW_SEALING)
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
@@ -120,7 +120,7 @@ def test_what_is_no_sealed_memory_of_that_size(make: Callable[[], int]) -> None:
 
 
 def test_sealed_memory_keeps_its_size() -> None:
-    """The system itself refuses to change it."""
+    """The system itself refuses to change the size."""
     fd = sealed("gilk-memory-d", SIZE)
     try:
         assert is_sealed(fd, SIZE) and not is_sealed(fd, SIZE + 1) and not is_sealed(-1, SIZE)
@@ -181,7 +181,7 @@ def test_who_brings_nothing_is_let_go(shared: Loop, words: dict[str, object]) ->
 
 
 def test_it_is_there_until_who_brought_it_leaves(shared: Loop) -> None:
-    """It is the same memory, once for each client, and before anything else."""
+    """The memory is the same, mapped once for each client, and before anything else."""
     fd = sealed("gilk-memory-d", SIZE)
     with member(shared) as line:
         offset = int(line.ask({"do": "common", "size": SIZE}, fd=fd).words["offset"])
@@ -212,7 +212,7 @@ def test_a_stranger_brings_none(shared: Loop) -> None:
 
 
 def test_descriptors_that_nobody_asked_for_are_closed(shared: Loop) -> None:
-    """Several at once, with messages that need none: who is at the other end of them sees that they have gone."""
+    """Several descriptors come at once, with messages that need none: their other ends see that they were closed."""
     mine, theirs = socket.socketpair()
     with member(shared) as line, mine:
         end = line._end
@@ -282,7 +282,8 @@ EVERYTHING = """
 
 
 def test_a_process_that_writes_anything_harms_no_other(tmp_path: Path) -> None:
-    """One writes over all that clauses in the other read and write, while they do; it goes on, and is right."""
+    """One process overwrites everything that clauses in the other read and write; the other goes on, and its results
+    are right."""
     scribbler = compile_text(tmp_path, "scribbler", SCRIBBLER, "-O1", "-w")
     victim = compile_text(tmp_path, "victim", VICTIM, "-O1", "-w")
     over = tmp_path / "over"

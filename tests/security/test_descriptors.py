@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A target exchanges the memory that gilk has it make for something else, while gilk is about to change it.
+"""A target replaces the memory that gilk has it make by something else, just before gilk changes it.
 
-Its helper shares the table of descriptors with it and nothing more (fdswap.c). Where a test says so, gilk waits for
-the helper at the worst moment; one test leaves it to chance, with the whole program as users run it.
+The target's helper shares only the descriptor table with it (fdswap.c). In some tests gilk waits for the helper at the
+worst moment; one test leaves the moment to chance, and runs the whole command as users do.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def fdswap(place: Path) -> Path:
 
 @pytest.fixture
 def victim(place: Path) -> Path:
-    """A file that only we may read and write."""
+    """A file that only the user of the tests may read and write."""
     file = place / "victim"
     file.unlink(missing_ok=True)
     file.write_bytes(_CONTENT)
@@ -54,7 +54,7 @@ def victim(place: Path) -> Path:
 
 
 def set_up(pid: int) -> None:
-    """As for a session, and everything out again."""
+    """Map gilk's memory as for a session, and undo it."""
     keeper = Keeper(LinuxProcess(pid))
     try:
         for fd in keeper.mapper.set_up(f"test-{os.getpid()}-{pid}", _SIZE, _SIZE):
@@ -88,7 +88,7 @@ def no_traces(pid: int) -> bool:
 
 
 def files_of_ours() -> set[str]:
-    """What this process, which is the keeper here, has open. Without what it asks for that."""
+    """The files that this process, which is the keeper here, has open, without the descriptor for the listing."""
     names = {f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")}
     return {f"{name} {os.readlink(name)}" for name in names if os.path.lexists(name)}
 
@@ -104,7 +104,7 @@ def test_what_is_put_in_the_place_of_memory_is_refused_and_not_touched(
     before = victim.stat()
     with Partner(fdswap, what, victim) as partner:
         monkeypatch.setattr(shared_memory, "_taken", waiting_for(partner, shared_memory._taken))
-        gc.collect()  # of other tests
+        gc.collect()  # closes files of other tests
         known = files_of_ours()
         with pytest.raises(TargetError) as caught:
             set_up(partner.pid)
@@ -123,7 +123,8 @@ def test_what_is_put_in_the_place_of_memory_is_refused_and_not_touched(
 def test_a_seal_that_comes_just_before_ours_is_noticed(
     what: str, fdswap: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever reads memory that its maker can shrink is killed by it; what is frozen nobody can write to."""
+    """A process that reads memory which its maker can shrink may be killed by that; nobody can write to frozen
+    memory."""
     with Partner(fdswap, what, victim) as partner:
         monkeypatch.setattr(shared_memory, "_check_fresh", lambda *_: None)
         monkeypatch.setattr(shared_memory, "_seal", waiting_for(partner, shared_memory._seal))
@@ -137,7 +138,8 @@ def test_a_seal_that_comes_just_before_ours_is_noticed(
 def test_a_file_that_only_root_may_open_is_not_opened_for_a_target(
     fdswap: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if it were taken for memory: the keeper opens it with no more rights than the target's user has."""
+    """This holds even if the file were taken for memory: the keeper opens it with no more rights than the target's
+    user has."""
     opened: list[int] = []
     with Partner(fdswap, "path", victim) as partner:
         monkeypatch.setattr(shared_memory, "_mount", lambda _: 1)
@@ -147,13 +149,13 @@ def test_a_file_that_only_root_may_open_is_not_opened_for_a_target(
             set_up(partner.pid)
         assert caught.value.slug == "not-our-memory"
     assert opened == []
-    assert victim.read_bytes() == _CONTENT  # we have our own rights again
+    assert victim.read_bytes() == _CONTENT  # the keeper has its own rights again
 
 
 def test_other_memory_that_is_mapped_in_the_place_of_ours_is_noticed(
     fdswap: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A session would count nothing, and say that nothing had happened."""
+    """Otherwise a session would count nothing, and report that nothing had happened."""
     with Partner(fdswap, "mapped", victim) as partner:
         monkeypatch.setattr(Remote, "code", waiting_for(partner, Remote.code))
         with pytest.raises(TargetError) as caught:
@@ -162,7 +164,7 @@ def test_other_memory_that_is_mapped_in_the_place_of_ours_is_noticed(
 
 
 def test_memory_of_a_session_has_its_size_for_ever(fdswap: Path, victim: Path) -> None:
-    """Also for the target, which may open it."""
+    """The target cannot change the size either, though it may open the memory."""
     with Partner(fdswap, "nothing", victim) as partner:
         keeper = Keeper(LinuxProcess(partner.pid))
         try:
@@ -178,7 +180,7 @@ def test_memory_of_a_session_has_its_size_for_ever(fdswap: Path, victim: Path) -
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the file is to be the tracer's, and not the target's to write")
 def test_a_file_that_a_target_has_mapped_is_not_written_to_through_its_memory(fdswap: Path, victim: Path) -> None:
-    """The kernel has it so, and gilk relies on that wherever it writes to a target."""
+    """The kernel guarantees this, and gilk relies on it wherever it writes to a target."""
     victim.chmod(0o644)
     with Partner(fdswap, "view", victim) as partner:
         mapping = next(each for each in read_maps(partner.pid) if each.path == str(victim))
@@ -190,11 +192,11 @@ def test_a_file_that_a_target_has_mapped_is_not_written_to_through_its_memory(fd
 
 
 def test_root_does_not_write_to_files_for_a_target(fdswap: Path, victim: Path) -> None:
-    """As users do it, and when the helper comes, it comes: a few rounds."""
+    """The command runs as users run it for a few rounds; the helper comes at any moment."""
     for _ in range(_ROUNDS):
         with Partner(fdswap, "path", victim) as partner:
             done = run_gilk("run", "-i", "fdswap:work:entry=count", "-p", partner.pid, "--for", "0.1", timeout=240)
-            refused = ("(not-our-memory)", "(refused-by-kernel)")  # it was exchanged, or not there just then
+            refused = ("(not-our-memory)", "(refused-by-kernel)")  # it was exchanged, or was missing just then
             assert done.returncode == 0 or any(each in done.stderr for each in refused), done.stderr
         assert victim.read_bytes() == _CONTENT
         assert stat.S_IMODE(victim.stat().st_mode) == 0o600

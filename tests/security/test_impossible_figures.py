@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A program that writes all over gilk's shared memory does not have a figure believed that cannot be."""
+"""A program writes all over gilk's shared memory: gilk believes no figure that is impossible."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 from tests.behaviour.harness import run_gilk
 from tests.programs.build import compile_text
 
-#: More than there can have been: the session lasts seconds.
+#: More than there can have been, as the session lasts only seconds.
 LARGEST = 10**13
 
-#: Calls of `hit`; then it writes into what it finds mapped of gilk's memory, and ends. What it writes: ones, random
-#: numbers, or ones in the counters of its blocks only, which are words that have grown by now.
+#: Calls `hit`, then writes into the gilk memory that it finds mapped, and ends. It writes ones, random numbers, or ones
+#: only in the counters of its blocks, which have grown by now.
 SOURCE = r"""
 #include <fcntl.h>
 #include <stdint.h>
@@ -66,7 +66,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def numbers(value: Any) -> list[int]:
-    """All in a piece of JSON."""
+    """All numbers in a piece of JSON."""
     if isinstance(value, dict):
         return [n for each in value.values() for n in numbers(each)]
     if isinstance(value, list):
@@ -120,7 +120,7 @@ def test_stream_corrupt_of_a_d_program_is_said_and_no_figure_told(how: str, prog
     assert "Traceback" not in done.stderr
     assert "dtrace: stream-corrupt: the process wrote into gilk's own memory: " in done.stderr
     assert done.returncode == 1
-    # What is impossible may be quoted where it is called so.
+    # An error message may quote an impossible figure as such.
     others = [line for line in done.stderr.splitlines() if "stream-corrupt" not in line]
     figures = [int(word) for text in (done.stdout, *others) for word in text.split() if word.lstrip("-").isdigit()]
     assert all(abs(n) < LARGEST or n == -1 for n in figures), (done.stdout, done.stderr)

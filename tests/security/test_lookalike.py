@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A user's library that looks like the genuine one leaves nothing in the cache that is believed of that.
+"""A user's library that looks like the genuine one leaves nothing in the cache that gilk would believe of the genuine
+one.
 
-The look-alike has the build-id, the symbols, and by four bytes of padding the CRC-32 of its code, but other code:
-its helper() does not read rdx. Who believes that of the genuine one destroys rdx where api() is entered.
+The look-alike has the same build-id and symbols, and, by four bytes of padding, the same CRC-32 of its code, but other
+code: its helper() does not read rdx. If gilk believed that of the genuine library, it would destroy rdx where api() is
+entered.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from tests.behaviour.harness import wait_for
 from tests.programs.build import build
 
 SHAPE = Shape(4096, ((1 << 20, 1 << 20),) * 4)
-#: Of one size. The one reads rdx, the other sets it.
+#: Two functions of the same size: one reads rdx, the other sets it.
 GENUINE, LOOKALIKE = "lea (%rdi,%rdx), %rax; ret", "xor %edx, %edx; xor %eax, %eax; ret"
 SOURCE = """
 	.text
@@ -67,7 +69,7 @@ def made(place: Path, code: str) -> Path:
 
 
 def code_crc(image: Image, change: tuple[int, bytes] | None = None) -> int:
-    """The checksum of all executable segments; ``change``: an address, and bytes that would be there."""
+    """The checksum of all executable segments; ``change`` is an address, and bytes to put there."""
     value = 0
     for segment in image.segments:
         if segment.executable:
@@ -80,8 +82,9 @@ def code_crc(image: Image, change: tuple[int, bytes] | None = None) -> int:
 
 
 def solved(wanted: int, base: int, columns: list[int]) -> int:
-    """The bits x with base ^ XOR of columns[i] for all i in x == wanted: Gauss' elimination over GF(2)."""
-    pivots: dict[int, tuple[int, int]] = {}  # highest bit -> (a sum of columns, which those are)
+    """The bits x for which base ^ XOR of columns[i], over all i in x, equals wanted, by Gauss' elimination over
+    GF(2)."""
+    pivots: dict[int, tuple[int, int]] = {}  # highest bit -> (a sum of columns, the set of those)
     for number, column in enumerate(columns):
         mask = 1 << number
         while column:
@@ -114,7 +117,7 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
 
 
 def test_it_looks_alike(pair: Pair) -> None:
-    """Or else the others show nothing."""
+    """Otherwise the other tests would show nothing."""
     genuine, lookalike = map(load, pair)
     assert genuine.build_id == lookalike.build_id
     assert genuine.spans == lookalike.spans
@@ -123,7 +126,7 @@ def test_it_looks_alike(pair: Pair) -> None:
 
 
 def timed(library: Path) -> tuple[int, int]:
-    """Wrong results, and all, of a program that was timed in between."""
+    """The numbers of wrong results, and of all, of a program that was timed in between."""
     program = [build("asked"), library]
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None and process.stdout is not None
@@ -147,7 +150,7 @@ def test_a_program_is_right_after_its_lookalike_was_traced(pair: Pair) -> None:
 
 
 def test_nothing_that_is_kept_of_the_one_is_found_for_the_other(pair: Pair) -> None:
-    """Summaries and targets of jumps, plans, unwind tables, figures of scans."""
+    """This covers summaries and targets of jumps, plans, unwind tables, and figures of scans."""
     genuine, lookalike = map(load, pair)
     other = analyse(lookalike)
     for span in lookalike.spans:
@@ -163,7 +166,7 @@ def test_nothing_that_is_kept_of_the_one_is_found_for_the_other(pair: Pair) -> N
 
 
 def test_the_tables_of_another_s_frames_are_not_used(tmp_path: Path, pair: Pair) -> None:
-    """The build-id of one library, the frames of another."""
+    """A file with the build-id of one library has the frames of another."""
     (tmp_path / "other").mkdir()
     source, strange = tmp_path / "other" / "lib.S", tmp_path / "other" / "libv.so"
     source.write_text(SOURCE.format(code=f".cfi_def_cfa_offset 4096; {GENUINE}"))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What is read of a target, its registers above all, is data: wherever it leads, keeper and client go on."""
+"""Everything that is read of a target, above all its registers, is data: wherever it points, keeper and client go
+on."""
 
 from __future__ import annotations
 
@@ -17,9 +18,10 @@ from tests.behaviour.harness import leftovers, wait_for
 from tests.security.partner import Partner, built, open_place
 
 _RSP = 4  # in struct gilk_regs, native/include/gilk.h
-#: Stack pointers: the end of memory; what the kernel has mapped for every process, beyond what can be read; nowhere.
+#: Stack pointers: the end of memory; a page that the kernel maps for every process, beyond its end; addresses of
+#: nothing.
 NOWHERE = [(1 << 64) - 8, 0xFFFFFFFFFF600800, 1 << 63, 8]
-UNMAPPED = 0x10  # a GS base, as far as a process may choose one
+UNMAPPED = 0x10  # a GS base, as far as a process may choose it
 
 
 @pytest.fixture(scope="module")

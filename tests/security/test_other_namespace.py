@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What is read is the file that a process has mapped, and not what goes by its name and number here."""
+"""gilk reads the file that a process has mapped, not the file that has its name and number here."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from tests.programs.build import build
 ROOT = Path(__file__).parents[2]
 SLEEP = Path("/bin/sleep").resolve()
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
-#: Of process argv[1], once it runs argv[2]: what is read of its program, the same by its name, both inodes and devices.
+#: Prints about process argv[1], once it runs argv[2]: what is read of its program, what is read by the name, and both
+#: inodes and devices.
 LOOK = """\
 import json, os, sys, time
 from pathlib import Path
@@ -50,7 +51,8 @@ print(json.dumps({
 
 
 def looked(script: str, *given: Path) -> dict[str, Any]:
-    """``script``, in a mount namespace of its own, leaves the process to look at in $PID. Its $1 is a directory."""
+    """Run ``script`` in a mount namespace of its own; it leaves the process to look at in $PID, and its $1 is a
+    directory. Returns the output of LOOK."""
     whole = f'{script}\n{sys.executable} -c "$LOOK" $PID "$1/program"; STATUS=$?; kill -9 $PID; exit $STATUS'
     words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", whole, "sh", *given]
     environment = {**os.environ, "LOOK": LOOK, "PYTHONPATH": str(ROOT / "src")}
@@ -62,7 +64,7 @@ def looked(script: str, *given: Path) -> dict[str, Any]:
 
 
 def test_a_file_of_the_same_name_and_number_is_another(tmp_path: Path) -> None:
-    """Both are the first file of a file system of its own."""
+    """Each is the first file of a file system of its own."""
     found = looked(
         """
         set -e
@@ -83,7 +85,7 @@ def test_a_file_of_the_same_name_and_number_is_another(tmp_path: Path) -> None:
 
 
 def test_where_stat_names_another_file_system_it_is_found_by_its_name(tmp_path: Path) -> None:
-    """As in containers: overlayfs shows a device that mappings do not."""
+    """In containers, overlayfs shows a device that mappings do not show."""
     for name in ("lower", "upper", "work", "merged"):
         (tmp_path / name).mkdir()
     found = looked(
@@ -102,10 +104,10 @@ def test_where_stat_names_another_file_system_it_is_found_by_its_name(tmp_path: 
 
 
 def test_a_mapping_of_ours_tells_what_numbers_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By itself: as if no number of stat(2) were to be relied on."""
+    """The mapping alone must suffice, as if no number of stat(2) were reliable."""
     monkeypatch.setattr(mapped_file, "_by_number", lambda *_: False)
     monkeypatch.setattr(mapped_file, "_unasked", lambda *_: False)
-    gc.collect()  # of other tests
+    gc.collect()  # closes files of other tests
     before = len(os.listdir("/proc/self/fd"))
     with mortal([build("hot8")]) as program:
         files = Files(program.pid)
@@ -117,7 +119,7 @@ def test_a_mapping_of_ours_tells_what_numbers_do_not(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("become", ["a pipe", "a device", "another program", "nothing"])
 def test_what_has_become_of_a_name_is_not_opened(become: str, tmp_path: Path) -> None:
-    """Nor waited for, nor read."""
+    """It is neither waited for nor read."""
     copy = tmp_path / "program"
     shutil.copy(build("hot8"), copy)
     with mortal([copy]) as program:

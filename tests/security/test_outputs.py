@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Somebody else who may write to the directory of an output has put something under the names that gilk uses there.
+"""Another user who may write to the directory of an output has put something under the names that gilk uses there.
 
-Nothing of it is opened: a link would have us write where only we may, a pipe would have us wait, and what is in a
-file of somebody else's he reads and changes.
+gilk opens nothing of that: with a link it would write where only its own user may, a pipe would make it wait, and
+another user's file can be read and changed by that user.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TALLY = Tally({}, drops=0, lost=0, nested=0, corrupt=0, duration=1, partial=Fal
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A directory that others may write to, and a file of ours in it that they may not."""
+    """A directory that others may write to, with a file in it that only the user of the tests may write to."""
     with open_place() as place:
         secret = place / "secret"
         secret.write_bytes(_SECRET)
@@ -120,7 +120,7 @@ def test_a_name_that_cannot_be_had_is_an_error_that_says_so(writer: str, suffix:
 
 
 def test_samples_are_read_back_from_the_file_that_was_written(place: Path) -> None:
-    """Not from what somebody has put under its name meanwhile; and that stays his."""
+    """Another user has put something else under the name meanwhile, which is not read, and stays as it is."""
     path = place / "out"
     writer = Writer(path, schema(set()), _ABOUT)
     partial = place / "out.partial"
@@ -134,7 +134,8 @@ def test_samples_are_read_back_from_the_file_that_was_written(place: Path) -> No
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 def test_a_name_taken_by_another_user_where_only_he_may_remove_it_is_an_error(place: Path) -> None:
-    """As in /tmp: the sticky bit keeps us from it. Nothing is written to a file of his."""
+    """In a directory like /tmp, the sticky bit keeps gilk from removing the name. Nothing is written to another
+    user's file."""
     planted = place / "out.new"
     planted.write_bytes(b"his")
     planted.chmod(0o666)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What nobody but we and root can change is told from what others can: every directory on the way, every file."""
+"""Files that only their user and root can change are told from those that others can: every directory on the way is
+checked, and every file."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def nothing_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Four directories deep, all of them sound."""
+    """A directory four levels deep; all of them are safe."""
     found = tmp_path / "a" / "b" / "c"
     found.mkdir(parents=True)
     return found
@@ -68,7 +69,7 @@ def test_a_sticky_directory_may_be_passed_through_and_shared(place: Path) -> Non
     with pytest.raises(Unsound, match="written by others"):
         private.directory(place.parent)
     private.directory(place.parent, shared=True).__exit__()
-    given_away(place.parent)  # its owner may move what is in there all the same
+    given_away(place.parent)  # its owner may still move what is in it
     with pytest.raises(Unsound, match="belongs to user"):
         private.directory(place)
 
@@ -145,7 +146,7 @@ def test_a_file_is_never_written_through_a_link(place: Path, tmp_path: Path) -> 
 
 
 def test_what_is_open_stays_what_it_was(place: Path) -> None:
-    """Another directory by the same name changes nothing of what is read and written beneath."""
+    """Another directory of the same name does not change what is read and written below the open one."""
     with private.directory(place) as found:
         place.rename(place.parent / "moved")
         place.mkdir()
@@ -158,7 +159,7 @@ def test_what_is_open_stays_what_it_was(place: Path) -> None:
 
 
 def test_temporary_files_are_not_in_another_s_directory(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There he could exchange what is compiled before it is linked; compilers have temporary files too."""
+    """There another user could exchange compiled files before they are linked; compilers have temporary files too."""
     monkeypatch.setenv("TMPDIR", str(place))
     assert private.temporary() == place
     with compilers.directory() as work:
@@ -173,7 +174,7 @@ def test_temporary_files_are_not_in_another_s_directory(place: Path, monkeypatch
 
 @pytest.mark.parametrize("named", [False, True])
 def test_where_root_has_no_number_the_system_s_directories_are_root_s(named: bool, tmp_path: Path) -> None:
-    """In a user namespace of another user's, / and /tmp seem to be nobody's; so does what a third user owns."""
+    """In another user's namespace, / and /tmp seem to belong to nobody, and so do the files of a third user."""
     for above in (tmp_path, *tmp_path.parents):  # pytest's are for root alone
         if above.name.startswith(("pytest-", "test_")):
             above.chmod(0o755)
@@ -184,7 +185,7 @@ def test_where_root_has_no_number_the_system_s_directories_are_root_s(named: boo
         try:
             os.setresgid(4711, 4711, 4711)
             os.setresuid(4711, 4711, 4711)
-            ctypes.CDLL(None).prctl(_SET_DUMPABLE, 1)  # or else our own files in /proc are root's
+            ctypes.CDLL(None).prctl(_SET_DUMPABLE, 1)  # otherwise the process's own files in /proc are root's
             if ctypes.CDLL(None).unshare(_NEWUSER):
                 os._exit(2)
             if named:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Names come from programs, files and threads of others; what a terminal would obey is shown, never sent to it."""
+"""Names come from other users' programs, files and threads; gilk shows characters that a terminal would obey, but
+never sends them to it."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ def program() -> Iterator[Path]:
 
 
 def sent(*words: str | Path) -> str:
-    """All that a command prints."""
+    """Everything that a command prints."""
     done = run_gilk(*words, stdin=subprocess.DEVNULL, timeout=240)
     return done.stdout + done.stderr
 

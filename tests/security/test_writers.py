@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where the source opens files for writing: of a process its memory only, else outputs by the helper, or as said."""
+"""The source opens files for writing only in known ways: a process's memory, outputs by the helper, and the
+exceptions listed here."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "gilk"
 MODULES = {path.relative_to(SOURCE).as_posix(): path for path in sorted(SOURCE.rglob("*.py"))}
 _FLAGS = {"O_RDWR", "O_WRONLY", "O_CREAT", "O_TRUNC"}
 _WRITES = {"write_text", "write_bytes"}
-#: Who writes files without the helper, and why that is right.
+#: Modules that write files without the helper, and the reasons.
 WRITERS = {
     "outputs.py": "the helper",
     "private.py": "the cache, in directories that nobody else may write to",
@@ -70,7 +71,7 @@ def is_text(node: ast.AST) -> bool:
 
 
 def of_a_process(call: ast.Call) -> str:
-    """The path below /proc/PID that the call names, as far as it is written out; empty for any other."""
+    """The path below /proc/PID that the call names, as far as it is a literal; empty for any other call."""
     for node in ast.walk(call):
         if isinstance(node, ast.JoinedStr):
             text = "".join(str(part.value) if isinstance(part, ast.Constant) else "*" for part in node.values)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Records that are dropped after a trace's last event are none of the trace's."""
+"""Records that are dropped after a trace's last event do not count as dropped by the trace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.behaviour.harness import run_gilk
 from tests.programs.build import compile_text
 
 STOP = 500
-#: One call that the trace ends with, and then more calls than can be stored, by several threads.
+#: One call, with which the trace ends, and then more calls by several threads than can be stored.
 SOURCE = r"""
 #include <pthread.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ int main(void)
 
 
 def table(rows: list[tuple[int, int, str, int]]) -> pa.Table:
-    """(time, tid, kind, sp)"""
+    """A table of records with the columns (time, tid, kind, sp) from ``rows``."""
     columns = list(zip(*sorted(rows), strict=True))
     pid = pa.array([1] * len(rows), pa.int32())
     kind = pa.array(columns[2]).dictionary_encode()
@@ -61,13 +61,13 @@ def table(rows: list[tuple[int, int, str, int]]) -> pa.Table:
 
 
 def test_what_is_surely_later_is_told_from_what_may_be_of_the_trace() -> None:
-    """Planted at random; the oracle knows each thread's records, one by one."""
+    """The drops are planted at random; the oracle knows each thread's records, one by one."""
     draw = random.Random(3)
     for _ in range(50):
         rows: list[tuple[int, int, str, int]] = []
         expected, tails = 0, Counter[tuple[int, int]]()
         for tid in (10, 11, 12):
-            seen = False  # a record of later than the stop
+            seen = False  # whether there was a record after the stop
             time = draw.randrange(400)
             for _ in range(draw.randrange(12)):
                 time += draw.randrange(1, 90)
@@ -85,7 +85,7 @@ def test_what_is_surely_later_is_told_from_what_may_be_of_the_trace() -> None:
         whole, after = table(rows), After()
         times = whole["time"].to_numpy()
         middle = draw.randrange(len(rows) + 1)
-        for part in (slice(0, middle), slice(middle, None)):  # as it comes, in several tables
+        for part in (slice(0, middle), slice(middle, None)):  # in several tables, as records come
             after.look(whole.take(pa.array(np.arange(len(rows))[part])), times[part] > STOP)
         assert after.dropped(tails.items()) == expected
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a ledger says is in force, after changes and after one that failed; dormant probes that come into force."""
+"""A ledger's account of the probes in force, after changes and after a change that failed; dormant probes that are
+activated."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ def test_what_goes_and_what_never_came_is_not_in_force(monkeypatch: pytest.Monke
 
 
 def test_a_function_is_planned_as_a_whole() -> None:
-    """To add to it, its plan is undone, and another one done in the same change; what was before may still be run."""
+    """To add a probe to it, the function's plan is undone and another one done in the same change; the old code may
+    still be running."""
     process = FakeProcess(program())
     with session(process) as of:
         of.insert("loop:entry", "count")
@@ -81,7 +83,7 @@ def test_all_that_is_asked_for_comes_in_one_change() -> None:
 
 @contextlib.contextmanager
 def failing(process: FakeProcess, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A change of the target, for which nothing is as it should be."""
+    """In the block, changes of the target fail."""
 
     def busy(*_: object) -> None:
         raise TargetError("busy", "a thread stays inside an instrument")
@@ -99,7 +101,7 @@ def forbid_planning(of: Session) -> None:
 
 
 def test_a_dormant_probe_changes_nothing_and_comes_into_force_without_being_planned_again() -> None:
-    """It counts from then on, and what is taken out of force counts until then."""
+    """The probe counts from its activation until its deactivation."""
     one, (result, executed, _) = program(), alone()
     before = code(one)
     process = FakeProcess(one)
@@ -126,7 +128,8 @@ def test_a_dormant_probe_changes_nothing_and_comes_into_force_without_being_plan
 
 
 def test_of_a_function_only_the_active_probes_count() -> None:
-    """Probes at its blocks are dormant, the one at its entry is not; then all are, then only those at the blocks."""
+    """The probes at the function's blocks are dormant, and that at its entry is active; then all are active, then
+    only those at the blocks."""
     one, (result, executed, _) = program(), alone()
     process = FakeProcess(one)
     with session(process) as of:
@@ -147,7 +150,7 @@ def test_of_a_function_only_the_active_probes_count() -> None:
 
 
 def test_a_change_that_fails_leaves_everything_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Coming into force, with a plan and with another one; going; being taken away."""
+    """The changes are: activation, with a plan and with another one; deactivation; and removal."""
     one = program()
     before, result = code(one), alone()[0]
     process = FakeProcess(one)
@@ -176,7 +179,7 @@ def test_a_change_that_fails_leaves_everything_as_it_was(monkeypatch: pytest.Mon
 
 
 def placed(of: Session, process: FakeProcess) -> tuple[PlacedTiming, Functions]:
-    """The timing of all functions of the program, dormant."""
+    """The timing of all functions of the program, placed and dormant."""
     (main,) = (loaded for loaded in process.loaded() if loaded.main)
     (template,) = timing_templates(process, [main], of._workspace.shape).values()
     starts = set(template.unit_start.tolist())
@@ -197,8 +200,8 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("came", [False, True], ids=["fresh", "known"])
 @pytest.mark.parametrize("active", [False, True], ids=["dormant", "active"])
 def test_what_a_template_carries_goes_on_beside_what_is_added(active: bool, came: bool) -> None:
-    """The function is planned anew with both; others of the template stay units of it. ``came``: a probe of the
-    function had come and gone before the template was placed."""
+    """The function is planned anew with both; the other functions of the template stay its units. If ``came``, a
+    probe of the function had come and gone before the template was placed."""
     one, (result, executed, _) = program(), alone()
     before = code(one)
     process = FakeProcess(one)

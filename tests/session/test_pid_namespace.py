@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A process in a PID namespace of its own, as in a container: its threads live on in what we know of them."""
+"""A process in a PID namespace of its own, as in a container: gilk finds its threads by their numbers outside."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.behaviour.harness import differences, wait_for
 from tests.programs.build import compile_text
 from tests.providers.sessions import traced
 
-#: Two threads call hot() for ever, one of them without a pause, and so does a child that is forked when a line comes.
-#: All say their numbers; none of these are small, as those of processes outside may be.
+#: Two threads call hot() for ever, one of them without a pause, and so does a child that is forked for each line of
+#: input. All print their numbers; none of these are small, so that they differ from those of processes outside.
 PROGRAM = r"""
 #include <pthread.h>
 #include <signal.h>
@@ -70,7 +70,8 @@ UNSHARE = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-ch
 
 @dataclass
 class Contained:
-    """``pid``: as we know it; ``numbers``: what it says of itself and of its threads."""
+    """A process in its namespace. ``pid`` is its number outside; ``numbers`` are those that it prints for itself and
+    its threads."""
 
     pid: int
     numbers: dict[str, int]
@@ -82,7 +83,7 @@ class Contained:
         self.process.stdin.flush()
 
     def fork_when_traced(self) -> None:
-        """When probes are in, and its threads have been there for a while."""
+        """Have the process fork once probes are in and its threads have run with them for a while."""
         wait_for(lambda: bool(differences(self.pid)))
         time.sleep(1)
         self.fork()
@@ -113,7 +114,8 @@ def test_numbers_from_both_sides(contained: Contained) -> None:
 
 
 def test_threads_keep_what_they_have(contained: Contained) -> None:
-    """Their self-> variables, which are found by samples too; `pid` is what it is for us, `tid` what they know."""
+    """The threads keep their self-> variables, which samples find too. `pid` is the number outside, `tid` the one
+    inside."""
     threading.Thread(target=contained.fork_when_traced).start()
     done = traced(
         """#pragma D option cleanrate=50ms
@@ -151,7 +153,7 @@ def test_threads_keep_their_buffers_and_names(contained: Contained) -> None:
         due, seen, born = time.monotonic() + 2, set(), set()
 
         def found() -> bool:
-            """All, and there has been time for more."""
+            """Whether all expected threads were seen, and there was time to see others."""
             rows = session.poll().group_by(["pid", "tid", "thread"]).aggregate([])
             seen.update((row["pid"], row["tid"], row["thread"]) for row in rows.to_pylist())
             born.update(one.birth for one in session.drain.identities())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the cache keeps of whole images: found again, made anew when anything about it is not right, never trusted."""
+"""The cache's plans of whole images: found again, made anew when anything about them is wrong, and never trusted."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def flipped(data: bytes, at: int) -> bytes:
 
 
 def test_plans_of_another_program_are_not_used() -> None:
-    """Whole and sound, but not for these bytes."""
+    """The plans are complete and sound, but for other code."""
     other = plan_cache.make_timing(analyse(image("jumptable")), SHAPE)
     arrays.store_arrays(plan_cache.key(TIMING, image("shortblocks"), SHAPE), other.to_arrays())
     assert plan_cache.load(TIMING, image("shortblocks"), SHAPE) is None
@@ -105,7 +105,8 @@ def test_sites_outside_of_the_code_are_not_used() -> None:
 
 
 def test_what_plans_follow_from_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another version, another shape of instruments, other code or other names under the same build-id."""
+    """The key differs for another version, another shape of instruments, and other code or names under the same
+    build-id."""
     known = image("shortblocks")
     keys = {plan_cache.key(TIMING, known, SHAPE), plan_cache.key(TIMING, image("jumptable"), SHAPE)}
     keys.add(plan_cache.key(TIMING, known, replace(SHAPE, assume_live=1)))
@@ -130,7 +131,7 @@ def test_a_worker_makes_the_same() -> None:
 
 
 def test_several_images_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In processes of their own; one that cannot be planned does not stand in the way of the others."""
+    """Each image is planned in a process of its own; one that cannot be planned does not hinder the others."""
     monkeypatch.setattr(plan_workers, "_processors", lambda: 2)
     paths = [build("shortblocks"), build("jumptable"), build("recursion")]
     images = {path: load(path) for path in paths}

@@ -58,7 +58,7 @@ def test_what_is_refused_and_why(text: str, slug: str) -> None:
 
 @dataclass(frozen=True)
 class Images:
-    """Two libraries of this system's, as a process might have loaded them."""
+    """Two of this system's libraries, as a process might have loaded them."""
 
     files: tuple[Path, ...] = tuple(Path("/lib/x86_64-linux-gnu") / name for name in ("libc.so.6", "libm.so.6"))
     who: str = "process 1"

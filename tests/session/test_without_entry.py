@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What returns from a function whose entry is refused is not recorded either."""
+"""If the entry of a function is refused, its returns are not recorded either."""
 
 from __future__ import annotations
 

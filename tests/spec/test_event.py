@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Events as they are written."""
+"""Events in their text form."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_those_without_more() -> None:
 
 @given(st.sampled_from(["call", "return"]), IMAGES, FUNCTIONS, st.integers(0, 10**6))
 def test_control_gets_somewhere(word: str, image: str, function: str, hits: int) -> None:
-    """Without a count it is the first time."""
+    """Without a count the event is the first hit."""
     named = FunctionPattern(image, function)
     where = "entry" if word == "call" else "return"
     text = f"{word}:{named}:{hits}" if hits else f"{word}:{named}"

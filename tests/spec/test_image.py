@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The names of images, and that the SONAME is found in a file as readelf finds it."""
+"""The names of images; the SONAME agrees with readelf's."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_every_short_name_names_it(path: str, soname: str) -> None:
 
 
 def test_all_commands_mean_the_same_images() -> None:
-    """Points, scopes, D and scans: one pattern, one answer."""
+    """Points, scopes, D and scans match a pattern with the same images."""
     loaded = Loaded(Path(STDCXX), 0, 0, 1, False, "libstdc++.so.6")
     process = Images((LIBRARIES / "libc.so.6",))
     for pattern, expected in (("libstdc++.so.6", True), ("libstdc++", True), ("libstdc*", True), ("libsupc++", False)):

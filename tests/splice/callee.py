@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A function for instruments that call one: it notes what it is given, and changes all that it may change."""
+"""A function for instruments that call one: it notes its arguments, and changes everything that it may change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def address(ground: PatchContext) -> int:
 
 
 def notes(ground: PatchContext) -> int:
-    """Where in the thread's block it notes them, a word each, in the order of REGISTERS."""
+    """The place in the thread's block of the notes, a word for each of REGISTERS."""
     return ground.host.counters + 0x100
 
 
@@ -34,7 +34,7 @@ def code(ground: PatchContext) -> bytes:
 
 
 def _note(register: int, offset: int) -> bytes:
-    """``mov gs:[offset], register``"""
+    """The code of ``mov gs:[offset], register``."""
     return b"\x65" + _rex(register, 0) + bytes([0x89, (register & 7) << 3 | 4, 0x25]) + offset.to_bytes(4, "little")
 
 

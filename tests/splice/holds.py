@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What must hold of any plan, worked out from its result alone.
+"""Properties that must hold of any plan, checked by its result alone.
 
-The bytes that will be in memory are followed as the processor follows them;
-nothing here asks the planner what it meant.
+The bytes that will be in memory are followed as the processor follows them; nothing here uses the planner's own
+account.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def analysed(path: str) -> Analysis:
 
 
 class Layout:
-    """What an image's bytes are, apart from any plan: blocks, instruction heads, and where control may enter."""
+    """The nature of an image's bytes, apart from any plan: blocks, instruction heads, and places where control may
+    enter."""
 
     def __init__(self, analysis: Analysis) -> None:
         self.analysis = analysis
@@ -107,7 +108,7 @@ class Memory:
         return int(instruction.near_branch_target)
 
     def lead(self, address: int) -> list[int]:
-        """Every place control comes by from the splice at ``address`` to a patch, which is the last."""
+        """Every address that control passes from the splice at ``address`` to a patch, which is the last."""
         way = [address]
         arena = self.ground.arena
         while len(way) <= _HOPS:
@@ -118,7 +119,7 @@ class Memory:
 
 
 def violations(path: str, ground: PatchContext, made: list[tuple[list[Want], FunctionPlan]]) -> list[str]:
-    """Everything that is wrong with the plans in force together, in words."""
+    """Descriptions of all that is wrong with the plans in force together."""
     plans = [plan for _, plan in made]
     memory = Memory(ground, plans)
     found = list(_overlaps(plans))
@@ -160,7 +161,7 @@ def _bytes(ground: PatchContext, plan: FunctionPlan) -> Iterator[str]:
 
 
 def _leads(memory: Memory, plan: FunctionPlan) -> Iterator[str]:
-    """Each site leads to the patch that is its equal; a bounce, to the same as who jumps to it."""
+    """Each site must lead to its equivalent patch, and a bounce to the same as the site that jumps to it."""
     equal = {(e.patch, e.original) for e in plan.equivalences if e.before}
     stands_for = {e.patch: e.original for e in plan.equivalences}
     starts = {patch.address for patch in plan.patches}
@@ -189,7 +190,7 @@ def _windows(layout: Layout, bias: int, plan: FunctionPlan) -> Iterator[str]:
 
 
 def _copied(layout: Layout, bias: int, plan: FunctionPlan, address: int, moved: set[int]) -> Iterator[str]:
-    """A block without a splice is reached from patches only."""
+    """A block without a splice must be reached from patches only."""
     if address - bias in layout.elsewhere:
         yield f"{plan.name}: {address:#x} is displaced, but entered from elsewhere"
     for source in layout.sources.get(address - bias, ()):

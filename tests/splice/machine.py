@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Runs a stretch of a program as it was, and with a plan in force: patches, trampolines, counters and all.
+"""Runs a part of a program as it was, and with a plan in force: patches, trampolines, counters and all.
 
-The thread has a block at its GS base, as the runtime would have given it; or
-has none yet, and gets one from a claim thunk that stands in for the runtime's.
+The thread has a block at its GS base, as from the runtime; or it has none yet, and gets one from a claim thunk that
+stands in for the runtime's.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CLC_RET, STC_RET = b"\xf8\xc3", b"\xf9\xc3"
 
 @dataclass(frozen=True)
 class _Pieces:
-    """Several stretches of code; a run ends where it leaves them."""
+    """Several ranges of code; a run ends where it leaves them."""
 
     ranges: tuple[tuple[int, int], ...]
     stop: Collection[int]
@@ -41,7 +41,7 @@ class _Pieces:
 
 
 class Machine(_Emulator):
-    """Notes besides the stack pointer whenever one of ``watched`` is come by."""
+    """An emulator that also notes the stack pointer whenever it passes one of ``watched``."""
 
     def __init__(self) -> None:
         self.watched: Collection[int] = ()
@@ -62,9 +62,9 @@ class Machine(_Emulator):
         once: Collection[int] = (),
         again: int = 0,
     ) -> State:
-        """Ends before an address in ``stop``, or when one in ``once`` is come by for the second time.
+        """Run until before an address in ``stop``, or until an address in ``once`` is passed for the second time.
 
-        What has just come by ``again`` has a reason to: it tries once more what it was about to do.
+        If it has just passed ``again``, that does not count: the code tries once more what it was about to do.
         """
         placed = _Pieces(tuple((at, at + len(code)) for at, code in pieces.items()), stop, 600)
         self._begin(placed, memory)  # type: ignore[arg-type]
@@ -98,7 +98,7 @@ class Machine(_Emulator):
 
 @dataclass(frozen=True)
 class Start:
-    """What a run begins with. ``owner``: whether the thread has its block already."""
+    """The state at the beginning of a run. ``owner`` is whether the thread has its block already."""
 
     registers: Mapping[str, int]
     flags: int
@@ -128,7 +128,7 @@ def block(ground: PatchContext, start: Start) -> dict[int, bytes]:
 
 
 def claim_thunk(ground: PatchContext, start: Start) -> bytes:
-    """Makes the block this thread's, or says that there is none; changes nothing but the carry."""
+    """A claim thunk that makes the block this thread's, or says that there is none; it changes only the carry."""
     if start.refused:
         return STC_RET
     head = _SAVE + asm.rdfsbase(asm.RAX)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Padding, and what becomes of an image's bytes."""
+"""Padding, and the states of an image's bytes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How many points of real programs have a tactic: the figure that the project promises, and then some."""
+"""The share of points in real programs that have a tactic, which the project promises."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ LARGE = [f"{LIBRARIES}/libc.so.6", f"{LIBRARIES}/libcrypto.so.3", "/usr/bin/gdb"
 
 
 def check(path: str, where: tuple[str, ...]) -> None:
-    """At least 99.9 % of all points have a tactic, and what has none has a reason; all of it holds together.
+    """Assert that at least 99.9 % of all points have a tactic, that every other point has a reason, and that the plans
+    hold.
 
-    A program that lies at the bottom of the address space has less room for puns: there it is 99.5 %.
+    A program at the bottom of the address space has less room for puns: for it the share is 99.5 %.
     """
     analysis = analysed(path)
     ground = pretend_loaded(analysis)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Code without a byte to spare: nearly every point is had, and by splices that hold."""
+"""Code without a byte to spare: nearly every point gets a splice, and the splices hold."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ Made = list[tuple[list[Want], FunctionPlan]]
 
 
 def ground_of(path: Path | str, policy: Policy = PROCESS) -> PatchContext:
-    """As in a live process: an arena right below the image, all else free."""
+    """A ground as in a live process: an arena right below the image, everything else free."""
     ground = pretend_loaded(analysed(str(path)))
     low = min(s.address for s in ground.analysis.image.segments) + ground.bias & -PAGE
     base = low - _ARENA - _GAP if low > 2 * _ARENA else ground.arena.base
@@ -117,7 +117,7 @@ def test_all_of_a_dense_program_has_room_in_company(variant: str) -> None:
 
 @pytest.mark.parametrize("variant", DENSE)
 def test_puns_hold_whichever_functions_are_in_force(variant: str) -> None:
-    """Plans made for functions that come and go: any selection of them is led by its sites to its patches."""
+    """Plans are made for functions that come and go: in any selection of them, the sites lead to their patches."""
     path, rng = str(build("dense", variant)), random.Random(1)
     ground = ground_of(path, BESIDE)
     made = made_of(ground, wants_of(timings(ground.analysis)))
@@ -131,7 +131,7 @@ def test_puns_hold_whichever_functions_are_in_force(variant: str) -> None:
 
 
 def test_puns_that_count_on_their_company_are_found_out() -> None:
-    """What is looked for above would be seen."""
+    """Control: the test above would notice such puns."""
     path = str(build("dense", "O1"))
     ground = ground_of(path)
     made = made_of(ground, wants_of(timings(ground.analysis)))
@@ -180,7 +180,7 @@ def test_padding_goes_to_the_function_that_has_nothing_else(tmp_path: Path, orde
 
 @pytest.mark.parametrize("name", ["O0", "O1"])
 def test_what_is_forgotten_leaves_nothing(name: str) -> None:
-    """Landings of fewer than five bytes, and pins on bytes of other functions."""
+    """These include landings of fewer than five bytes, and pins on bytes of other functions."""
     ground = ground_of(build("dense", name), BESIDE)
     before = [bytes(region.marks) + bytes(region.content) for region in ground.registry._regions]
     asked = wants_of(timings(ground.analysis))

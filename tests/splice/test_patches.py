@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Real code under real plans: what runs through a splice ends as it would have without, and is counted or recorded."""
+"""Real code under real plans: a run through a splice ends as it would have without, and is counted or recorded."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LEFT_BY_THEM = 0x890  # OF, SF, AF: processors clear them, and the emulator doe
 
 @dataclass(frozen=True)
 class Stretch:
-    """Instructions between two places where a frame may sleep, with the one that a want is at."""
+    """Instructions between two places where a frame may sleep, and the instruction of a want among them."""
 
     function: Function
     block: Block
@@ -116,7 +116,7 @@ class Trial:
         return program(self.ground) | block(self.ground, start)
 
     def spliced(self, start: Start) -> tuple[State, list[int]]:
-        """With the stack pointer at each instrument."""
+        """Run with the splice. Returns the state, and the stack pointer at each instrument."""
         bias, host = self.ground.bias, self.ground.host
         low, high = self.stretch.start + bias, self.stretch.end + bias
         memory = Memory(self.ground, [self.made])
@@ -137,7 +137,7 @@ class Trial:
         return state, machine().stacks
 
     def _ways(self, memory: Memory, low: int, high: int) -> set[int]:
-        """What is passed on the way in, the start of the patch with it."""
+        """The addresses passed on the way to the patch, with the patch's start."""
         sites = [s.address for s in self.made.sites if low <= s.address < high and s.address not in self._bounces]
         return {address for site in sites for address in memory.lead(site)[1:]}
 
@@ -154,7 +154,7 @@ class Trial:
     # The verdict.
 
     def wrong(self) -> list[str] | None:
-        """What is not as it should be; None when the case says nothing, because the code itself faults."""
+        """The differences; None if the case proves nothing, because the code itself faults."""
         start = self.start()
         if 1 not in self.made.tactics:
             return None
@@ -198,7 +198,7 @@ class Trial:
         return told
 
     def _effect(self, after: State, start: Start, stacks: list[int]) -> Iterator[str]:
-        """Exactly one count or record, and nothing else in the thread's block."""
+        """Assert exactly one count or record, and no other change in the thread's block."""
         written = {a - GS_BASE: v for a, v in after.writes.items() if GS_BASE <= a < GS_BASE + BLOCK_SIZE}
         for at in range(8):
             written.pop(at, None)  # the owner, when it was claimed
@@ -222,7 +222,7 @@ class Trial:
             yield f"the counter went from {old:#x} to {new:#x}; besides: {sorted(written)[:8]}"
 
     def _called(self, written: dict[int, int], start: Start, values: bool) -> Iterator[str]:
-        """It was given its number, and where instructions before have not changed them what registers held."""
+        """The function got its number, and registers' values if earlier instructions have not changed them."""
         at = callee.notes(self.ground)
         given = {
             name: sum(written.pop(at + 8 * n + i, 0) << 8 * i for i in range(8))
@@ -264,12 +264,12 @@ def _misread(step: LiveInstruction) -> bool:
 
 
 def _bits(flags: int) -> int:
-    """iced's flags, OF SF ZF AF CF PF from its bit 0 on, as the processor numbers them."""
+    """iced's flags, OF SF ZF AF CF PF from bit 0 on, as bits of the processor's flags."""
     return sum(bit for n, bit in enumerate((0x800, 0x80, 0x40, 0x10, 0x1, 0x4)) if flags >> n & 1)
 
 
 def check(path: str, seed: int, count: int) -> int:
-    """How many cases said something."""
+    """Check so many cases. Returns how many proved something."""
     rng = random.Random(seed)
     told = 0
     for _ in range(count):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Plans for real functions: whatever is asked for, what must hold of a plan holds."""
+"""Plans for real functions: whatever is requested, the properties of plans hold."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Made = dict[int, tuple[list[Want], FunctionPlan]]
 
 
 class Asking:
-    """Makes wants with fresh keys, as many and as odd as the random numbers say."""
+    """Makes wants with fresh keys, in random number and kind."""
 
     def __init__(self, path: str, seed: int) -> None:
         self.analysis = analysed(path)
@@ -63,7 +63,8 @@ class Asking:
 
 
 def plan_all(ground: PatchContext, asked: list[tuple[Function, list[Want]]]) -> Made:
-    """The plans by function; wants go by key, since a plan's functions come in an order of their own."""
+    """Plan everything. Returns the plans by function, with wants found by key, since a plan's functions have an
+    order of their own."""
     order = sorted(asked, key=lambda item: -item[0].start)
     made = plan(ground, order)
     return {f.start: (wants, p) for (f, wants), p in zip(order, made.functions, strict=True)}
@@ -119,13 +120,13 @@ def test_splices_say_what_their_bytes_do(path: str) -> None:
 
 
 def led(code: bytes, address: int) -> int:
-    """Where the jump or call that the code is leads."""
+    """The target of the jump or call that the code is."""
     return int(next(iter(decode(code, address))).near_branch_target)
 
 
 @pytest.mark.parametrize("path", PROGRAMS)
 def test_functions_planned_one_by_one_and_again(path: str) -> None:
-    """As a session does it: more and more functions, some forgotten, some with other wants than before."""
+    """As in a session, more and more functions are planned, some are forgotten, and some get other wants."""
     asking = Asking(path, 7)
     ground = pretend_loaded(asking.analysis)
     functions = asking.functions(80)
@@ -140,7 +141,7 @@ def test_functions_planned_one_by_one_and_again(path: str) -> None:
 
 
 def change(ground: PatchContext, in_force: Made, function: Function, wants: list[Want]) -> None:
-    """Give a function other wants; those whose puns share bytes with it are planned again with it."""
+    """Give a function other wants; functions whose puns share bytes with it are planned again too."""
     asked = {function.start: (function, wants)}
     todo = [function.start]
     while todo:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Instructions moved elsewhere: what they become, and that they do the same."""
+"""Instructions moved elsewhere: their new form, and that they do the same."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOME = AT + BIAS
 
 
 def relocated(raw: bytes, then_on: bool = False) -> bytes:
-    """``raw``, linked at AT and loaded at HOME, as it is at ELSEWHERE; ``then_on``: and a jump behind it."""
+    """``raw``, linked at AT and loaded at HOME, relocated to ELSEWHERE; with ``then_on``, a jump follows it."""
     instruction = Decoder(64, raw, ip=AT).decode()
     builder = CodeBuilder()
     relocate(builder, instruction, raw, BIAS)
@@ -82,7 +82,7 @@ def random_state(rng: random.Random) -> dict[str, int]:
 
 
 def same_effect(raw: bytes, rng: random.Random) -> list[str]:
-    """What differs between ``raw`` at HOME and moved; nothing, if all is well."""
+    """The differences between ``raw`` at HOME and moved; none if all is well."""
     registers, flags = random_state(rng), 0x202 | rng.getrandbits(12) & 0x8D5
     xmm = {n: rng.getrandbits(128) for n in range(16)}
     moved = relocated(raw, then_on=True)
@@ -108,7 +108,8 @@ _REGISTERS = {getattr(Register, name.upper()): name for name in GPRS}
 
 
 def is_tested(instruction: Instruction) -> bool:
-    """Not what reads clocks, or enters the system, where the address may be seen; nor what jumps to itself."""
+    """Whether the test applies: not to code that reads clocks, enters the system, where the address may show, or
+    jumps to itself."""
     flow = instruction.flow_control
     unlike = (FlowControl.INTERRUPT, FlowControl.EXCEPTION, FlowControl.XBEGIN_XABORT_XEND)
     to_itself = instruction.ip <= instruction.near_branch_target < instruction.next_ip
@@ -117,7 +118,7 @@ def is_tested(instruction: Instruction) -> bool:
 
 
 def random_instructions(rng: random.Random) -> Iterator[bytes]:
-    """Whatever decodes, with the forms that relocation changes drawn more often than chance would."""
+    """Any bytes that decode; forms that relocation changes are drawn more often than by chance."""
     texts = ("", "8b", "ff", "488d", "0f80", "70", "e2", "66", "f30f", "48", "e8", "c6")
     heads = [bytes.fromhex(text) for text in texts]
     while True:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The table of tactics; and one more, for which nothing has to be changed but a row of it."""
+"""The table of tactics, and one more tactic, for which only a row of the table has to be added."""
 
 from __future__ import annotations
 

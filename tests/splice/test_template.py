@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Plans made once and placed anywhere are what the planner makes there itself, to the byte."""
+"""Plans made once and placed anywhere equal, to the byte, those that the planner makes there itself."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _CLOBBERS = 0b1111_1100_0111  # rax, rcx, rdx, rsi, rdi, r8 to r11
 
 
 def wants(probes: Iterable[Probes], instrument: Callable[[int], Instrument]) -> list[tuple[Function, list[Want]]]:
-    """The same as a session asks for it."""
+    """The wants of a session for these probes."""
     found: dict[int, tuple[Function, list[Want]]] = {}
     number = 0
     for _, some in probes:
@@ -49,7 +49,7 @@ def wants(probes: Iterable[Probes], instrument: Callable[[int], Instrument]) -> 
 
 
 def timed(analysis: Analysis) -> list[tuple[Function, list[Want]]]:
-    """What `time` at every function comes to."""
+    """The wants of `time` at every function."""
     return wants(timings(analysis), lambda number: Stamp(FIRST + number))
 
 
@@ -71,7 +71,7 @@ def elsewhere(ground: PatchContext, away: int, farther: int) -> PatchContext:
 
 
 def differences(ground: PatchContext, placed: Placed, block: int, plans: tuple[FunctionPlan, ...]) -> list[str]:
-    """Where what was placed is not what was planned."""
+    """The differences between the placed template and the plan."""
     found = []
     expected = pack(plans)
     for field in fields(Batch):

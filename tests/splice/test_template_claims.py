@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What has been placed, and what is planned besides: neither touches a byte of the other."""
+"""Placed templates and plans beside them: neither touches a byte of the other."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def marks(ground: PatchContext) -> list[bytes]:
 
 
 def live(ground: PatchContext, some: list[int]) -> tuple[FunctionPlan, ...]:
-    """Every block of functions counted, where the policy lets them."""
+    """Plans that count every block of some functions, where the policy permits it."""
     analysis, wanted = ground.analysis, []
     for number, at in enumerate(some):
         span = analysis.image.span_at(at)
@@ -58,7 +58,7 @@ def pins(plans: tuple[FunctionPlan, ...], bias: int) -> set[int]:
 
 
 def sites(template: PlanTemplate, units: np.ndarray) -> dict[int, int]:
-    """Byte -> unit, one by one."""
+    """The unit of each byte, determined byte by byte."""
     found: dict[int, int] = {}
     for at, size, unit in zip(template.site_at, template.site_size, template.site_unit, strict=True):
         if units[unit]:
@@ -67,7 +67,7 @@ def sites(template: PlanTemplate, units: np.ndarray) -> dict[int, int]:
 
 
 def give_up(ground: PatchContext, template: PlanTemplate, units: np.ndarray) -> None:
-    """As a ledger does it: the plan of each unit is forgotten."""
+    """Forget the plan of each unit, as a ledger does."""
     keys = {row: row for row in np.flatnonzero(units[template.row_unit]).tolist()}
     for made in plans(template, template.new, ground.bias, keys).values():
         forget(ground, made)

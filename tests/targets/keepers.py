@@ -13,7 +13,7 @@ from gilk.targets.remote import Remote, remote
 
 @contextmanager
 def kept(pid: int) -> Iterator[Keeper]:
-    """Hold process ``pid``, with memory of ours mapped in it, and leave it at the end."""
+    """Hold process ``pid``, with gilk's memory mapped in it, and leave it at the end."""
     keeper = Keeper(LinuxProcess(pid))
     keeper.mapper.set_up(f"test-{pid}", 1 << 16, 1 << 16)  # who else has memory of that name counts as a forked child
     try:
@@ -25,6 +25,6 @@ def kept(pid: int) -> Iterator[Keeper]:
 
 @contextmanager
 def borrowed(keeper: Keeper) -> Iterator[Remote]:
-    """Stop the process, and make system calls in one of its threads."""
+    """Stop the process, and yield a function that makes system calls in one of its threads."""
     with keeper.process.threads.stopped(), remote(keeper.process.threads, keeper.memory) as call:
         yield call

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A signal that comes at a fork: Python drops exceptions of what it calls there."""
+"""A signal that arrives during a fork: Python drops exceptions that are raised in its hooks there."""
 
 from __future__ import annotations
 

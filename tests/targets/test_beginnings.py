@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Threads of a followed process are stopped just when they have made others."""
+"""Threads of a followed process are stopped just when they have made other threads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ TIMES = 20
 
 
 def stopped_maker(tree: ProcessTree) -> int:
-    """A thread that the kernel holds because it has made another, and of which nobody has taken notice yet."""
+    """The number of a thread that the kernel holds because it has made another, and that nobody has noticed yet; 0
+    if there is none."""
     found = os.waitid(os.P_ALL, 0, os.WSTOPPED | os.WNOWAIT | os.WNOHANG | ptrace.WALL)
     if found is None:
         return 0
@@ -26,7 +27,8 @@ def stopped_maker(tree: ProcessTree) -> int:
 
 
 def answer_of_a_maker(tree: ProcessTree, world: PtracedThreads) -> tuple[int, int]:
-    """The answer of its system call as a thread has it that was stopped just then, and the thread that it made."""
+    """The result of the system call of a thread that is stopped just after it has made another, and the number of
+    the new thread."""
     makers: list[int] = []
     assert wait_for(lambda: (maker := stopped_maker(tree)) and not makers.append(maker))
     made = ptrace.event_message(makers[0])
@@ -35,7 +37,8 @@ def answer_of_a_maker(tree: ProcessTree, world: PtracedThreads) -> tuple[int, in
 
 
 def test_a_thread_has_the_answer_of_the_system_call_by_which_it_made_another() -> None:
-    """Registers that were taken within that call, and given back after it, would tell it that there is no such call."""
+    """If the thread's registers were saved within that call, and restored after it, the call would seem to fail with
+    ENOSYS."""
     with Loop([build("threads")]) as loop:
         tree = ProcessTree()
         world = PtracedThreads(loop.pid, tree)

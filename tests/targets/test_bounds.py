@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What is mapped at an address is what /proc/PID/maps says, whichever way the kernel is asked."""
+"""The kernel's answers about the mapping at an address agree with /proc/PID/maps, whichever way the kernel is asked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.programs.build import build
 
 @contextmanager
 def _standing_still(pid: int) -> Iterator[None]:
-    """A child of ours whose threads are all stopped: one of them might be loading a library."""
+    """Stop all threads of a child, one of which might be loading a library."""
     os.kill(pid, signal.SIGSTOP)
     os.waitid(os.P_PID, pid, os.WSTOPPED)
     try:
@@ -32,7 +32,7 @@ def _standing_still(pid: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("request_number", [bounds.PROCMAP_QUERY, bounds.PROCMAP_QUERY + 100])
 def test_the_same_as_in_the_list(request_number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second number is one that no kernel knows."""
+    """The second request number is unknown to all kernels."""
     monkeypatch.setattr(bounds, "PROCMAP_QUERY", request_number)
     with Loop([build("threads")]) as loop, _standing_still(loop.pid), bounds.bounds_in(loop.pid) as at:
         maps = [mapping for mapping in read_maps(loop.pid) if mapping.path.startswith("/")]
@@ -58,7 +58,7 @@ def test_its_own() -> None:
 
 @pytest.mark.parametrize("asked", [True, False])
 def test_what_is_mapped_is_the_file_that_was(asked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether the kernel can be asked about one address, or has to write down all of them."""
+    """This holds whether the kernel can be asked about one address, or has to list all mappings."""
     if not asked:
         monkeypatch.setattr(bounds, "PROCMAP_QUERY", bounds.PROCMAP_QUERY + 100)
     fd = os.memfd_create("test")

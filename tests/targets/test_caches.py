@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What is read before code is changed is what is going to be executed; and who changes it stays where it is."""
+"""Memory that is read before code is changed is the memory that will be executed, and a writer keeps its place."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A target makes a list of system calls by itself; what they did is asked of /proc."""
+"""A target makes a list of system calls by itself; /proc tells what they did."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def loop() -> Iterator[Loop]:
 
 
 def test_the_loop_is_what_its_comments_say(tmp_path: Path) -> None:
-    """Its jumps lead to the first instruction and to the one behind the loop; the last is never executed."""
+    """The jumps lead to the first instruction and behind the loop; the last instruction is never executed."""
     (tmp_path / "loop").write_bytes(LOOP)
     command = ["objdump", "-D", "-b", "binary", "-m", "i386:x86-64", "--no-show-raw-insn", tmp_path / "loop"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -70,12 +70,13 @@ def test_the_first_that_fails_is_the_last_that_is_made(loop: Loop) -> None:
         assert keeper.present()
 
 
-#: It is the child of a shell: of ours, the status might be told to the keeper, which is in this very process.
+#: The program is the child of a shell: if it were this process's child, the keeper, which is in this process, might be
+#: given its status.
 _APART = 'exec 3<&0; "$0" loop <&3 & echo $!; wait $!; echo $?'
 
 
 def test_a_signal_like_ours_is_not_taken_for_it() -> None:
-    """The program is ended by it, as without us."""
+    """The signal ends the program, as it would without gilk."""
     words = ["sh", "-c", _APART, str(build("hot8"))]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
         assert shell.stdout is not None
@@ -94,13 +95,13 @@ def test_a_signal_like_ours_is_not_taken_for_it() -> None:
 
 
 def test_an_exchange_that_fails_is_undone(loop: Loop) -> None:
-    """Whichever of its system calls it is: the program's own mappings are where they were, and their contents."""
+    """For each system call that may fail, the program's own mappings are where they were, with the same contents."""
     with kept(loop.pid) as keeper:
         mapping = next(m for m in read_maps(loop.pid) if m.executable and m.path.endswith("hot8"))
         before, code = _files(loop.pid), keeper.memory.read(mapping.start, mapping.end - mapping.start)
         made = copies.place(read_maps(loop.pid), [mapping])
         start, spare, shelf = (at + (1 << 30) for at in (made[0].start, made[0].spare, made[0].shelf))
-        other = Copy(start, made[0].size, spare, shelf)  # of nothing
+        other = Copy(start, made[0].size, spare, shelf)  # a copy of nothing
         with borrowed(keeper) as call:
             copies.reserve(call, made)
         for attempt in ([made[0], other], [other], [other, made[0]]):

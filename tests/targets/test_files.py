@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a process has mapped can be told, and read, whatever has become of its files."""
+"""The mapped files of a process can be named, and read, whatever has become of them."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def test_what_is_removed_after_it_was_seen_can_be_read_still(tmp_path: Path) -> 
 
 
 def is_open(path: Path) -> bool:
-    """Here; no other test has a file of that name."""
+    """Whether this process has the file open; no other test uses that name."""
     links = []
     for fd in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):  # that of the directory itself
+        with suppress(FileNotFoundError):  # the descriptor of the directory itself
             links.append(os.readlink(fd))
     return any(link.startswith(f"{path}") for link in links)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Signal frames are found on every stack that a stack pointer leads to, also where several lie in one mapping."""
+"""Signal frames are found on every stack that a stack pointer leads to, also if several stacks lie in one mapping."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Arena:
             ctypes.c_uint64.from_address(self.base + at + offset).value = word
 
     def put_aside(self, at: int, rsp: int, stack: int, size: int) -> None:
-        """A frame on an alternate signal stack."""
+        """Put a frame at ``at``, with an alternate signal stack of that place and size."""
         self.put(at, rsp)
         for offset, word in ((ALTERNATE, self.base + stack), (ALTERNATE_SIZE, size)):
             ctypes.c_uint64.from_address(self.base + at + offset).value = word
@@ -40,7 +40,7 @@ class Arena:
         return (self.base, self.base + SIZE) if self.base <= address < self.base + SIZE else None
 
     def found(self, *starts: int) -> set[int]:
-        """Where frames begin, from the start of the arena."""
+        """The places where frames begin, as offsets in the arena."""
         with ProcessMemory(os.getpid()) as memory:
             frames = signal_frames([self.base + at for at in starts], frozenset((RESTORER,)), self.bounds, memory)
             return {frame.slot - RIP - self.base for frame in frames if frame.rip == AMID}
@@ -75,14 +75,14 @@ ALTERNATE_STACK = HIGH + 0x1000
     ],
 )  # fmt: skip
 def test_a_frame_that_a_handler_has_left_on_an_alternate_stack(starts: tuple[int, ...], led: bool) -> None:
-    """Nobody is on that stack, so nobody will go on by it, although it lies in the mapping of a stack in use."""
+    """No thread is on that stack, so none will use the frame, although the mapping has a stack in use."""
     arena = Arena()
     arena.put_aside(ALTERNATE_STACK + 0x400, HIGH + 0x3000, ALTERNATE_STACK, 0x1000)
     assert (ALTERNATE_STACK + 0x400 in arena.found(*starts)) is led
 
 
 def test_a_frame_leads_to_one_on_an_alternate_stack() -> None:
-    """A handler was interrupted there, and the second handler runs elsewhere."""
+    """A handler was interrupted on the alternate stack, and the second handler runs elsewhere."""
     arena = Arena()
     arena.put_aside(ALTERNATE_STACK + 0x400, HIGH, ALTERNATE_STACK, 0x1000)
     arena.put(LOW + 0x100, ALTERNATE_STACK + 0x200)
@@ -91,7 +91,7 @@ def test_a_frame_leads_to_one_on_an_alternate_stack() -> None:
 
 @pytest.mark.parametrize("selectors", [0, 0x7FFF_1234_5678, CODE | 1 << 16, CODE + 1])
 def test_a_restorer_that_lies_about_is_no_frame(selectors: int) -> None:
-    """Go's runtime has its address on stacks, where it hands it to sigaction(2)."""
+    """Go's runtime has the restorer's address on stacks, where it passes it to sigaction(2)."""
     arena = Arena()
     arena.put(HIGH + 0x100, LOW, selectors)
     assert arena.found(LOW) == {LOW + 0x100}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Messages come whole out of a stream, however its bytes are cut; what is too large is refused before it is there."""
+"""Messages come whole out of a stream, however its bytes are cut; a message that is too large is refused before it
+has arrived."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def test_messages_are_whole_however_they_are_cut(sent: list[tuple[MessageKind, i
 
 
 def test_the_bytes_of_a_header() -> None:
-    """By hand: a length, a tag and a kind, of which a relay of another build has to read the same."""
+    """The expected bytes are written by hand, a length, a tag and a kind, because a relay of another build must read
+    the same."""
     assert framed(MessageKind.SPAWN, b"ab", 0x01020304) == b"\x02\0\0\0\x04\x03\x02\x01\x07ab"
     assert len(set(MessageKind)) == len(MessageKind.__members__)
 

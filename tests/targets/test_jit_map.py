@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Names of generated code from /tmp/perf-PID.map, which the target's user writes as he likes."""
+"""Names of generated code from /tmp/perf-PID.map, into which the target's user may write anything."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_map_that_is_settled_keeps_its_names_and_nothing_open(idle: subprocess
 
 
 def test_links_and_what_is_no_file_are_not_read(idle: subprocess.Popen[bytes], file: Path, tmp_path: Path) -> None:
-    """Nor is anything waited for: a pipe has no writer."""
+    """Reading does not block either: the pipe has no writer."""
     (tmp_path / "secret").write_text("1000 10 secret\n")
     file.symlink_to(tmp_path / "secret")
     names = JitMap(idle.pid)

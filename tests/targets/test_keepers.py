@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The process that forks keepers: whenever it is killed, its client has a keeper, and the target runs as before."""
+"""The process that forks keepers is killed at any moment: its client still gets a keeper, and the target runs as
+before."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ FILES = {fork_server.__file__, wire.__file__}
 
 
 def kill_at(limit: int) -> None:
-    """From now on this process is killed before the ``limit``-th line of the server; a fork of it is not."""
+    """From now on this process is killed before the ``limit``-th line of the server; its forks are not."""
     mine, done = os.getpid(), 0
 
     def look(frame: FrameType, event: str, _: Any) -> Any:
@@ -43,7 +44,7 @@ def kill_at(limit: int) -> None:
 
 
 class Child(SimpleNamespace):
-    """A process as `keepers` uses one."""
+    """A stand-in for a process, with the attributes that `keepers` uses."""
 
     pid: int
     returncode: int | None
@@ -71,7 +72,7 @@ def served(limit: int) -> tuple[socket.socket, Child]:
 
 @contextmanager
 def gone_after() -> Iterator[None]:
-    """All processes that are forked within have ended afterwards, whosever children they are."""
+    """Assert that all processes forked within the block have ended after it, whosever children they are."""
     told, tells = os.pipe()
     try:
         yield
@@ -82,14 +83,15 @@ def gone_after() -> Iterator[None]:
 
 
 def test_it_is_killed_before_each_single_thing_that_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its client has a forked keeper that answers, or starts one; none of its processes stays, and the target runs."""
+    """The client has a forked keeper that answers, or starts one; none of the server's processes stays, and the
+    target runs."""
     instead = Spawned(os.getpid(), socket.socket(), -1, lambda: None)
     monkeypatch.setattr(keepers, "executed", lambda: instead)
     forked = started = 0
     with Loop([build("rounds")]) as loop:
         for limit in range(1, 1000):
             mine = Keepers()
-            mine._pids.add(os.getpid())  # as if there were one already
+            mine._pids.add(os.getpid())  # as if there were a keeper already
             monkeypatch.setattr(keepers, "started", lambda *_, limit=limit, **__: served(limit))
             monkeypatch.setattr(keepers, "_keepers", mine)
             with gone_after():
@@ -103,7 +105,7 @@ def test_it_is_killed_before_each_single_thing_that_it_does(monkeypatch: pytest.
                 ended: Any = mine._server._process
                 use(KeeperClient(made=made), loop)
                 assert mine._server is None
-            if ended.returncode == 0:  # the line of that number is not reached
+            if ended.returncode == 0:  # there is no line of that number
                 break
     assert started > 10 and forked > 10
 

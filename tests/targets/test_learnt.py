@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What is known of functions goes from one session to the next, and nothing that is wrong does."""
+"""Knowledge of functions passes from one session to the next, but wrong knowledge does not."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Address ranges: what is taken, and where there is room."""
+"""Address ranges: those that are taken, and those that are free."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_no_room_where_everything_is_taken() -> None:
 
 
 def test_what_a_process_cannot_map_is_not_free() -> None:
-    """Beyond 2^47 less a page, and below what vm.mmap_min_addr allows, mmap(2) and mremap(2) fail."""
+    """Beyond 2^47 less a page, and below vm.mmap_min_addr, mmap(2) and mremap(2) fail."""
     space = occupied((Mapping(0x7FFFF7FD0000, 0x7FFFF7FF0000, "r-xp", 0, 1, "ld.so"),))
     assert not space.free(0x7FFFFFFFF000, 0x800000000000)
     assert not space.free(0x800010000000, 0x800010001000)
@@ -71,14 +71,14 @@ def test_what_a_process_cannot_map_is_not_free() -> None:
 
 
 def test_only_a_newline_ends_a_line() -> None:
-    """All else in a file's name the kernel leaves as it is."""
+    """The kernel leaves all other characters in a file's name as they are."""
     line = "7f0000000000-7f0000001000 r-xp 00000000 08:01 42 /tmp/a\x0cb\x85c\u2028d"
     (found,) = parse_maps(f"{line}\n".encode())
     assert found.path == "/tmp/a\x0cb\x85c\u2028d"
 
 
 def test_whose_memory_it_is() -> None:
-    """A checkout may be called gilk, and a program may call its own memory so."""
+    """A checkout may be called gilk, and so may a program's own memory."""
     paths = {
         "/memfd:gilk-code-7-ab (deleted)": True,
         "/memfd:gilk-data-7-ab (deleted)": True,

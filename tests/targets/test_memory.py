@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Writing to a process whose memory goes meanwhile comes to an end."""
+"""Writing to a process whose memory goes meanwhile ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.programs.build import build
 
 @contextmanager
 def _no_longer_than(seconds: int) -> Iterator[None]:
-    """What spins is ended by a signal: SIGALRM is an exception here."""
+    """Fail, by SIGALRM, if the block takes longer."""
 
     def late(*_: object) -> None:
         raise AssertionError("it does not come to an end")
@@ -39,13 +39,13 @@ def test_memory_that_has_gone_is_not_written_to_for_ever() -> None:
         at = read_maps(program.pid)[0].start
         with ProcessMemory(program.pid) as memory:
             program.kill()
-            assert wait_for(lambda: not memory.some(at, 1))  # not before its last thread has ended
+            assert wait_for(lambda: not memory.some(at, 1))  # the memory goes when the last thread has ended
             with _no_longer_than(60), pytest.raises(ProcessLookupError):
                 memory.write(at, bytes(4))
 
 
 def test_a_keeper_whose_target_has_gone_closes() -> None:
-    """Also where that is noticed only when something is written."""
+    """This also holds if the keeper notices it only when it writes something."""
     with mortal([build("hot8")]) as program:
         keeper = Keeper(LinuxProcess(program.pid))
         keeper.mapper.set_up(f"memory-{program.pid}", 1 << 16, 1 << 16)

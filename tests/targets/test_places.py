@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where threads stand: original addresses and their places in patches, and the table the runtime searches."""
+"""The places of threads: original addresses, the corresponding places in patches, and the table that the runtime
+searches."""
 
 from __future__ import annotations
 

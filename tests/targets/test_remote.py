@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""System calls in a target: what it says came of them is looked at, and whence they are made is chosen with care."""
+"""System calls in a target: their results are checked, and the place from which they are made is chosen with care."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def keeper() -> Iterator[Keeper]:
 
 
 def lying(monkeypatch: pytest.MonkeyPatch, **values: int) -> None:
-    """The thread's registers look so from now on."""
+    """Make the registers of every thread have these values from now on."""
     truth = ptrace.get_registers
 
     def told(tid: int) -> ptrace.Registers:
@@ -83,7 +83,8 @@ def test_an_error_that_is_none_is_not_believed(keeper: Keeper, monkeypatch: pyte
 
 
 def test_a_list_of_calls_is_in_memory_that_no_other_process_has(keeper: Keeper) -> None:
-    """A forked child could have its parent make any call, also one that a sandbox forbids both of them."""
+    """With shared memory, a forked child could have its parent make any call, even one that a sandbox forbids both
+    of them."""
     calls = keeper.held.calls
     assert calls is not None
     for address in (calls.loop, calls.page):
@@ -94,7 +95,7 @@ def test_a_list_of_calls_is_in_memory_that_no_other_process_has(keeper: Keeper) 
 
 
 class _Memory(Memory):
-    """What is mapped, as it is written here; reading it is counted."""
+    """Memory with the given bytes, which counts how often it is read."""
 
     def __init__(self, content: dict[int, bytes]) -> None:
         self.content, self.bytes = content, 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The tables of messages are what is sent and answered: requests to a keeper, and to a broker."""
+"""The tables of messages are complete: they list the requests that are made of a keeper and of a broker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOURCE = Path(requests.__file__).parents[1]
 
 
 def asked(path: Path) -> Iterator[tuple[str, int]]:
-    """Name and number of arguments of each call of `ask` with a name that is written out."""
+    """The name and the number of arguments of each call of `ask` whose name is a literal."""
     for node in ast.walk(ast.parse(path.read_text())):
         match node:
             case ast.Call(ast.Attribute(attr="ask"), [ast.Constant(str(name)), *arguments]):
@@ -33,13 +33,13 @@ def test_each_request_to_a_keeper_has_an_answer_with_its_arguments() -> None:
 
 
 def test_requests_to_a_keeper_are_written_out_once() -> None:
-    apart = SOURCE / "web"  # which asks processes of its own
+    apart = SOURCE / "web"  # its requests go to processes of its own
     paths = [path for path in SOURCE.rglob("*.py") if path.name != "requests.py" and not path.is_relative_to(apart)]
     assert not [path for path in paths if list(asked(path))]
 
 
 def said() -> set[str]:
-    """The requests to a broker that its clients write."""
+    """The requests that the clients of a broker make."""
     files = [SOURCE / "session" / "broker" / name for name in ("client.py", "messages.py", "client_session.py")]
     files.append(SOURCE / "engines" / "follow" / "client.py")
     return {name for path in files for name in re.findall(r'"do": "(\w+)"', path.read_text())}

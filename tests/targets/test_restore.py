@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What is left when client and keeper are both killed, and how it is put right."""
+"""What remains in a target when client and keeper are both killed, and how `restore` repairs it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ time.sleep(600)
 
 @contextlib.contextmanager
 def session_in(pid: int, script: str = CLIENT) -> Iterator[int]:
-    """The number of its keeper. At the end client and keeper are gone, in this order if the keeper still was there."""
+    """Run a session in ``pid``, and yield the number of its keeper. At the end the client is killed, then the keeper
+    if it is still there."""
     client = subprocess.Popen(
         [sys.executable, "-c", script, str(pid)], stdout=subprocess.PIPE, text=True, env={**os.environ, **ENVIRONMENT}
     )
@@ -63,7 +64,7 @@ def session_in(pid: int, script: str = CLIENT) -> Iterator[int]:
 
 
 def abandon(pid: int, script: str = CLIENT) -> None:
-    """Have a session in ``pid`` whose keeper and client are killed, in this order."""
+    """Run a session in ``pid`` whose keeper and client are killed, in this order."""
     with session_in(pid, script) as keeper:
         os.kill(keeper, signal.SIGKILL)
 
@@ -101,7 +102,7 @@ def test_code_that_was_exchanged_for_a_copy_is_put_back() -> None:
 
 
 def executable_files(pid: int) -> list[str]:
-    """The lines of /proc/PID/maps that say which files' code lies where."""
+    """The lines of /proc/PID/maps about the executable mappings of files."""
     lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
     return [line for line in lines if " r-xp " in line and "/memfd:" not in line and "/" in line]
 
@@ -114,7 +115,7 @@ def test_a_process_that_gilk_never_touched_has_nothing_to_restore() -> None:
         assert loop.alive()
 
 
-#: All blocks, so that there are bounces and puns as well.
+#: Probes at all blocks, so that there are bounces and puns as well.
 EVERYWHERE = CLIENT.replace("hot:blocks", "shortblocks:*:blocks").replace(
     "print(", "assert {'bounce', 'pun'} <= session.tactics().keys(), session.tactics()\nprint("
 )
@@ -129,7 +130,7 @@ def test_bounces_and_puns_are_put_back() -> None:
 
 
 def original_code(pid: int) -> dict[int, int]:
-    """What each byte of the program's own code is in its file, by address."""
+    """The bytes that the program's own code has in its file, by address."""
     found = {}
     for line in executable_files(pid):
         fields = line.split()
@@ -141,8 +142,8 @@ def original_code(pid: int) -> dict[int, int]:
 
 
 def stop_at_a_second_jump(tid: int) -> None:
-    """Have a thread go on, instruction by instruction, until a short jump of gilk's has led it to a long one amid the
-    program's code, and stop there."""
+    """Single-step a thread until one of gilk's short jumps has led it to a long jump amid the program's code, and
+    stop it there."""
     memory, original, before = ProcessMemory(tid), original_code(tid), 0
 
     def has(address: int, jump: bytes) -> bool:
@@ -156,13 +157,13 @@ def stop_at_a_second_jump(tid: int) -> None:
         ptrace.call(ptrace.SINGLESTEP, tid, 0, 0)
         os.waitpid(tid, ptrace.WALL)
     memory.close()
-    os.kill(tid, signal.SIGSTOP)  # which it takes before it executes anything else
+    os.kill(tid, signal.SIGSTOP)  # the thread takes it before it executes anything else
     ptrace.call(ptrace.DETACH, tid, 0, 0)
     assert wait_for(lambda: state(tid) == "T"), hex(rip)
 
 
 def test_a_thread_amid_a_bounce_goes_on() -> None:
-    """What the original has at the second jump is no instruction that follows the first."""
+    """The original code at the second jump does not follow the instruction at the first."""
     with Loop([build("shortblocks", "O1")]) as loop:
         abandon(loop.pid, EVERYWHERE)
         stop_at_a_second_jump(loop.pid)
@@ -187,11 +188,11 @@ def test_a_session_that_has_its_keeper_is_left_alone() -> None:
         with session_in(loop.pid) as keeper:
             os.kill(keeper, signal.SIGKILL)
             assert wait_for(lambda: not Path(f"/proc/{keeper}/fd").exists() or not os.listdir(f"/proc/{keeper}/fd"))
-            gilk.restore(loop.pid)  # its client is there, and can do nothing any more
+            gilk.restore(loop.pid)  # its client is there, but can do nothing any more
             assert differences(loop.pid) == []
 
 
-#: Changes a constant in its own code, says where, and what it is as often as it is asked.
+#: A program that changes a constant in its own code, prints its address, and prints its value whenever it is asked.
 SELF_PATCHING = r"""
 #include <stdio.h>
 #include <string.h>
@@ -224,7 +225,7 @@ int main(void)
 
 
 def test_what_others_have_written_is_left_and_named(tmp_path: Path) -> None:
-    """The program itself, and a debugger, whose breakpoint is one byte."""
+    """The writers are the program itself, and a debugger, whose breakpoint is one byte."""
     program = compile_text(tmp_path, "patches", SELF_PATCHING, "-O2")
     with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
         assert process.stdin and process.stdout

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where a stopped thread is in the program's own code, also while it runs what a patch has called."""
+"""The place of a stopped thread in the program's own code, also while the thread runs a function that a patch has
+called."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ IN_RUNTIME = 0x1010
 
 @pytest.fixture
 def end() -> Iterator[int]:
-    """The end of two pages that nothing lies behind."""
+    """The end of two mapped pages, behind which nothing is mapped."""
     libc = ctypes.CDLL(None)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
@@ -38,7 +39,7 @@ def end() -> Iterator[int]:
 
 @pytest.mark.parametrize("above", [8, 64, 5000])
 def test_a_thread_in_what_a_patch_has_called(end: int, above: int) -> None:
-    """However little of the stack there is above."""
+    """The place is found however little of the stack there is above."""
     ctypes.c_uint64.from_address(end - above).value = PATCH
     held = cast(Held, SimpleNamespace(in_arena=ARENA.__contains__))
     patches = cast(Places, SimpleNamespace(stands_for={PATCH: POINT}.get))

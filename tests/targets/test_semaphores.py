@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Who listens, as the process and its children see it: raised once for each listener, and lowered however it goes."""
+"""Semaphores as the process and its children see them: raised once for each listener, and lowered however the
+listener ends."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from tests.behaviour.harness import leftovers, wait_for
 from tests.programs.build import compile_text
 from tests.targets.test_restore import abandon
 
-#: Forks a child for every line that it reads, and says its number. All end when there is nothing more to be read.
+#: Forks a child for every line of input, and prints the child's number. All end when the input does.
 PROGRAM = r"""
 #include <stdio.h>
 #include <unistd.h>
@@ -48,7 +49,7 @@ int main(void)
 
 @dataclass
 class Family:
-    """A process, where its counters are, and the children that it has had."""
+    """A process, the address of its counters, and its children."""
 
     process: subprocess.Popen[str]
     address: int
@@ -62,7 +63,7 @@ class Family:
         self.children.append(int(self.process.stdout.readline()))
 
     def counters(self, number: int = 0) -> list[int]:
-        """As it is in each: in the process first."""
+        """The value of a counter in each process, the parent first."""
         return [self._value(pid, number) for pid in (self.process.pid, *self.children)]
 
     def _value(self, pid: int, number: int) -> int:
@@ -91,7 +92,8 @@ def family(tmp_path: Path) -> Iterator[Family]:
 
 
 def test_a_child_has_the_listeners_of_when_it_was_forked(family: Family) -> None:
-    """The child is rid of them when they leave, and of no other: also one that somebody else has raised in it stays."""
+    """A child loses these listeners when they leave, but no others: if somebody else has raised its counter, that
+    stays."""
     counter = (family.address, family.path)
     with gilk.attach(family.process.pid) as target, Session(target.process) as session:
         session.insert("hot:entry", "count")
@@ -139,7 +141,7 @@ time.sleep(600)
 
 
 def test_what_was_left_raised_is_lowered_by_restore(family: Family) -> None:
-    """In the process that is restored, and in a child of it when that is."""
+    """This holds for the process that is restored, and for its child when that is restored."""
     first, second = (family.address, family.path), (family.address + 2, family.path)
     abandon(family.process.pid, LISTENER.replace("COUNTERS", repr([first, first, second])))
     family.fork()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A keeper that is a fork of its client: what files it has, what it hands on, and that it outlives its client."""
+"""A keeper that is a fork of its client: the files that it has, those that it passes on, and its life after the
+client's end."""
 
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ for target in held:
 
 @pytest.mark.parametrize("killed", ["", "client", "server"])
 def test_a_client_of_several_processes_has_their_keepers_forked(killed: str) -> None:
-    """They outlive neither its end nor that of the process which forks them, and have no files of it."""
+    """The keepers end with their client and with the process that forks them, and have none of the client's files."""
     with Loop([build("rounds")]) as one, Loop([build("rounds")]) as two, Loop([build("rounds")]) as three:
         pids = [loop.pid for loop in (one, two, three)]
         before = [_code(pid) for pid in pids]

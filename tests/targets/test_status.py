@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What /proc/PID/status says of a process and those it descends from."""
+"""The facts in /proc/PID/status about a process and its ancestors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_ancestors_begin_with_the_process_and_end_with_the_first_of_all() -> Non
     assert ours[:2] == (os.getpid(), os.getppid())
     assert ours == ancestors(os.getpid())
     with open(f"/proc/{ours[-1]}/stat", encoding="ascii", errors="replace") as file:
-        assert file.read().rpartition(")")[2].split()[1] == "0"  # its parent, proc_pid_stat(5)
+        assert file.read().rpartition(")")[2].split()[1] == "0"  # the parent, proc_pid_stat(5)
 
 
 def test_one_that_has_gone_has_none() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The line on which a client is told of programs that are executed, with a keeper that says what a test wants."""
+"""The line on which a client is told of programs that are executed, with a keeper that says what the test wants."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Meeting:
 
 
 class Keeper:
-    """It answers one claim, once it has told of another program."""
+    """A keeper that answers one claim, after it has told of another program."""
 
     pid = os.getpid()
 
@@ -57,7 +57,7 @@ def keeper(request: pytest.FixtureRequest) -> Iterator[Keeper]:
 
 
 def test_news_amid_a_claim_can_be_heard_after_it(keeper: Keeper) -> None:
-    """A program that is held until its client hears of it would wait for ever, were there nothing to be heard."""
+    """A program that is held until its client hears of it would wait for ever if the news could not be heard."""
     client = TreeClient(cast(Process, type("Launched", (), {"pid": 1, "meeting": Meeting(), "keeper": keeper})))
     thread = Thread(target=keeper.hear)
     thread.start()

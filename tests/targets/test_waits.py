@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Who is waited for and does not come: the wait ends, and the target goes on."""
+"""Something that is waited for does not come: the wait ends, and the target goes on."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _PAUSE = 34
 
 
 def test_a_borrowed_thread_that_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It waits in a system call for ever; it has its own registers and mask when it is let go, and can be borrowed
-    again."""
+    """The thread waits in a system call for ever. It has its own registers and mask when it is let go, and can be
+    borrowed again."""
     monkeypatch.setattr(ptrace, "wait", functools.partial(ptrace.wait, seconds=1.0))
     with Loop([build("hot8")]) as loop:
         assert wait_for(lambda: cpu(loop.pid) > 0)
@@ -64,7 +64,7 @@ def test_a_keeper_that_does_not_answer_is_ended(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_thread_that_is_asked_to_go_on_makes_others() -> None:
-    """They are stopped, too, before anything is changed."""
+    """The new threads are stopped, too, before anything is changed."""
     with Loop([build("hot8")]) as loop:
         keeper = Keeper(LinuxProcess(loop.pid))
         with keeper.process.threads.stopped() as threads:

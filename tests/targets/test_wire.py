@@ -60,7 +60,7 @@ def test_the_other_end_going_is_noticed() -> None:
 
 @pytest.fixture
 def high() -> Iterator[Callable[[int], int]]:
-    """Moves a descriptor to a number beyond those that select(2) has room for."""
+    """A function that moves a descriptor to a number that is too high for select(2)."""
     before, made = resource.getrlimit(resource.RLIMIT_NOFILE), list[int]()
     if before[1] < 4096:
         pytest.skip("nobody may have so many files here")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Threads that end while they are stopped, or stop late: who waits for them learns of it, and none is left standing."""
+"""Threads that end while they are stopped, or that stop late: the waiting keeper notices, and no thread is left
+standing."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from gilk.targets.world import PtracedThreads
 from tests.behaviour.harness import ENVIRONMENT, cpu, mortal, state, wait_for
 from tests.programs.build import build
 
-#: Stops a process, has it killed, lets it go, and looks after those that are late until its input is closed.
+#: Stops a process, has it killed, lets it go, and takes care of late threads until its input is closed.
 STOPPER = """
 import os, select, sys
 from gilk.targets.world import PtracedThreads
@@ -41,7 +42,8 @@ def test_killed_in_its_stop(number: signal.Signals) -> None:
 
 
 def test_killed_while_it_is_being_stopped() -> None:
-    """Over and over, until it has gone: neither takes it for one that does not stop."""
+    """The kill comes at different moments, until the process has gone: the process is never reported as one that
+    does not stop."""
     for pause in (0.0, 0.001, 0.002, 0.004):
         with mortal([build("hot8")]) as program:
             world, killer = (
@@ -62,7 +64,7 @@ def test_killed_while_it_is_being_stopped() -> None:
 
 
 def late(pid: int, interrupted: bool) -> PtracedThreads:
-    """It stops after it has been given up: when it is interrupted, or when a signal comes."""
+    """Give up a process that stops later: when it is interrupted, or when a signal comes."""
     world = PtracedThreads(pid)
     ptrace.seize(pid, ptrace.O_TRACESYSGOOD)
     if interrupted:
@@ -84,7 +86,7 @@ def test_who_stops_late_has_its_signal() -> None:
         assert program.wait(60) == -signal.SIGTERM
 
 
-#: epoll_wait(2) of its own making: Python's would be made again. It says that it is about to.
+#: A program that calls epoll_wait(2) directly, as Python would repeat its own call. It says when it is about to.
 WAITS = """
 import ctypes, select
 library, events = ctypes.CDLL(None, use_errno=True), ctypes.create_string_buffer(64)
@@ -102,7 +104,7 @@ def test_a_system_call_is_not_interrupted_by_a_late_stop() -> None:
         assert program.stdout.read() == "0 0\n"
 
 
-#: A keeper without patience, on the processor of its target: who is asked to stop cannot do so before that is over.
+#: A keeper without patience, on the processor of its target, so that a thread asked to stop cannot do so in time.
 KEEPER = """
 import os
 from gilk.targets import serving, world

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How functions are called, as the compiler says, beside the System V ABI (section 3.2.3)."""
+"""How functions are called: the compiler's rules agree with the System V ABI (section 3.2.3)."""
 
 from __future__ import annotations
 

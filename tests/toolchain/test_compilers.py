@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which compiler it is, and that one which is none is told of."""
+"""Recognising the compiler, and reporting a program that is none."""
 
 from __future__ import annotations
 

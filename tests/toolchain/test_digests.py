@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What is kept of compiled code goes by all files that the compiler reads: the compiler itself says which."""
+"""The cache's digest of compiled code covers all files that the compiler reads, by the compiler's own list."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_clauses(tmp_path: Path) -> None:
 
 
 def test_the_driver() -> None:
-    """By the names in its sources: kbuild is not asked."""
+    """The files are found by the names in its sources, without kbuild."""
     given = {name for name, _ in driver_build._sources()}
     texts = {name: path.read_text() for name, path in driver_build._sources() if name.endswith((".c", ".h", ".S"))}
     assert "abi/gilk_regs.h" in given and "ilk/Kbuild" in given

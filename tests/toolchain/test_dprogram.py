@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Programs that are compiled while something else is done."""
+"""Programs that are compiled in the background."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_what_is_wrong_is_said_by_who_waits() -> None:
 
 
 def test_a_compiler_that_nobody_waits_for_is_ended(own_places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither it nor its files are there any more, whatever ended the wait."""
+    """The compiler and its files are gone, whatever ended the wait."""
     slow = own_places / "slow"
     slow.write_text("#!/bin/sh\nexec sleep 100\n")
     slow.chmod(0o755)

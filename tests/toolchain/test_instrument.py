@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Users' C instruments: forms, errors, and that the code is made for where it will lie."""
+"""Users' C instruments: forms, errors, and code that is made for its address."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def test_every_form_is_known(source: Path, name: str, takes: bool) -> None:
 
 @pytest.mark.parametrize("name", ["plain", "both"])
 def test_without_a_linker_it_is_what_a_linker_makes(tmp_path: Path, name: str) -> None:
-    """But for the order of its parts. A file without variables; code that is not aligned is the linker's."""
+    """The two agree except in the order of their parts. The file has no variables; unaligned code is left to the
+    linker."""
     source = tmp_path / "instrument.c"
     constant = SOURCE.replace("static unsigned long calls = 7", "enum { calls = 7 }")
     source.write_text(constant.replace("calls +=", "(void)"))
@@ -55,7 +56,8 @@ def test_without_a_linker_it_is_what_a_linker_makes(tmp_path: Path, name: str) -
 
 
 def _flow(code: bytes, address: int) -> list[str]:
-    """What is executed from there on, without where it lies: jumps are followed, and calls shown by where they lead."""
+    """The instructions executed from there on, without their addresses: jumps are followed, and calls shown by their
+    targets."""
     shown: list[str] = []
     while True:
         one = next(iter(Decoder(64, code[address - CODE :], ip=address)))

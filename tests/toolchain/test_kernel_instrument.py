@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Kernel instruments are built wherever files of the user, of gilk and temporary ones lie: kbuild takes no spaces."""
+"""Kernel instruments can be built wherever files of the user, of gilk and temporary ones lie, though kbuild takes no
+spaces."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ void seen(unsigned int iid) { static int n; n += AMOUNT; }
 
 @pytest.fixture
 def spaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory in which gilk's own headers, temporary files and the instrument lie."""
+    """A directory for gilk's own headers, temporary files and the instrument."""
     place = tmp_path / "a place: of mine"
     for part in ("abi", "include"):
         shutil.copytree(kernel_instrument.NATIVE / part, place / part)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Code that is put in place here does what the linker's does."""
+"""Code that gilk itself places behaves like code that the linker has placed."""
 
 from __future__ import annotations
 

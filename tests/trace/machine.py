@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A machine that calls, returns, jumps and switches stacks, and knows what really happened: the oracle for flows."""
+"""A machine that calls, returns, jumps and switches stacks, and keeps books of what really happened: the oracle for
+flows."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ class _Stopped(Exception):
 
 @dataclass
 class Call:
-    """What really happened: `end` is None while it runs; `left` if it did not return."""
+    """A call as it really happened. `end` is None while it runs; `left` if it did not return."""
 
     function: str
     start: int
@@ -49,7 +50,7 @@ class Thread:
 
 @dataclass
 class Machine:
-    """Records are (time, pid, tid, function, lane, kind, sp)."""
+    """The machine: its threads, its calls, and its records as (time, pid, tid, function, lane, kind, sp)."""
 
     random: random.Random
     threads: list[Thread] = field(default_factory=list)
@@ -85,7 +86,7 @@ class Machine:
         self._record(call, "return")
 
     def jump(self, thread: Thread, levels: int) -> None:
-        """longjmp: the last `levels` calls are gone, which nothing tells before the next event in user space."""
+        """Leave the last `levels` calls by longjmp; no record shows that before the next event in user space."""
         for _ in range(levels):
             call = thread.stack.pop()
             call.left = True
@@ -97,19 +98,19 @@ class Machine:
 
     @staticmethod
     def _frame(call: Call) -> int:
-        """The same for all calls that one call makes."""
+        """The size of the call's frame, which is the same for all calls that it makes."""
         return 16 * (1 + hash((call.start, call.sp)) % 5)
 
     def _record(self, call: Call, side: str) -> None:
         self.records.append((self.now, 1, call.tid, call.function, call.lane, f"time-{side}", call.sp))
 
     def samples(self, start: int = 0) -> pa.Table:
-        """From the `start`-th record on."""
+        """The samples from the `start`-th record on."""
         return samples(self.records[start:])
 
 
 def run(seed: int, steps: int, threads: int = 2, kernel: bool = False) -> Machine:
-    """A random walk."""
+    """A machine that has made a random walk."""
     machine = Machine(random.Random(seed))
     for _ in range(threads):
         machine.thread()
@@ -134,7 +135,7 @@ def run(seed: int, steps: int, threads: int = 2, kernel: bool = False) -> Machin
 
 
 def samples(records: list[tuple[int, int, int, str, str, str, int]]) -> pa.Table:
-    """Records as a session writes them; a `gap` is a record of that kind."""
+    """A table of records as a session writes them; a `gap` is a record of that kind."""
     time, pid, tid, function, lane, kind, sp = (
         (list(column) for column in zip(*records, strict=True)) if records else [[]] * 7
     )
@@ -156,7 +157,7 @@ def samples(records: list[tuple[int, int, int, str, str, str, int]]) -> pa.Table
 
 
 def write(path: Path, records: list[tuple[int, int, int, str, str, str, int]], tally: Tally | None = None) -> Path:
-    """A file as a session leaves it."""
+    """Write a file as a session leaves it, and return its path."""
     functions = "".join(dict.fromkeys(f for _, _, _, f, lane, _, _ in records if lane == "user" and len(f) == 1))
     longer = [f for _, _, _, f, lane, kind, _ in records if lane == "user" and len(f) > 1 and kind != "gap"]
     kernel = tuple(dict.fromkeys(f for _, _, _, f, lane, kind, _ in records if lane == "kernel" and kind != "gap"))
@@ -171,8 +172,8 @@ def write(path: Path, records: list[tuple[int, int, int, str, str, str, int]], t
 def nested(
     *calls: Any, tid: int = 1, sp: int = 0x7000_0000, start: int = 0
 ) -> list[tuple[int, int, int, str, str, str, int]]:
-    """Records of calls written down as (function, ns in itself, *calls), a name beginning with `k:` being the
-    kernel's, with `~` one that is left, with `!` one in which everything stops. Time begins at `start`."""
+    """The records of calls, each given as (function, ns in itself, *calls). A name that begins with `k:` is the
+    kernel's, with `~` a call that is left, with `!` one in which everything stops. Time begins at `start`."""
     found: list[tuple[int, int, int, str, str, str, int]] = []
 
     def one(call: Any, now: int, depth: int) -> int:

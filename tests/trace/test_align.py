@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""An alignment is a common subsequence as long as the textbook's table says."""
+"""An alignment is a common subsequence, as long as the textbook's table requires."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A fault that was planted is the first finding, and where there is none, none is found."""
+"""A planted fault is the first finding; without a fault there is no finding."""
 
 from __future__ import annotations
 

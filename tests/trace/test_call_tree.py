@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The contexts of an index are those that `paths.of_flow` finds among the calls of a whole flow."""
+"""The contexts of an index equal those that `paths.of_flow` finds among the calls of a whole flow."""
 
 from __future__ import annotations
 

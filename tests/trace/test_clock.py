@@ -31,7 +31,7 @@ def test_the_clock_agrees_with_the_systems() -> None:
 
 
 def test_what_was_begun_ahead_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once: the next one takes its time again."""
+    """This happens only once: the next calibration takes its time again."""
     clock.begin()
     time.sleep(0.05)
     waits: list[float] = []
@@ -55,7 +55,8 @@ def test_a_line_through_exact_samples_is_found_again(hertz: int) -> None:
 
 
 def test_a_rate_that_was_told_wrong_is_found_out() -> None:
-    """Also when every third sample was interrupted for a millisecond; a rate that is only a little off is kept."""
+    """This works also if every third sample was interrupted for a millisecond; a rate that is only slightly wrong is
+    kept."""
     samples = [(10**6 + 2 * ns, 10**9 + ns + 10**6 * (n % 3 == 1)) for n, ns in enumerate(range(0, 10**8, 10**6))]
     assert Clock.agreed(samples, 0.4) == Clock(10**6, 10**9, 2.0)
     assert Clock.agreed(samples, 2.00001).ticks_per_ns == 2.00001
@@ -77,7 +78,7 @@ def test_samples_that_make_no_line_are_refused(samples: list[tuple[int, int]]) -
 
 
 def test_nothing_is_compiled_or_loaded_for_it(tmp_path: Path) -> None:
-    """Where there is no compiler, and no cache: nobody can slip code in."""
+    """There is no compiler and no cache, so that nobody can slip code in."""
     said = "import gilk.trace.clock as c; a = c.sample(); b = c.sample(); print(a[0] < b[0], a[1] < b[1])"
     said += "; print([line for line in open('/proc/self/maps') if 'x' in line.split()[1] and ('gilk' in line)])"
     environment = {**os.environ, "CC": "/nonexistent/cc", "HOME": str(tmp_path), "GILK_CACHE": str(tmp_path / "cache")}

@@ -40,7 +40,7 @@ def test_two_walks_are_the_same_as_themselves_and_no_other() -> None:
 
 
 def test_the_call_that_never_returned_comes_with_its_path() -> None:
-    """The laptop that does not wake up (5.3)."""
+    """This is the laptop that does not wake up (5.3)."""
     good = nested(("main", 10, ("apm_ioctl", 10, ("apm_bios", 5), ("apm_bios", 5)), ("poll", 5), ("other", 5)))
     hung = nested(("main", 10, ("apm_ioctl", 10, ("apm_bios", 5), ("!apm_bios", 5)), ("poll", 5)))
     found = diff(good, hung)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Files of samples are tried before anything is begun, under names that nobody waits for."""
+"""Output files are tried before anything is begun, under names that no script waits for."""
 
 from __future__ import annotations
 

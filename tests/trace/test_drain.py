@@ -23,7 +23,7 @@ SIGNAL = 1 << 31
 
 
 class Memory:
-    """A memory object with both ends: `shared` plays the threads, `drain` is what is tested."""
+    """A memory object seen from both ends: `shared` plays the threads, `drain` is tested."""
 
     def __init__(self, geometry: Geometry) -> None:
         self.fd = os.memfd_create("gilk-test")
@@ -41,7 +41,7 @@ class Memory:
         self.shared.control["next"] = max(int(self.shared.control["next"]), index + 1)
 
     def reserve(self, index: int, number: int) -> np.ndarray | None:
-        """As gilk_reserve() of gilk.h."""
+        """Reserve a record, like gilk_reserve() of gilk.h."""
         ring = self.shared.heads["ring"][index : index + 1, number]
         size = layout.RECORD_SIZES[number]
         at = int(ring["wpos"][0])
@@ -96,7 +96,7 @@ def test_a_full_ring_drops_and_says_so(memory: Memory) -> None:
 def test_where_records_are_missing_is_known(memory: Memory) -> None:
     memory.claim(0)
     logged = [n for n in range(130) if memory.log(0, n)]
-    assert [chunk.gaps for chunk in memory.drain.poll()] == [()]  # what is missing comes behind these
+    assert [chunk.gaps for chunk in memory.drain.poll()] == [()]  # the gap comes after these records
     logged += [n for n in range(200, 210) if memory.log(0, n)]
     (chunk,) = memory.drain.poll()
     assert (chunk.gaps, int(chunk.records["value"][0])) == ((0,), 200)
@@ -105,7 +105,7 @@ def test_where_records_are_missing_is_known(memory: Memory) -> None:
     memory.drain.poll()
     for n in range(500, 510):
         memory.log(0, n)
-    assert [chunk.gaps for chunk in memory.drain.poll()] == [()]  # it was full, but nothing found it so
+    assert [chunk.gaps for chunk in memory.drain.poll()] == [()]  # the ring was full, but no record failed
 
 
 def test_records_dropped_while_a_poll_copies_are_missing_behind_those_it_did_not_see(memory: Memory) -> None:
@@ -285,7 +285,7 @@ def producer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def sequence(number: int, records: np.ndarray) -> list[int]:
-    """The numbers the producer gave its records."""
+    """The numbers that the producer gave its records."""
     if number == 0:
         return ((records["iid"] & (SIGNAL - 1)) - 1).tolist()
     if number == 1:
@@ -301,7 +301,7 @@ Streams = dict[tuple[int, int, int], list[int]]
 
 
 def run(producer: Path, ring_bytes: int, records: int, pause: float) -> tuple[Streams, Streams, Memory]:
-    """(received, logged) per (tid, class, source), drained while two threads and their signal handlers log."""
+    """(received, logged) per (tid, class, source), with draining while two threads and their signal handlers log."""
     memory = Memory(Geometry.plan(2, {0, 1, 2, 3}, threads=8, ring_bytes=ring_bytes))
     received: Streams = defaultdict(list)
     process = subprocess.Popen(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Programs that processes execute while their calls are recorded: none has a call of another."""
+"""Programs that processes execute while their calls are recorded: no program has a call of another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ SECOND = [("time-entry", "main", 80, 7), ("time-entry", "work", 48, 7), ("time-r
 
 
 def two_programs(*last: pa.Table) -> pa.Table:
-    """A thread that begins another program amid `main` and `work`, which has such functions, too."""
+    """The records of a thread that executes another program amid `main` and `work`; the new program has functions of
+    these names too."""
     first, second = records(*FIRST), records(*SECOND)
     second = second.set_column(0, "time", pa.array([100 + 10 * n for n in range(len(SECOND))], pa.int64()))
     other = mark(50, 1, "second", "/bin/second").select(first.column_names).cast(first.schema)
@@ -29,7 +30,8 @@ def test_rows_are_of_the_programs_that_marks_divide_a_process_into() -> None:
 
 
 def test_what_is_under_way_ends_with_the_program() -> None:
-    """By stack pointers alone, the second `main` would be called by the first, and its `work` be the first one's."""
+    """By stack pointers alone, the first `main` would seem to call the second, and the second `work` would end the
+    first."""
     flow = flow_of(two_programs())
     assert_balanced(flow)
     rows = flow.table.to_pylist()
@@ -46,7 +48,7 @@ def test_what_is_under_way_ends_with_the_program() -> None:
 
 
 def test_calls_are_paired_within_a_program() -> None:
-    """The return at 48 is of the second program's call."""
+    """The return at 48 belongs to the second program's call."""
     table = pair(two_programs()).table
     assert [(row["start"], row["duration"]) for row in table.to_pylist()] == [(10, 10), (110, 10)]
 
@@ -61,7 +63,8 @@ def test_a_process_that_has_ended_has_nothing_under_way() -> None:
 
 
 def test_a_program_has_nothing_that_was_entered_before_it() -> None:
-    """The process is one that the trace began with, and its second program returns from where it was not seen to go."""
+    """The process was there when the trace began, and its second program returns from a function whose entry was not
+    recorded."""
     table = two_programs()
     late = records(("time-return", "start", 200, 7)).set_column(0, "time", pa.array([300], pa.int64()))
     flow = flow_of(pa.concat_tables([table, late]))

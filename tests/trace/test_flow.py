@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A flow is what a machine that keeps its own books says has happened, and it is balanced whatever the records say."""
+"""A flow agrees with a machine that keeps its own books, and is balanced whatever the records are."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def flow_of(table: pa.Table, tally: Tally | None = None) -> Flow:
 
 
 def assert_balanced(flow: Flow) -> None:
-    """Each row lies within its parent, which comes before it, and after its elder sisters."""
+    """Assert that each row lies within its parent, which comes before it, and after its elder siblings."""
     rows = flow.table.to_pylist()
     last: dict[object, int] = {}
     for number, row in enumerate(rows):
@@ -46,7 +46,7 @@ def assert_balanced(flow: Flow) -> None:
 
 
 def expected(machine: Machine) -> list[tuple[object, ...]]:
-    """By thread, in the order of entries, which is the order of the tree."""
+    """The rows by thread, in the order of entries, which is the order of the tree."""
     ends = machine.now
     first: dict[int, int] = {}
     for call in machine.calls:
@@ -120,7 +120,7 @@ def test_whatever_the_records_say_every_entry_is_a_row_and_rows_nest(
 
 
 def records(*events: tuple[str, str, int, int]) -> pa.Table:
-    """(kind, function, sp, tid), 10 ns apart."""
+    """Samples of (kind, function, sp, tid), 10 ns apart."""
     return samples([(10 * n, 1, tid, f, "user", kind, sp) for n, (kind, f, sp, tid) in enumerate(events)])
 
 
@@ -222,7 +222,7 @@ def test_nothing_is_a_flow_of_no_calls() -> None:
 
 
 def test_a_million_calls_take_seconds() -> None:
-    """Twenty at a time one in the other, in four threads, within a call that does not return."""
+    """The calls are nested twenty deep, in four threads, within a call that does not return."""
     count, deep = 1_000_000, 20
     one = np.concatenate([np.arange(deep), np.arange(deep)[::-1]])
     level = np.tile(one, count // deep)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Figures of folds add up to what a machine that keeps its own books says, wherever its records are divided."""
+"""Figures of folds agree with a machine that keeps its own books, wherever its records are divided."""
 
 from __future__ import annotations
 

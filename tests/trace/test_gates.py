@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Gates as the client sets them."""
+"""The order in which the client writes the members of gates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gilk.trace.layout import ARMED, CLOSED, GATE, GATES, GATES_AT, REACHED
 
 
 class Row(dict[str, int]):
-    """A gate that notes in which order its members are written."""
+    """A gate that notes the order in which its members are written."""
 
     def __init__(self, state: int) -> None:
         super().__init__(state=state)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Calls whose two ends are of different functions, or at different heights of the stack."""
+"""Calls whose entry and return are of different functions, or at different heights of the stack."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Event = tuple[str, str, int]  # function, entry or return, stack pointer
 
 
 def seen(*events: Event) -> list[tuple[str, str, int]]:
-    """function, state and depth of each call; main was entered at 1000 before."""
+    """Function, state and depth of each call; main was entered at 1000 before."""
     whole: list[Event] = [*events, ("main", "return", 1000)]
     rows = [(10 * n, 1, 1, name, "user", f"time-{kind}", sp) for n, (name, kind, sp) in enumerate(whole)]
     table = build(samples(rows), about(), Tally()).table.to_pylist()
@@ -33,13 +33,14 @@ def test_it_may_make_calls_there() -> None:
 
 
 def test_what_was_left_before_is_not_joined() -> None:
-    """f was left, as g shows; the return at the same height is of something else, not entered before either."""
+    """f was left, as g shows; the return at the same height belongs to something else, which was not entered before
+    either."""
     found = seen(("f", "entry", 900), ("g", "entry", 950), ("g", "return", 950), ("h", "return", 900))
     assert found == [("f", "left", 1), ("g", "whole", 1)]
 
 
 def test_a_part_that_is_jumped_into_and_out_of_again_is_no_call() -> None:
-    """It is a part of f, which has called g from there, and goes on after that."""
+    """The part belongs to f, which has called g from there, and goes on after that."""
     part: list[Event] = [("g", "entry", 860), ("g", "return", 860), ("part", "return", 868)]
     assert seen(("f", "entry", 900), *part, ("f", "return", 900)) == [("f", "whole", 1), ("g", "whole", 2)]
 
@@ -55,6 +56,6 @@ def test_a_function_that_takes_words_off_the_stack() -> None:
 
 
 def test_a_function_that_calls_itself_and_is_left_does_not() -> None:
-    """Its outer call was entered before the trace; the inner one was left by a jump into that."""
+    """The outer call was entered before the trace; the inner one was left by a jump into the outer one."""
     recursion: list[Event] = [("d", "entry", 800), ("d", "return", 800), ("d", "entry", 884), ("d", "return", 900)]
     assert seen(*recursion) == [("d", "before", 1), ("d", "whole", 2), ("d", "left", 2)]

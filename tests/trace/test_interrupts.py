@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Whose an interrupt is."""
+"""The thread that an interrupt is attributed to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ def test_all_are_wanted() -> None:
 
 
 def test_where_a_wanted_thread_was_last_seen() -> None:
-    """Not before it was seen, not where it was once, and not for a thread that has ended."""
+    """An interrupt is not attributed before the thread was seen, nor where it was earlier, nor to a thread that has
+    ended."""
     whose = Interrupts(frozenset((20,)))
     assert whose.at(1, 7, 7) is None
     assert whose.at(1, 20, 21) == (20, 21)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Histograms that grow have what the calls of all records together have, wherever the records are cut into parts."""
+"""Growing histograms equal those of all records together, wherever the records are cut into parts."""
 
 from __future__ import annotations
 

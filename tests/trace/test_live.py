@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Memory is looked at while another process writes to it."""
+"""Reading memory while another process writes to it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""An index that is made part by part is the one of the flow that is made of all samples at once."""
+"""An index that is made part by part equals that of the flow of all samples at once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def made(table: pa.Table, size: int, tally: Tally, known: About) -> CallIndex:
 
 
 def named(found: CallIndex) -> dict[str, Any]:
-    """An index in a form in which two can be compared: symbols by their names, for their numbers are arbitrary."""
+    """An index in a form that can be compared: symbols by their names, because their numbers are arbitrary."""
     columns = {name: found.columns[name].tolist() for name in TYPES if name != "symbol"}
     symbols = [found.symbols[each] for each in found.columns["symbol"].tolist()]
     levels = [each.tolist() for each in found.levels]
@@ -45,7 +45,7 @@ def named(found: CallIndex) -> dict[str, Any]:
 
 
 def same(table: pa.Table, size: int, tally: Tally | None = None, known: About | None = None) -> bool:
-    """Whether it was made part by part; then it has to be the same."""
+    """Whether the index could be made part by part; if so, asserts that it is the same."""
     tally, known = tally or Tally(), known or about()
     try:
         found = made(table, size, tally, known)
@@ -59,7 +59,7 @@ def same(table: pa.Table, size: int, tally: Tally | None = None, known: About | 
 
 
 def busy(seed: int, steps: int, threads: int, kernel: bool, jumps: float) -> Machine:
-    """A walk with calls that repeat, so that most are plain, and with few jumps."""
+    """A random walk with repeated calls, most of them plain, and with few jumps."""
     chance = random.Random(seed)
     machine = Machine(chance)
     for _ in range(threads):
@@ -105,7 +105,7 @@ def test_walks_with_jumps(seed: int, kernel: bool, jumps: float) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_lost_records(seed: int) -> None:
-    """Records are missing, with a gap that says so, and without."""
+    """Records are missing, with a gap that says so, and without one."""
     chance = random.Random(seed)
     records = busy(seed, 3000, 2, seed % 3 == 0, 0.002).records
     kept = []
@@ -152,7 +152,7 @@ def test_functions_that_jump_to_their_own_start(seed: int, jumps: float) -> None
 
 
 def test_several_processes_and_stacks() -> None:
-    """Two processes at the same addresses; a thread that takes over another's stack has to be looked at as a whole."""
+    """Two processes use the same addresses; a thread that takes over another's stack must be handled as a whole."""
     one = busy(1, 1000, 2, False, 0.001).records
     both = sorted([*one, *((t + 1, 2, tid + 10, *rest) for t, _, tid, *rest in one)], key=lambda each: each[0])
     assert same(samples(both), 300)  # type: ignore[arg-type]
@@ -161,7 +161,7 @@ def test_several_processes_and_stacks() -> None:
 
 
 def test_it_is_small() -> None:
-    """In a loop of calls, next to nothing is looked at twice."""
+    """In a loop of calls, hardly anything is processed twice."""
     table = samples(nested(("a", 10, *[("b", 20, ("c", 5, ("d", 1)), ("d", 2))] * 3000)))
     flow = long_flow.index(parts(table, 5000), about(), Tally(), room, lambda _done: None)[1]
     assert flow.table.num_rows < 100

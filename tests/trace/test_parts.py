@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""ClientParts of clients in the memory that threads claim blocks in."""
+"""ClientParts: the shares of clients in the memory whose blocks threads claim."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A trace at every scale: each pixel has what looking at every call would find there, at random traces and scales."""
+"""A trace at every scale: each pixel has what a look at every call would find there, in random traces and scales."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def made(seed: int) -> Flow:
 
 
 def rows_of(flow: Flow) -> list[int]:
-    """The row of each call: those of a track lie below those of the one before."""
+    """The row of each call; the rows of a track lie below those of the track before."""
     found, first = [], 0
     for track in flow.tracks:
         depths = flow.column("depth")[track.start : track.stop].tolist()
@@ -31,7 +31,7 @@ def rows_of(flow: Flow) -> list[int]:
 
 
 def looked_at(flow: Flow, begin: int, pixels: int, width: int, rows: range, wanted: set[int]) -> set[tuple[int, ...]]:
-    """Every call is looked at."""
+    """The same by looking at every call."""
     starts, durations = flow.column("start").tolist(), flow.column("duration").tolist()
     found: dict[tuple[int, int], list[int]] = {}
     before: dict[int, int] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Intervals, rates and spectra, against sums done one by one and against theory."""
+"""Intervals, rates and spectra agree with sums done one by one, and with theory."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_logarithmic_bins_hold_what_they_are_for(least: float, factor: float) ->
 
 
 def slow_spectrum(counts: list[float], width: float) -> list[float]:
-    """One segment, with sums as in the definition."""
+    """The spectrum of one segment, with sums as in the definition."""
     number = len(counts)
     mean = sum(counts) / number / width
     window = [0.5 - 0.5 * math.cos(2 * math.pi * n / number) for n in range(number)]
@@ -86,7 +86,7 @@ def slow_spectrum(counts: list[float], width: float) -> list[float]:
 
 
 def test_a_spectrum_is_what_its_definition_says() -> None:
-    """The 8 whole segments that overlap, of 9 half ones, are averaged."""
+    """The 8 overlapping whole segments of 9 half ones are averaged."""
     chance = random.Random(4)
     length, width = 16, 10_000_000
     counts = [chance.randrange(5) for _ in range(length * 9 // 2)]
@@ -104,7 +104,7 @@ def poisson(rate: float, seconds: float) -> NDArray[np.int64]:
 
 
 def test_arrivals_at_random_have_twice_their_rate_at_every_frequency() -> None:
-    """Campbell's theorem."""
+    """This is Campbell's theorem."""
     _, power = series.spectrum(poisson(1000, 60), 1_000_000, 0, 60 * SECOND)
     assert power.mean() == pytest.approx(2000, rel=0.05)
     slope = series.slope(*series.spectrum(poisson(1000, 60), 1_000_000, 0, 60 * SECOND))

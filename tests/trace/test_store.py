@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What is written is read again; whatever stops the writer, what it had written stays readable."""
+"""Samples that were written are read again; whatever stops the writer, everything written before stays readable."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_partial_file_cut_anywhere_gives_its_whole_batches(tmp_path: Path) -> 
 
 @pytest.fixture
 def limited() -> Iterator[None]:
-    """No file may grow beyond 200 000 bytes."""
+    """In the block, no file may grow beyond 200 000 bytes."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, before[1]))
     yield
@@ -184,7 +184,7 @@ needs_mount = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """256 kB of room."""
+    """A file system with 256 kB of room."""
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "gilk-test", tmp_path], capture_output=True)
     if mounted.returncode:
         pytest.skip("mounting is not allowed here")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a trace says of itself survives the way through a file, and a file is not trusted."""
+"""A trace's description survives being written to a file, and a file is not trusted."""
 
 from __future__ import annotations
 

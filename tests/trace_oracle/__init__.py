@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A trace's calls against those of a single-stepped run of the same program, in the same place in memory.
+"""Compare a trace's calls with those of a single-stepped run of the same program, at the same place in memory.
 
-What is compared is the order of entries of every thread: image, function and
-stack pointer of each. gilk takes part in the oracle with one thing: which bytes
-are a function, for there is no call without that (analysis' ``image.spans``).
+The order of entries of every thread is compared: image, function and stack pointer of each. The oracle takes one thing
+from gilk: which bytes are a function, for without that there are no calls (analysis' ``image.spans``).
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from tests.oracle import Arrival, step_arrivals
 _NO_RANDOMIZE = 0x0040000
 _libc = ctypes.CDLL(None)
 Name = tuple[str, str]  # image and function
-Address = tuple[str, int]  # image, and where in it by its own numbering
+Address = tuple[str, int]  # image, and the address in it as linked
 
 
 @dataclass(frozen=True)
 class Call:
-    """One entry, and who made it: the call of the same thread that was under way and had been entered last."""
+    """An entry, and its caller: the call of the same thread that was under way and had been entered last."""
 
     callee: Name
     caller: Name | None
@@ -37,7 +36,8 @@ class Call:
 
 @dataclass
 class Traced:
-    """What a trace of a whole run says. ``calls`` by pid and tid, in order; ``before`` those entered before it."""
+    """The trace of a whole run. ``calls`` are by pid and tid, in order; ``before`` are the functions entered before
+    it."""
 
     report: dict[str, Any]
     calls: dict[tuple[int, int], list[Call]]
@@ -50,7 +50,7 @@ class Traced:
 
 @dataclass
 class Stepped:
-    """What the oracle says of it. ``whole``: the program got to its end."""
+    """The oracle's run of the same. ``whole`` is whether the program got to its end."""
 
     calls: dict[int, list[Call]]
     under_way: list[Name]
@@ -58,7 +58,7 @@ class Stepped:
 
 
 def trace(command: Command, stdin: bytes = b"", scope: Sequence[str] = ()) -> Traced:
-    """The command from its first instruction on, with all its calls; addresses are not randomized."""
+    """Trace the command from its first instruction on, with all its calls and without address randomization."""
     before = _libc.personality(ctypes.c_ulong(0xFFFFFFFF))
     _libc.personality(ctypes.c_ulong(before | _NO_RANDOMIZE))
     try:
@@ -116,7 +116,7 @@ def _calls(flow: Flow) -> tuple[dict[tuple[int, int], list[Call]], list[Name]]:
 
 
 def stepped(command: Command, traced: Traced, stdin: bytes = b"", steps: int = 0, children: bool = False) -> Stepped:
-    """The same command, one instruction at a time, up to ``steps`` of them."""
+    """Run the same command one instruction at a time, for ``steps`` instructions at most."""
     starts: dict[str, list[int]] = {}
     for image in traced.images.values():
         starts[image.name] = [span.start for span in image.spans]
@@ -135,7 +135,8 @@ def stepped(command: Command, traced: Traced, stdin: bytes = b"", steps: int = 0
 
 
 def _linked(arrivals: list[Arrival], traced: Traced) -> int:
-    """Where a trace of a launched program begins: the linker says for the second time that it has mapped libraries."""
+    """The arrival at which a trace of a launched program begins: the linker's second report that it has mapped
+    libraries."""
     if not traced.dynamic:
         return 0
     said = [n for n, one in enumerate(arrivals) if _name(one.image, one.address, traced)[1] == "_dl_debug_state"]
@@ -148,13 +149,13 @@ def _name(image: str, address: int, traced: Traced) -> Name:
 
 
 def _nested(arrivals: list[Arrival], since: int, traced: Traced) -> tuple[list[Call], list[Name]]:
-    """The calls from number ``since`` on, and who was under way then."""
+    """The calls from arrival ``since`` on, and the functions that were under way then."""
     stack: list[tuple[int, Name, bool]] = []
     calls: list[Call] = []
     waiting: list[Name] = []
     for number, one in enumerate(arrivals):
         while stack and stack[-1][0] < one.highest and not _is_first(stack[-1][1], traced):
-            stack.pop()  # it has returned
+            stack.pop()  # the call has returned
         if number == since:
             waiting = [name for _, name, _ in stack]
         followed = traced.followed.get((one.image, one.address))
@@ -169,20 +170,20 @@ def _nested(arrivals: list[Arrival], since: int, traced: Traced) -> tuple[list[C
 
 
 def _words(name: Name) -> int:
-    """How many bytes a stub has put on the stack before it jumped there, as lazy binding does: not a call, twice."""
+    """The bytes that a stub has pushed before it jumped to the function: 16 for lazy binding, else 0."""
     return 16 if name[1].startswith("_dl_runtime_resolve") else 0
 
 
 def _is_first(name: Name, traced: Traced) -> bool:
-    """Whether it is the first of a program or the linker: it is not called, does not return, and takes its arguments
-    off the stack."""
+    """Whether it is the entry point of a program or the linker, which is not called, does not return, and takes its
+    arguments off the stack."""
     image = traced.images[name[0]]
     span = image.span_at(image.entry)
     return span is not None and span.name == name[1]
 
 
 def _own_loop(one: Arrival, traced: Traced) -> bool:
-    """A function jumped to its own start."""
+    """Whether a function jumped to its own start."""
     image = traced.images.get(one.source_image)
     if one.how != "j" or one.source_image != one.image or image is None:
         return False
@@ -191,7 +192,8 @@ def _own_loop(one: Arrival, traced: Traced) -> bool:
 
 
 def difference(expected: Sequence[Call], found: Sequence[Call], prefix: bool) -> str:
-    """Where the two part, with what is around; '' where they do not. A bounded run of the oracle ends in the middle."""
+    """The first place where the two differ, with its surroundings; '' if they agree. A bounded run of the oracle
+    ends in the middle."""
     for n, (ours, theirs) in enumerate(zip_longest(found, expected)):
         if theirs is None and prefix:
             return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The program that does what it is told, and a trace of it."""
+"""The program that obeys commands, and traces of it."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ def program(*flags: str) -> Path:
 
 
 def alpha(times: int) -> list[str]:
-    """What repeat() calls, in order."""
+    """The functions that repeat() enters, in order."""
     return ["alpha", "leaf", "leaf", "beta", "leaf"] * times
 
 
 class Paced:
-    """It obeys one command after another. Use as a context manager: at the end it is let go, and must end well."""
+    """The program, which obeys one command after another. A context manager: at the end the program is let go, and
+    must end well."""
 
     def __init__(self, *flags: str, **options: Any) -> None:
         self.process = subprocess.Popen(
@@ -52,7 +53,7 @@ class Paced:
         return str(self.process.stdout.readline())
 
     def tell(self, command: str) -> None:
-        """Without waiting for it to be done."""
+        """Send a command without waiting for it to be done."""
         assert self.process.stdin
         self.process.stdin.write(f"{command}\n")
 
@@ -61,7 +62,7 @@ class Paced:
         assert self._line() == ("" if command[0] == "x" else "done\n")
 
     def done(self, wait: bool = True) -> bool:
-        """Whether what it was told last is done."""
+        """Whether the last command is done."""
         assert self.process.stdout
         if not wait and not select.select([self.process.stdout], [], [], 0)[0]:
             return False
@@ -80,7 +81,8 @@ class Paced:
 
 @dataclass
 class Observed:
-    """``functions`` in the order of their entries, those entered before the trace left out."""
+    """The result of a trace. ``functions`` are in the order of their entries, without those entered before the
+    trace."""
 
     functions: list[str]
     states: Counter[str]
@@ -101,10 +103,10 @@ def observe(
     stop_when_done: bool = False,
     output: Path | None = None,
 ) -> Observed:
-    """A trace of ``target`` while it is told ``commands``; what it says, of main() alone where that is open.
+    """Trace ``target`` while it is sent ``commands``. Returns the calls of main() alone if that is open.
 
-    ``when_waiting`` is called once the starting event is waited for; commands are given then, or once the trace has
-    begun if the event is ``now``. Whatever the trace is, the code is what it was at the end.
+    ``when_waiting`` is called once the starting event is waited for; the commands are sent then, or once the trace has
+    begun if the event is ``now``. In every case the code must be restored at the end.
     """
     running = gilk.prepare_trace([target.pid], (), output, start, stop, scope, (), True)
     told: list[str] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A trace begins and ends with its events, in a program of which it is known what it calls in between."""
+"""A trace begins and ends with its events, in a program whose calls in between are known."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_from_now_for_a_while(paced: Paced) -> None:
 
 def test_from_the_third_call_to_the_fifth(paced: Paced) -> None:
     found = observe(paced, "call:alpha:3", "call:alpha:2", ["a 2", "a 9"])
-    assert found.functions == alpha(1)  # the third call is in it, the fifth is met before it is recorded
+    assert found.functions == alpha(1)  # the third call is in it; the fifth is met before it is recorded
     assert not found.report["partial"]
 
 
@@ -53,13 +53,13 @@ def test_from_a_call_to_its_return(paced: Paced) -> None:
 
 
 def test_from_a_return_on(paced: Paced) -> None:
-    """The thread is held behind the return's record: what it calls next is the first."""
+    """The thread is held right after the return's record: its next call is the first in the trace."""
     found = observe(paced, "return:beta", "return:repeat", ["a 2"])
     assert found.functions == alpha(1)
 
 
 def test_the_program_ends_right_after_the_stop(tmp_path: Path) -> None:
-    """Before gilk has looked."""
+    """The program ends before gilk has looked."""
     with Paced() as paced:
         found = observe(paced, "call:alpha", "return:repeat", ["a 1\nx 0"])
     assert found.functions == ROUND
@@ -103,7 +103,7 @@ def test_keys(paced: Paced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def press(device: int, *keys: tuple[int, int]) -> None:
-    """struct input_event of each (code, value)."""
+    """Write a struct input_event for each (code, value) to the device."""
     os.write(device, b"".join(struct.pack("@llHHi", 0, 0, 1, code, value) for code, value in keys))
 
 
@@ -115,7 +115,7 @@ def test_keys_are_together_or_not_at_all(tmp_path: Path) -> None:
         assert not keys.pressed()
         press(device, (56, 1), (33, 1))
         assert keys.pressed()
-        press(device, (33, 2))  # held down: it repeats
+        press(device, (33, 2))  # held down, so it repeats
         assert not keys.pressed()
         press(device, (29, 0), (33, 0), (33, 1))
         assert not keys.pressed()
@@ -224,7 +224,7 @@ def test_a_scope_without_functions_is_an_error(paced: Paced) -> None:
 
 
 def test_a_wait_from_another_thread_is_not_a_signal(paced: Paced) -> None:
-    """Ctrl-C while the trace is on: it ends, and all is taken out."""
+    """Ctrl-C comes while the trace is on: the trace ends, and everything is taken out."""
     found: Observed = observe(paced, "now", "exit", ["a 1"], stop_when_done=True)
     assert found.functions == ["obey", "repeat", *ROUND]
     assert found.traced.stop_ns == NEVER

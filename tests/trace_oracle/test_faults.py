@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Whoever dies, and whenever: the program goes on, and what was recorded can be read."""
+"""Any of the processes dies at any time: the program goes on, and everything recorded can be read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def client(*words: object) -> subprocess.Popen[str]:
 
 
 def keeper_of(process: subprocess.Popen[str]) -> int:
-    """The process that holds the target: the client's child."""
+    """The keeper, which is the client's child."""
     found = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     assert len(found) == 1
     return int(found[0])
@@ -57,7 +57,7 @@ def test_killed_while_it_waits(paced: Paced, tmp_path: Path) -> None:
 
 
 def test_killed_while_it_follows(paced: Paced, tmp_path: Path) -> None:
-    """What it had written can be read, up to the last block."""
+    """Everything that the client had written can be read, up to the last block."""
     file = tmp_path / "t.parquet"
     tracing = client("-p", paced.pid, "-o", file)
     partial = file.with_name("t.parquet.partial")
@@ -76,7 +76,7 @@ def test_killed_while_it_follows(paced: Paced, tmp_path: Path) -> None:
 
 
 def test_killed_while_a_thread_is_held(paced: Paced, tmp_path: Path) -> None:
-    """The client stands still, the thread reaches the gate, and the client dies: the keeper opens it."""
+    """The client is stopped, the thread reaches the gate, and the client dies: the keeper opens the gate."""
     tracing = client("--start", "call:alpha", "-p", paced.pid, "-o", tmp_path / "t")
     assert wait_for(lambda: differences(paced.pid))
     tracing.send_signal(signal.SIGSTOP)
@@ -88,7 +88,7 @@ def test_killed_while_a_thread_is_held(paced: Paced, tmp_path: Path) -> None:
 
 @pytest.mark.stress
 def test_both_are_killed_while_a_thread_is_held(paced: Paced, tmp_path: Path) -> None:
-    """Nobody is left to open the gate: it opens when its time is over. Then `gilk restore` puts the code right."""
+    """Nobody is left to open the gate: it opens when its time is over. Then `gilk restore` repairs the code."""
     tracing = client("--start", "call:alpha", "-p", paced.pid, "-o", tmp_path / "t")
     assert wait_for(lambda: differences(paced.pid))
     keeper = keeper_of(tracing)
@@ -152,7 +152,7 @@ def test_several_processes(paced: Paced, tmp_path: Path) -> None:
 
 
 def test_a_full_disk(paced: Paced, tmp_path: Path) -> None:
-    """Files may be no longer than 100 kB from when gilk is ready (setrlimit(2)): to write more fails as there."""
+    """Once gilk is ready, files may be no longer than 100 kB (setrlimit(2)): writing more fails as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def limit() -> None:

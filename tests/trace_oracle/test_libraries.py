@@ -32,7 +32,7 @@ def paced() -> Iterator[Paced]:
 
 @pytest.fixture(autouse=True)
 def cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing has been analysed before."""
+    """An empty cache."""
     monkeypatch.setenv("GILK_CACHE", str(tmp_path / "cache"))
 
 
@@ -51,7 +51,7 @@ def calls(paced: Paced, commands: list[str], start: str = "now", stop: str = "ca
 
 @pytest.mark.parametrize("how", ["o", "z"])
 def test_constructors_are_in_the_trace(paced: Paced, tmp_path: Path, how: str) -> None:
-    """RTLD_NOW and RTLD_LAZY."""
+    """The library is opened with RTLD_NOW and with RTLD_LAZY."""
     path = library(tmp_path / "plug.so")
     assert calls(paced, [f"{how} {path}", "p", "a 1"]) == [*OPENED, "plugged", "repeat", *alpha(1)]
 
@@ -68,7 +68,7 @@ def test_it_is_closed_and_opened_again(paced: Paced, tmp_path: Path) -> None:
 
 
 def test_another_one_takes_its_place(paced: Paced, tmp_path: Path) -> None:
-    """What is mapped where the first one was has other code; whatever was written into that one is not looked for."""
+    """The library at the same place has other code; nothing written into the first is looked for in the second."""
     first, second = library(tmp_path / "plug-a.so"), library(tmp_path / "plug-b.so", "-O2")
     commands = [f"o {first}", "p", "c", f"o {second}", "p", "c", f"o {first}", "p"]
     found = calls(paced, commands)

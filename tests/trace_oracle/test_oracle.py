@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The calls of a trace, in order and with who made them, are those of a run that is watched at every instruction."""
+"""The calls of a trace, in order and with their callers, are those of a run that is watched at every instruction."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.programs.build import build
 from tests.trace_oracle import Traced, difference, stepped, trace
 
 TEXT = "/etc/passwd"
-#: Command line, input, and after how many instructions the oracle may end: single steps take some microseconds each.
+#: Command line, input, and the most instructions for the oracle: a single step takes some microseconds.
 REAL: dict[str, tuple[Command, bytes, int]] = {
     "true": (["true"], b"", 0),
     "ls": (["ls", "-l", "/"], b"", 3_000_000),
     "cat": (["cat", TEXT], b"", 0),
     "sort": (["sort", TEXT], b"", 3_000_000),
-    # Not grep: it looks for its stack in /proc/self/maps, which is longer while gilk has memory there.
+    # grep is left out: it looks for its stack in /proc/self/maps, which is longer while gilk has memory there.
     "sed": (["sed", "-n", "s/bash/hsab/p", TEXT], b"", 3_000_000),
     "gzip": (["gzip", "-nc", TEXT], b"", 3_000_000),
     "date": (["date", "-u", "-d", "2020-01-01"], b"", 0),
@@ -38,13 +38,13 @@ QUICK = ("true",)
 
 @pytest.fixture(autouse=True)
 def no_chance(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hashes are not salted, here and there alike."""
+    """Turn off the salting of hashes, for both runs."""
     for name in ("PERL_HASH_SEED", "PERL_PERTURB_KEYS", "PYTHONHASHSEED"):
         monkeypatch.setenv(name, "0")
 
 
 def check(command: Command, stdin: bytes = b"", steps: int = 0) -> Traced:
-    """It checks the first thread; the trace of the others is left to the caller."""
+    """Compare the first thread; the caller compares the others."""
     traced = trace(command, stdin)
     assert (traced.report["drops"], traced.report["lost"], traced.report["corrupt"]) == (0, 0, 0)
     assert traced.report["restored"] is True
@@ -64,7 +64,7 @@ def test_a_real_program(name: str) -> None:
     check(command, stdin, steps)
 
 
-#: Those of one thread, on one stack, without timers. The static ones have far less code, and no linker.
+#: Programs of one thread, on one stack, without timers. The static ones have far less code, and no linker.
 PROGRAMS = ["exceptions", "setjmp", "tailcall", "ifunc", "recursion", "jumptable"]
 
 

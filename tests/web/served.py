@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A window that is served by a process of its own, as users have it, and requests to it."""
+"""A window served by a process of its own, as for users, and requests to it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATIENCE = 60  # seconds
 
 @dataclass(frozen=True)
 class Served:
-    """``address`` has the one-time key."""
+    """A running window. ``address`` contains the one-time key."""
 
     process: subprocess.Popen[str]
     address: str
@@ -35,7 +35,7 @@ class Served:
     def send(
         self, method: str, path: str, headers: Mapping[str, str] | None = None, body: Any = None
     ) -> tuple[int, Any, http.client.HTTPMessage]:
-        """The status, the object that is answered (or its text), and the headers."""
+        """Send a request. Returns the status, the object of the answer (or its text), and the headers."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             sent = None if body is None else json.dumps(body)
@@ -58,7 +58,7 @@ class Served:
 
 @contextlib.contextmanager
 def served(place: Path, *options: str | Path) -> Iterator[Served]:
-    """``gilk web`` with these options. It has to end with status 0 when it is told to."""
+    """Run ``gilk web`` with these options. It has to end with status 0 when it is told to."""
     audit = place / "audit.jsonl"
     words = [sys.executable, "-m", "gilk", "web", "--json", "--audit", audit, *options]
     with subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE, text=True) as process:
@@ -76,7 +76,7 @@ def served(place: Path, *options: str | Path) -> Iterator[Served]:
 
 
 class Asking:
-    """A browser's part: it has the token."""
+    """A browser's part in requests: it has the token."""
 
     def __init__(self, window: Served, token: str = "") -> None:
         self.window = window

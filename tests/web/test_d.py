@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The D editor in a real browser, by mouse and by keyboard alone; and its twins, whatever text they are given."""
+"""The D editor in a real browser, with the mouse and with the keyboard alone; and its JSON answers to any text."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def target(page: Page, window: Served) -> str:
 
 
 def editor(page: Page, window: Served, text: str | None = None) -> str:
-    """The page with a program, once that has been checked. Returns the target."""
+    """Open the page with a program, and wait until that has been checked. Returns the target."""
     found = target(page, window)
     query = "" if text is None else f"?{urllib.parse.urlencode({'text': text})}"
     page.goto(f"http://127.0.0.1:{window.port}/target/{found}/d{query}")
@@ -151,7 +151,7 @@ def test_letters_beyond_the_first_plane_count_as_one(page: Page, window: Served)
 
 
 def test_the_command_does_the_same(page: Page, window: Served, loop: Loop) -> None:
-    """The commands that are shown are run, by a shell and by Python."""
+    """The commands that the page shows are run, by a shell and by Python."""
     text = 'BEGIN\n{\n\tprintf("it\'s %d", $target);\n\texit(3);\n}\n'
     editor(page, window, text)
     page.get_by_text("As a command").click()
@@ -171,7 +171,7 @@ def test_the_command_does_the_same(page: Page, window: Served, loop: Loop) -> No
 
 
 def test_a_distribution_grows_into_a_heat_map(page: Page, window: Served, loop: Loop) -> None:
-    """What is shown in the end is what the program printed; nothing that was open closes while it goes on."""
+    """The final picture agrees with the program's output; open parts stay open while it goes on."""
     text = "pid$target::dispatch:entry { @sizes[probefunc] = quantize(arg0 & 255); @calls[probename] = count(); }"
     editor(page, window, text)
     page.get_by_role("button", name="Begin").click()
@@ -235,7 +235,7 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("what", ["check", "words", "preview"])
 def test_a_hostile_text_is_answered(asking: Asking, loop: Loop, name: str, what: str) -> None:
-    """In time, by what is wrong with it or by a refusal; the next text is answered all the same."""
+    """The answer comes in time, with the errors of the text or a refusal; the next text is answered too."""
     text = HOSTILE[name]
     path = f"/target/{asking.target(loop.pid)}/d"
     more = {"at": len(text)} if what == "words" else {}
@@ -273,7 +273,7 @@ def test_twins_by_address(asking: Asking, loop: Loop, tmp_path: Path) -> None:
                        ("/target/pid-1-1/d/check.json", "target-changed"),
                        ("/target/kernel/d/check.json", "not-granted")]:  # fmt: skip
         assert asking.get(path)["error"]["slug"] == slug
-    assert json.dumps(asking.get(f"/target/{name}/d/check.json?text="))  # an empty program is one that is refused
+    assert json.dumps(asking.get(f"/target/{name}/d/check.json?text="))  # an empty program is refused
     assert asking.get(f"/target/{name}/d/check.json?text=")["problems"][0]["tag"] == "D_EMPTY"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Questions about a D program that is being written have a time limit each."""
+"""Each question about a D program that is being written has a time limit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.web.served import PATIENCE
 
 
 def test_a_text_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its worker is killed, whatever it is at, and the next text has another one."""
+    """Its worker is killed, whatever it is doing, and the next text gets a new one."""
     with Loop([build("work")]) as loop:
         asyncio.run(_asking(loop.pid, monkeypatch))
 

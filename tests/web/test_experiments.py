@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Experiments in a window: written, staggered, run and told; by mouse and by keyboard; as the command line has them."""
+"""Experiments in a window: written, staggered, run and reported, with the mouse and with the keyboard; the results
+are those of the command line."""
 
 from __future__ import annotations
 
@@ -80,7 +81,7 @@ def by_command(folder: Path, name: str) -> dict[str, object]:
 
 
 def settled(found: dict[str, object]) -> object:
-    """A result without times, and without what depends on the places that memory has."""
+    """A result without times, and without parts that depend on the addresses of memory."""
     runs = found["runs"]
     assert isinstance(runs, list)
     kept = ("counts", "file", "records", "drops", "restored", "partial", "workload_status", "notes")
@@ -121,7 +122,7 @@ def test_an_experiment_by_mouse(page: Page, window: Served, folder: Path, asking
 
 
 def drag(page: Page, name: str, by: int) -> None:
-    """Take an end of a bar along, and wait until the text has it."""
+    """Drag an end of a bar, and wait until the text has changed."""
     before = page.get_by_label("The file", exact=True).input_value()
     box = page.get_by_role("slider", name=name).bounding_box()
     assert box is not None
@@ -197,7 +198,7 @@ def test_another_has_changed_the_file(page: Page, window: Served, folder: Path) 
 
 
 def test_a_process_is_left_as_it_was(page: Page, window: Served, folder: Path, loop: Loop) -> None:
-    """An instrument in a running process, which ends with `Take out`."""
+    """The instrument is in a running process, and `Take out` ends it."""
     text = f'targets = ["pid:{loop.pid}"]\n[[instrument]]\npoints = "dispatch:entry"\ninstrument = "count"\n'
     (folder / "process.toml").write_text(text)
     opened(page, window, f"/experiment/{identity_of_file(folder / 'process.toml')}")
@@ -211,7 +212,7 @@ def test_a_process_is_left_as_it_was(page: Page, window: Served, folder: Path, l
 
 
 def test_picked_instruments_are_staggered(page: Page, window: Served, folder: Path, loop: Loop, asking: Asking) -> None:
-    """From the graph of a function to a time line of what was recorded, by mouse."""
+    """The test goes with the mouse from the graph of a function to a time line of the records."""
     opened(page, window, f"/target/{asking.target(loop.pid)}/function?at=dispatch")
     page.get_by_role("button", name="Time calls").click()
     page.get_by_role("button", name="@1:pre", exact=False).first.click()
@@ -238,7 +239,7 @@ def test_picked_instruments_are_staggered(page: Page, window: Served, folder: Pa
 
 
 def test_a_window_that_is_killed_leaves_nothing(loop: Loop, folder: Path, tmp_path: Path) -> None:
-    """Neither in a process nor of a workload."""
+    """Nothing is left in a process, and no workload goes on."""
     text = f'targets = ["pid:{loop.pid}"]\n[workload]\ncommand = "sleep 1234567"\n'
     file = folder / "killed.toml"
     file.write_text(text + '[[instrument]]\npoints = "dispatch:entry"\ninstrument = "count"\n')

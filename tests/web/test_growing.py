@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What is kept of aggregations while a program runs adds up to what they are."""
+"""The parts of aggregations that are kept while a program runs add up to the aggregations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def snapshot(name: str, function: Function, rows: list[tuple[str, Value]], colum
 
 
 def distribution(**counts: int) -> Distribution:
-    """``z4=3``: three in cell 4 above that of zero."""
+    """A distribution from counts of cells: ``z4=3`` means three in cell 4 above that of zero."""
     cells = [0] * QUANTIZE.cells
     for name, count in counts.items():
         cells[63 + int(name[1:])] = count

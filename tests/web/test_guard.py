@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Strangers are turned away, by each defence when all others are off; with all of them off, they are not."""
+"""Each defence alone turns strangers away, when all others are off; with all of them off, strangers get in."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def status(
     headers: Headers, method: str = "GET", path: str = "/index.json", checks: Mapping[str, Any] = CHECKS,
     kind: str = "http", keys: Keys = KEYS, client: tuple[str, int] | None = None, app: Any = _reached,
 ) -> int:  # fmt: skip
-    """The status that is answered; for a connection that stays open 101, for one that is closed 403."""
+    """The status of the answer; 101 for a connection that stays open, 403 for one that is closed."""
     sent: list[Any] = []
 
     async def send(message: Any) -> None:
@@ -64,7 +64,7 @@ def status(
     return {"websocket.accept": 101, "websocket.close": 403}.get(first["type"]) or int(first["status"])
 
 
-#: The defence, what a stranger sends, and what is answered.
+#: The defence, the stranger's request, and the answer.
 STRANGERS: list[tuple[str, dict[str, Any], int]] = [
     ("host", {"headers": [("host", "evil.example:4000")]}, 421),
     ("host", {"headers": [("host", "127.0.0.1.evil.example")]}, 421),
@@ -91,7 +91,7 @@ STRANGERS: list[tuple[str, dict[str, Any], int]] = [
     # A path that a router might take for /index.json.
     ("token", {"headers": [HOST], "path": "/index.json\n"}, 401),
     ("token", {"headers": [HOST], "path": "/index.json/"}, 401),
-    # Whatever has data in it is no page, though it may not be a twin.
+    # A path to data is no page, even if it is no JSON twin.
     ("token", {"headers": [HOST], "path": "/file/1/tile.bin"}, 401),
     ("token", {"headers": [HOST], "path": "/assets/../index.json"}, 401),
     ("token", {"headers": [HOST], "path": "/index\r"}, 401),
@@ -140,7 +140,7 @@ def window(tmp_path: Path) -> Window:
 
 
 def paths(window: Window) -> Iterator[tuple[str, Any]]:
-    """Every route of the application, with something in place of what is variable."""
+    """Every route of the application, with values in place of its variables."""
     for route in routes(window):
         assert isinstance(route, Route | WebSocketRoute)
         path = route.path.replace("{digest}", window.assets.digest).replace("{name}", "main.js")
@@ -199,7 +199,7 @@ def test_another_user_is_refused_even_with_the_token(real: Served, tmp_path: Pat
     asked = f"GET /index.json HTTP/1.1\r\nHost: 127.0.0.1:{real.port}\r\nAuthorization: Bearer {token}\r\n\r\n"
 
     def status_as(user: int) -> str:
-        """Not Python: another user may not be able to execute it where it is installed."""
+        """The status of a request by another user, sent by bash: that user may not be able to execute this Python."""
         script = f'exec 3<>/dev/tcp/127.0.0.1/{real.port}; printf "%s" "$0" >&3; read -r line <&3; echo "$line"'
         done = subprocess.run(["/bin/bash", "-c", script, asked], user=user, capture_output=True, text=True, cwd="/")
         return done.stdout.split()[1]
@@ -237,7 +237,7 @@ def test_the_policy_needs_no_exception() -> None:
 
 
 def test_scripts_make_no_markup_of_text() -> None:
-    """And are not fetched from anywhere."""
+    """Nor do scripts load anything from elsewhere."""
     words = ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "srcdoc",
              "createContextualFragment", "DOMParser", "setHTML", "https://", "javascript:")  # fmt: skip
     for name, text in assets.load().files.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Sessions of a window: what they show is what a run reports, and however they end the target is what it was."""
+"""Sessions of a window: they show what a run reports, and however they end, the target is what it was."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def clean(loop: Loop) -> bool:
 
 
 def updates(asking: Asking, number: int) -> Iterator[dict[str, Any]]:
-    """The state of a session, as often as it changes."""
+    """The states of a session, whenever they change."""
     state: dict[str, Any] = {}
     with asking.live() as socket:
         socket.send(json.dumps({"token": asking.token, "session": number}))
@@ -125,7 +125,7 @@ def test_a_server_that_ends_leaves_nothing_behind(loop: Loop, tmp_path: Path, nu
 
 
 def test_a_server_killed_while_it_begins_leaves_nothing_behind(loop: Loop, tmp_path: Path) -> None:
-    """Without waiting for the answer: the child is on its way somewhere."""
+    """The server is killed before the answer, when the child may be anywhere in its work."""
     with served(tmp_path, "--pid", str(loop.pid)) as window:
         asking = Asking(window)
         target = asking.target(loop.pid)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The source of a function beside its blocks: the lines are those of addr2line, and no other file is shown."""
+"""The source of a function beside its blocks: the lines are those of addr2line, and no other files are shown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["asking", "browser", "context", "page"]  # fixtures
 
 CANARY = '<img src=x onerror="window.canary=1">'
 WORK = HERE / "work.c"
-#: By function: the file that it says it is of.
+#: By function: the file that its debug information names.
 STRANGE = {"passwd": "/etc/passwd", "link": "PLACE/link.c", "pipe": "PLACE/pipe.c", "large": "PLACE/large.c",
            "bytes": "PLACE/bytes.c", "up": "../../etc/passwd", "none": "PLACE/none.c", "canary": "PLACE/canary.c",
            "markup": f"PLACE/{CANARY}.c".replace('"', '\\"')}  # fmt: skip
@@ -61,7 +61,7 @@ def window(loop: Loop, folder: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def by_addr2line(program: Path, blocks: list[dict[str, Any]]) -> dict[int, set[int]]:
-    """By line the blocks that have an instruction of it."""
+    """By line, the blocks that have an instruction of it, according to addr2line."""
     found: dict[int, set[int]] = {}
     pairs = [(block["index"], one["address"]) for block in blocks for one in block["instructions"]]
     words = ["addr2line", "-e", str(program), *(hex(address) for _, address in pairs)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Traces in a window: which there are, their time line by mouse and by keyboard, and the differences of two."""
+"""Traces in a window: the list, their time line with mouse and keyboard, and the differences of two."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["asking", "browser", "context", "page"]  # fixtures
 
 CANARY = '<img src=x onerror="window.canary=1">'
 LEAF = ("d", 10)
-#: A call as (function, ns in itself, *calls); so every number below follows from this.
+#: A call as (function, ns in itself, *calls); every number below follows from this.
 CALLS = ("a", 1000, ("b", 400, LEAF, LEAF), ("c", 2000), ("b", 500, ("k:sys", 300)))
 OTHER = ("a", 1000, ("b", 400, LEAF), ("c", 9000), ("b", 500, ("k:sys", 300)))
 
@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def many() -> list[tuple[int, int, int, str, str, str, int]]:
-    """Twenty thousand short calls, and a long one that only a search would find."""
+    """The records of twenty thousand short calls, and a longer one that only a search would find."""
     short = [("b", 40)] * 10_000
     return nested(("a", 1000, *short, ("k:x", 41), *short))
 
@@ -125,7 +125,7 @@ def test_a_time_line_by_keyboard(page: Page, window: Served, folder: Path, askin
 
 
 def numbers(tile: dict[str, Any]) -> list[tuple[float, float, int, int, int, int, int]]:
-    """The rows of a tile, whose columns are written down in docs/cli/web.md."""
+    """The rows of a tile, whose columns docs/cli/web.md describes."""
     data, count = base64.b64decode(tile["data"]), tile["calls"]
     columns, at = [], 0
     for letter, size in (("d", 8), ("d", 8), ("I", 4), ("I", 4), ("I", 4), ("B", 1), ("B", 1)):
@@ -146,7 +146,7 @@ PIXELS = """places => {
 
 
 def test_the_canvas_has_the_calls(page: Page, window: Served, folder: Path, asking: Asking) -> None:
-    """The middle of each call that is wide enough to be seen has its function's colour, and the ground has none."""
+    """The middle of each call that is wide enough to be seen has its function's colour, and the background has none."""
     line(page, window, folder, "small.parquet")
     base = f"/file/{identity_of_file(folder / 'small.parquet')}/timeline"
     head = asking.get(base + ".json")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The other pages of a trace: the tree, the flame graph, anomalies and questions, beside what the commands print."""
+"""The other pages of a trace: tree, flame graph, anomalies and queries agree with the output of the commands."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The window in a real browser: a session by mouse and one by keyboard, what strange names do, and whom it suits.
+"""The window in a real browser: a session with the mouse and one with the keyboard, hostile names, and accessibility.
 
-Every page is loaded without a message on the console. Tests wait for what they mean to see.
+Every page must load without a message on the console. Tests wait for the elements that they check.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def window(loop: Loop, folder: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def functions(page: Page, window: Served, name: str) -> None:
-    """The page of the functions of a process or a file, by its link on the overview."""
+    """Open the page of the functions of a process or a file, by its link on the overview."""
     opened(page, window, "/")
     page.get_by_role("link", name=name, exact=True).click()
     expect(page.locator("td.name").first).to_be_visible()
@@ -101,7 +101,7 @@ def test_a_session_by_keyboard(page: Page, window: Served, loop: Loop) -> None:
     functions(page, window, "work")
 
     def reach(name: str, role: str = "button") -> None:
-        """Tab until that has the focus."""
+        """Press Tab until that element has the focus."""
         wanted = page.get_by_role(role, name=name).first  # type: ignore[arg-type]
         expect(wanted).to_be_visible()
         for _ in range(200):
@@ -168,7 +168,7 @@ APPEND = """name => import(document.querySelector("script").src.replace("main.js
 
 @pytest.mark.parametrize("policy", [True, False])
 def test_the_canary_can_sing(context: BrowserContext, window: Served, policy: bool) -> None:
-    """The control: with markup made of text the name is executed, and the policy alone keeps it from that."""
+    """Control: if text were turned into markup, the name would be executed, and the policy alone would prevent that."""
     page = context.new_page()
     text = "element.append(child instanceof Node"
 
@@ -204,7 +204,7 @@ PAGES = [
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_pages_suit_everybody(page: Page, window: Served, loop: Loop, scheme: str) -> None:
-    """axe finds nothing, in light and dark; at 360 px nothing but a table, a graph or code is wider than the page."""
+    """axe finds no fault, in light and dark; at 360 px only tables, graphs and code are wider than the page."""
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     opened(page, window, "/")
     target = page.get_by_role("link", name="work", exact=True).get_attribute("href").split("/")[2]  # type: ignore[union-attr]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A real browser, and pages in it that have come to rest.
+"""A real browser, and pages in it that have finished loading.
 
 A module that uses `context` or `page` has a fixture `window`.
 """
@@ -34,7 +34,7 @@ def ready(page: Page) -> None:
 
 @pytest.fixture(scope="module")
 def context(browser: Browser, window: Served) -> Iterator[BrowserContext]:
-    """With the token in its first tab; other tabs ask that one for it."""
+    """A browser context with the token in its first tab; other tabs ask that one for it."""
     found = browser.new_context(viewport={"width": 1200, "height": 900})
     first = found.new_page()
     first.goto(window.address)
@@ -45,15 +45,15 @@ def context(browser: Browser, window: Served) -> Iterator[BrowserContext]:
 
 @pytest.fixture(scope="module")
 def asking(window: Served, context: BrowserContext) -> Asking:
-    """With the token that the browser was given: a window has one key."""
+    """Requests with the token that the browser was given: a window has one key."""
     token = context.pages[0].evaluate("sessionStorage.getItem('gilk-token')")
     return Asking(window, str(token))
 
 
 @pytest.fixture
 def page(context: BrowserContext) -> Iterator[Page]:
-    """A tab, on whose console nothing must be said; that a request was refused is no fault of the page. Nothing that a
-    hostile name says is carried out."""
+    """A tab whose console must stay silent, except that a refused request is no fault of the page. Nothing in a
+    hostile name may be executed."""
     found = context.new_page()
     said: list[str] = []
     found.on("console", lambda message: said.append(message.text) if "status of" not in message.text else None)
@@ -71,7 +71,7 @@ def opened(page: Page, window: Served, path: str) -> Page:
 
 
 def suits(page: Page, state: str) -> None:
-    """axe finds nothing in light and in dark, and nothing is wider than a narrow page."""
+    """Assert that axe finds no fault in light and in dark, and that nothing is wider than a narrow page."""
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         found = Axe().run(page)
@@ -80,7 +80,7 @@ def suits(page: Page, state: str) -> None:
 
 
 def narrow(page: Page, state: str) -> None:
-    """At 360 px nothing but a table, a graph or code is wider than the page."""
+    """Assert that at 360 px only tables, graphs and code are wider than the page."""
     page.set_viewport_size({"width": 360, "height": 740})
     wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     page.set_viewport_size({"width": 1200, "height": 900})
@@ -88,7 +88,7 @@ def narrow(page: Page, state: str) -> None:
 
 
 def reach(page: Page, wanted: Locator) -> None:
-    """Press Tab until that has the focus."""
+    """Press Tab until that element has the focus."""
     expect(wanted).to_be_visible()
     for _ in range(300):
         if wanted.evaluate("element => element === document.activeElement"):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""DTrace's own tests, run against `gilk dtrace`: see docs/conformance.md."""
+"""Run DTrace's own tests against `gilk dtrace`; docs/conformance.md describes it."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A test of the suite: a D program or a shell script, what is said about it in comments, and what it should give."""
+"""A test of DTrace's suite: a D program or a shell script, the directives in its comments, and its expected output."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 _DIRECTIVE = re.compile(r"@@([a-z][a-z-]*)[ \t]*:?[ \t]*([^\n]*)")
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _KINDS = ("tst.", "err.", "drp.")
-#: A description that names a provider of the kernel's, or of a process.
+#: A probe description that names a provider of the kernel or of a process.
 _ELSEWHERE = re.compile(
     r"\b(?:cpc|fbt|io|ip|lockstat|pid\d*|pid\$\w+|proc|rawfbt|rawtp|sched|sdt|syscall|tcp|udp|usdt|vminfo)(?:\$\w+)?:"
     r"|`[a-z]|\bcurthread\b|\bfbt\b|\bsyscall\b"
 )
-#: A script that sets something of the machine's, beyond its own processes and files.
+#: A script's command that changes the machine beyond the script's own processes and files.
 _CHANGES_MACHINE = re.compile(
     r">\s*/(?:proc|sys)/|\b(?:sysctl|modprobe|insmod|rmmod|swapoff|iptables)\s|\bu?mount\s+\S"
     r"|\bip\s+(?:addr|link|netns|route)\b"
@@ -39,7 +39,8 @@ _BEGINS_ELSEWHERE = (
 
 @dataclass(frozen=True)
 class Case:
-    """``name``: its path below the suite. ``directives`` by name; ``tags``: the words of all ``@@tags``."""
+    """A test of the suite. ``name`` is its path below ``root``, the directory of the suite. ``directives`` has the
+    text of each ``@@`` directive, by its name; the words of all ``@@tags`` are together."""
 
     root: Path
     name: str
@@ -51,13 +52,13 @@ class Case:
 
     @property
     def kind(self) -> str:
-        """``tst``, ``err`` (it is to fail), ``drp`` (something is to be dropped) or ``demo``."""
+        """The kind of the test: ``tst``, ``err`` (it must fail), ``drp`` (it must drop something) or ``demo``."""
         kind = self.path.name.split(".")[0] + "."
         return kind[:-1] if kind in _KINDS else "demo"
 
     @property
     def tag(self) -> str:
-        """The tag that its name says it is refused with, or the kind of drop; "" without one."""
+        """The error tag, or the kind of drop, that the test's name says to expect; "" if it names none."""
         found = re.match(r"(?:err|drp)\.([A-Z][A-Z0-9_]*)(?=\.|$)", self.path.name)
         return found[1] if found else ""
 
@@ -67,37 +68,39 @@ class Case:
 
     @property
     def changes_the_machine(self) -> bool:
-        """Whether it sets something of the machine's, which stays so when a deadline ends it."""
+        """Whether the script changes a setting of the machine, which would stay changed if a deadline ended the
+        script."""
         return self.is_script and bool(_CHANGES_MACHINE.search(self.path.read_text(errors="replace")))
 
     @property
     def trigger(self) -> str:
-        """The program that it traces, or "" without one; scripts start theirs themselves."""
+        """The program that the test traces; "" without one. Scripts start their programs themselves."""
         given = self.directives.get("trigger", "none")
         return "" if self.is_script or given in ("none", "") else given
 
     @property
     def stands_alone(self) -> bool:
-        """Whether it needs no kernel and no program to trace, as far as its text tells."""
+        """Whether the test's text mentions neither the kernel nor a program to trace, so that the test runs
+        anywhere."""
         words = _COMMENT.sub("", self.path.read_text(errors="replace"))
         where = self.name.removeprefix("test/unittest/")
         return not self.trigger and not _ELSEWHERE.search(words) and not where.startswith(_BEGINS_ELSEWHERE)
 
     def beside(self, suffix: str) -> Path:
-        """A file of the same name; one for x86-64 before the general one."""
+        """The path of the file beside the test with this suffix; the variant for x86-64, if there is one."""
         special = self.path.with_name(f"{self.path.stem}.x86_64{suffix}")
         return special if special.exists() else self.path.with_suffix(suffix)
 
 
 def cases(root: Path) -> Iterator[Case]:
-    """All tests below ``root``, by name."""
+    """All tests below ``root``, in the order of their names."""
     for path in sorted((*root.rglob("*.d"), *root.rglob("*.sh"))):
         if path.name.startswith(_KINDS) or "demo" in path.relative_to(root).parts:
             yield read(root, path.relative_to(root).as_posix())
 
 
 def read(root: Path, name: str) -> Case:
-    """With the directives of the test, and those of the files ``test.options`` above it, which count for less."""
+    """The test of this name, with its own directives; the files ``test.options`` in the folders above supply others."""
     directives: dict[str, str] = {}
     places = [
         root / name,

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Whether a test gave what it should: its status, the tag of a mistake, and its output but for what differs anyway."""
+"""Judge whether a test gave what it should: its exit status, its error tag, and its output apart from what always
+differs."""
 
 from __future__ import annotations
 
@@ -10,16 +11,16 @@ from dataclasses import dataclass
 from conformance_suite.case import Case
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
-_COUNTER = re.compile(r" ?at BPF pc (?:NNN|\d+)")  # of BPF's instructions, which there are none of here
-#: Lines that tell of work under way, where it takes long.
+_COUNTER = re.compile(r" ?at BPF pc (?:NNN|\d+)")  # addresses of BPF instructions, which gilk has not
+#: Lines of debugging output and of progress.
 _DEBUG = re.compile(r"^(?:[a-z_]+ DEBUG \d+: .*|gilk: [a-z ]+, \d+ s)\n?", re.MULTILINE)
-_UNSUPPORTED = 67  # the status of a script that says that it cannot be run here
+_UNSUPPORTED = 67  # the status by which a script says that it cannot run here
 _SHOWN = 160
 
 
 @dataclass(frozen=True)
 class Ran:
-    """``status`` is None of one that its deadline ended."""
+    """What a test's run gave. ``status`` is None if the deadline ended it."""
 
     status: int | None
     output: str
@@ -33,14 +34,14 @@ class Ran:
 
 @dataclass(frozen=True)
 class Verdict:
-    """``result``: passed, tag (the tag is right, the words are not), failed or skipped."""
+    """The judgement of a test. ``result`` is passed, tag (the tag is right, the words are not), failed or skipped."""
 
     result: str
     why: str = ""
 
 
 def judge(case: Case, ran: Ran, whole: str) -> Verdict:
-    """``whole``: output and errors, after the test's own filter."""
+    """The verdict on a run. ``whole`` is its output and errors, after the test's own filter."""
     wrong = _status(case, ran)
     if wrong is not None:
         return wrong
@@ -73,7 +74,8 @@ def _last(ran: Ran) -> str:
 
 
 def _lines(text: str, ordered: bool, drops: bool) -> list[str]:
-    """Addresses are alike, and lines sorted unless their order counts; how much is dropped depends on the machine."""
+    """The lines to compare: addresses are made alike, messages about drops are left out if ``drops``, and lines are
+    sorted unless their order counts."""
     lines = [_COUNTER.sub("", _ADDRESS.sub("{ptr}", line)) for line in text.splitlines()]
     lines = [line for line in lines if not (drops and "[DTRACEDROP" in line)]
     return lines if ordered else sorted(lines)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Results as a table and as JSON, and the reasons for tests that are not passed."""
+"""Print the results as a table and as JSON, with the known reasons for tests that do not pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RESULTS = ("passed", "tag", "failed", "skipped")
 
 
 def reasons(path: Path) -> dict[str, str]:
-    """By patterns of names; the first that fits counts."""
+    """The known reasons, by glob patterns of test names. The first pattern that matches a name counts."""
     found: dict[str, str] = tomllib.loads(path.read_text())["reasons"]
     return found
 
@@ -25,7 +25,7 @@ def reason(name: str, known: dict[str, str]) -> str:
 
 
 def table(results: dict[str, Verdict], known: dict[str, str]) -> str:
-    """Tests that are not passed, with their reasons where there are some, and the sum."""
+    """The lines for tests that do not pass, with their reasons if known, and the summary."""
     lines = []
     for name, verdict in results.items():
         if verdict.result in ("tag", "failed"):
@@ -36,7 +36,7 @@ def table(results: dict[str, Verdict], known: dict[str, str]) -> str:
 
 
 def summary(results: dict[str, Verdict]) -> str:
-    """Rates are of those that were not skipped."""
+    """The number of tests by result, and rates among those that were not skipped."""
     counted = Counter(verdict.result for verdict in results.values())
     graded = sum(counted[each] for each in RESULTS[:3])
     told = ", ".join(f"{counted[each]} {each}" for each in RESULTS)

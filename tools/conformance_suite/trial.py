@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""One test run: the command it asks for, in a directory of its own, within its deadline."""
+"""Run one test: the command that it asks for, in a directory of its own, within its deadline."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pathlib import Path
 from conformance_suite.case import Case
 from conformance_suite.comparison import Ran, Verdict, judge
 
-_DEADLINE = 41.0  # seconds: the suite's own
+_DEADLINE = 41.0  # seconds, as in the suite itself
 _INCLUDES = ("-Iinclude", "-Iuts/common", "-Ilibdtrace", "-DARCH_x86_64")
-_PLAIN = (  # as compilers differ in what they tell besides a line and a mistake
+_PLAIN = (  # compilers differ in what they print besides line and error
     "-fno-diagnostics-show-caret -fdiagnostics-color=never -fno-diagnostics-show-option -fno-show-column"
 )
 _TRIGGERS = Path("test") / "triggers"
@@ -105,7 +105,7 @@ def _words(case: Case, tool: Path, environment: dict[str, str], traced: subproce
 
 
 def _own_options(case: Case) -> list[str]:
-    """The arguments that its first line gives the command that it is for, before it gives it the file."""
+    """The options of dtrace in the first line of the test, without -s, which takes the file itself."""
     first = case.path.read_text(errors="replace").partition("\n")[0]
     given = first.removeprefix("#!dtrace -")
     letters = given.split(" ")[0].removesuffix("s")
@@ -113,7 +113,7 @@ def _own_options(case: Case) -> list[str]:
 
 
 def _options(case: Case, environment: dict[str, str], traced: subprocess.Popen[bytes] | None) -> list[str]:
-    """The arguments that the test asks for, as a shell reads them."""
+    """The arguments that the test asks for, expanded by a shell."""
     given = case.directives.get("runtest-opts", "")
     if not given:
         return []
@@ -151,7 +151,8 @@ def _run(words: list[str], case: Case, environment: dict[str, str], deadline: fl
 
 
 def _filtered(case: Case, ran: Ran, environment: dict[str, str]) -> Ran:
-    """The output after the test's own filter, ``.r.p``; ``status`` None and the reason where that cannot be run."""
+    """The output after the test's own filter, ``.r.p``. If the filter cannot run, ``status`` is None, and ``errors``
+    says why."""
     filter_ = case.path.with_suffix(".r.p")
     if not os.access(filter_, os.X_OK):
         return Ran(0, ran.whole, "")

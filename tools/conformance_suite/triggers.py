@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The programs that tests trace and that scripts run, built of the suite's sources, with the flags that its
-``test/triggers/Build`` names."""
+"""Build the programs that tests trace and that scripts run, from the suite's sources, with the flags in
+``test/triggers/Build``."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _PLACE = Path("test") / "triggers"
 _WORKLOADS = Path("test") / "utils"
 _ALWAYS = ("-O2", "-std=gnu99", "-D_GNU_SOURCE", "-D_FILE_OFFSET_BITS=64", "-w")
 _FLAGS = re.compile(r"^(\S+)_(CFLAGS|LDFLAGS|LIBS|PROV) *:= *(.*)$", re.MULTILINE)
-_LONGEST = 120  # seconds for a compiler
+_LONGEST = 120  # seconds that the compiler may take
 
 
 @dataclass(frozen=True)
 class Trigger:
-    """``providers``: files of D declarations of its USDT probes."""
+    """A program that tests trace. ``providers`` are the files of D declarations of its USDT probes."""
 
     name: str
     compiler_flags: tuple[str, ...] = ()
@@ -30,7 +30,7 @@ class Trigger:
 
 
 def triggers(root: Path) -> Iterator[Trigger]:
-    """The programs of one source file each. The suite's own libraries, which some others need, are not built."""
+    """The programs that have one source file each. Programs that need the suite's own libraries are left out."""
     given: dict[tuple[str, str], tuple[str, ...]] = {}
     for name, what, words in _FLAGS.findall((root / _PLACE / "Build").read_text()):
         given[name, what] = tuple(words.split())
@@ -41,20 +41,22 @@ def triggers(root: Path) -> Iterator[Trigger]:
 
 
 def build(root: Path, command: list[str]) -> list[str]:
-    """Build all that are not there; lines about those that cannot be built. ``command`` takes the place of dtrace."""
+    """Build all programs that are not there yet. Returns a line for each that cannot be built. ``command`` takes the
+    place of dtrace."""
     missing = [each for each in triggers(root) if not (root / _PLACE / each.name).exists()]
     return [f"{each.name}: {why}" for each in missing if (why := _built(root, each, command))] + _workloads(root)
 
 
 def _workloads(root: Path) -> list[str]:
-    """Programs that do something measurable, at addresses that do not move, for scripts that start them."""
+    """Build the workloads, programs at fixed addresses that scripts start and measure. Returns a line for each that
+    cannot be built."""
     sources = [each for each in sorted((root / _WORKLOADS).glob("workload_*.c")) if not each.with_suffix("").exists()]
     steps = {each.stem: ["cc", *_ALWAYS, "-no-pie", "-o", each.stem, each.name] for each in sources}
     return [f"{name}: {why}" for name, step in steps.items() if (why := _failed(root / _WORKLOADS, step))]
 
 
 def _built(root: Path, trigger: Trigger, command: list[str]) -> str:
-    """Why it could not be built, or ""."""
+    """Build a trigger. Returns why it could not be built, or ""."""
     compiled = f"{trigger.name}.o"
     headers = [[*command, "-h", "-o", _with(each, ".h"), "-xnolibs", "-s", each] for each in trigger.providers]
     objects = [_with(each, ".o") for each in trigger.providers]

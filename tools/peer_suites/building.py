@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Sets of compiler flags, each of which makes other code, and programs built with them."""
+"""Sets of compiler flags, each of which makes different code, and functions that build programs with them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _INTEL = ("-Wa,-mmnemonic=intel", "-Wa,-msyntax=intel", "-Wa,-mnaked-reg")
 
 
 def build(program: Program, flag_set: str, directory: Path, env: dict[str, str]) -> tuple[Path, Ended]:
-    """The file ``prog`` in ``directory``, if the compiler's status is 0."""
+    """Build the program. Returns the file ``prog`` in ``directory``, which exists if the status is 0, and how the
+    compiler ended."""
     for name, text in program.texts:
         (directory / name).write_text(text)
     made = directory / "prog"
@@ -41,7 +42,7 @@ def build(program: Program, flag_set: str, directory: Path, env: dict[str, str])
 
 
 def own_functions(program: Program, flag_set: str, directory: Path, env: dict[str, str]) -> frozenset[str]:
-    """Names of the functions that are of the program's sources, not of a library that was linked into it."""
+    """The names of the functions that the program's own sources define, without those of linked libraries."""
     flags = ["-w", *program.flags, *(flag for flag in FLAG_SETS[flag_set] if flag != "-static")]
     sources = [str(source) for source in program.sources]
     command = [program.compiler, *flags, "-r", "-nostdlib", *sources, "-o", "own.o"]
@@ -52,7 +53,8 @@ def own_functions(program: Program, flag_set: str, directory: Path, env: dict[st
 
 
 def _assemble(program: Program, source: Path, to: Path, env: dict[str, str]) -> Ended:
-    """The assembler of a source: its macros have @N@ for the ends of lines."""
+    """Assemble a source, in whose macros @N@ stands for the end of a line. Returns how the preprocessor or the
+    assembler ended."""
     only = ["-DASM_CODE_ONLY", "-DASSEMBLE_WITH_GAS", "-x", "assembler-with-cpp"]
     ended = run(["gcc", "-E", "-P", *program.flags, *only, str(source)], to.parent, env, _DEADLINE)
     if ended.status:

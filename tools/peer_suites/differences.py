@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What was different, and the reasons for it that are known: a table, reasons.toml, that each difference must be in."""
+"""Find differences between plain runs and runs under gilk, and look up their known reasons in the table
+reasons.toml."""
 
 from __future__ import annotations
 
@@ -12,12 +13,13 @@ from pathlib import Path
 from .oracle import Bounds
 from .running import Ended
 
-_SHOWN = 5  # counts of a difference that are told
+_SHOWN = 5  # counters of a difference that are printed
 
 
 @dataclass(frozen=True)
 class Difference:
-    """``what``: status, stdout, stdout-order, stderr, stderr-order, counts, restored, left, report or deadline."""
+    """A difference between a plain run and a run under gilk. ``what`` is status, stdout, stdout-order, stderr,
+    stderr-order, counts, restored, left, report or deadline."""
 
     way: str
     what: str
@@ -27,7 +29,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Reason:
-    """Globs for suite, program, flags, way and what; and why."""
+    """A known reason (``why``) for differences whose suite, program, flags, way and what match these globs."""
 
     suite: str
     program: str
@@ -38,7 +40,7 @@ class Reason:
 
 
 def reasons(path: Path) -> list[Reason]:
-    """Raises OSError, tomllib.TOMLDecodeError, TypeError for a row with other fields."""
+    """The reasons in the file. Raises OSError, tomllib.TOMLDecodeError, and TypeError for a row with unknown fields."""
     rows = tomllib.loads(path.read_text()).get("reason", [])
     anything = dict.fromkeys(("suite", "program", "flags", "way", "what"), "*")
     return [Reason(**{**anything, **row}) for row in rows]
@@ -53,12 +55,12 @@ def explained(found: Difference, suite: str, program: str, flags: str, known: li
 
 
 def unsteady(first: Ended, second: Ended) -> frozenset[str]:
-    """What differs between two plain runs: of that nothing can be said."""
+    """The aspects in which two plain runs differ; they cannot be compared with runs under gilk."""
     return frozenset(each.what for each in _ends("", first, second))
 
 
 def ends(way: str, plain: Ended, found: Ended, but: frozenset[str]) -> Iterator[Difference]:
-    """How a run ended, and what it wrote, apart from what is ``unsteady``, whatever the order of lines."""
+    """The differences in how a run ended and in what it wrote, except those named in ``but``."""
     kinds = but | {f"{each}-order" for each in but} | {each.removesuffix("-order") for each in but}
     yield from (each for each in _ends(way, plain, found) if each.what not in kinds)
     if found.left and not plain.left and found.status is not None:
@@ -78,7 +80,7 @@ def _ends(way: str, plain: Ended, found: Ended) -> Iterator[Difference]:
 
 
 def _status(status: int | None) -> int | None:
-    """A shell's number for a signal, so that both ways of telling are one."""
+    """The status as a shell gives it, 128 + N for signal N, so that both notations compare equal."""
     return status if status is None or status >= 0 else 128 - status
 
 
@@ -90,14 +92,16 @@ def _first_difference(a: bytes, b: bytes) -> str:
 
 @dataclass(frozen=True)
 class Spot:
-    """Where a point is: ``kind`` is '', or 'rep' before an instruction that repeats, or 'post' behind one."""
+    """The place of a point. ``kind`` is "rep" before an instruction with a repeat prefix, "post" after an
+    instruction, else ""."""
 
     address: int
     kind: str
 
 
 def counts(way: str, found: Mapping[str, int], spots: Mapping[str, Spot], oracle: Bounds) -> Iterator[Difference]:
-    """Counters that the oracle contradicts. What repeats it counts by rounds: there only whether it ran is compared."""
+    """The counters that contradict the oracle. It counts each round of a repeated instruction, so for these the test
+    is only whether they ran."""
     wrong = []
     for label, count in found.items():
         spot = spots[label]

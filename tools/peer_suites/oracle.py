@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How often each instruction of a program ran, as valgrind's callgrind counts."""
+"""Count how often each instruction of a program runs, with valgrind's callgrind."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from .running import Ended, run
 
 @dataclass(frozen=True)
 class Bounds:
-    """How often each instruction ran, by link-time address: from ``least`` to ``most``, which differ once it forks.
+    """How often each instruction ran, by link-time address, at ``least`` and at ``most``. The two differ once the
+    program forks.
 
-    What valgrind writes of a child begins with what its parent had done by then, and nobody says how much that is.
+    The counts that valgrind writes for a child begin with its parent's counts at the fork, which are not known.
     """
 
     least: Counter[int]
@@ -23,7 +24,8 @@ class Bounds:
 
 
 def callgrind(command: list[str], cwd: Path, env: dict[str, str], deadline: float) -> tuple[Bounds, Ended]:
-    """Empty where valgrind has written nothing, as it knows not all instructions there are, or is not there."""
+    """Run the command under callgrind. Returns the counts, and how the run ended. The counts are empty if valgrind
+    is missing or wrote none, for example because it does not know an instruction."""
     options = ["--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--skip-plt=no", "-q"]
     scratch = cwd.parent
     if shutil.which("valgrind") is None:
@@ -31,7 +33,7 @@ def callgrind(command: list[str], cwd: Path, env: dict[str, str], deadline: floa
     ended = run(["valgrind", *options, f"--callgrind-out-file={scratch}/cg.%p", *command], cwd, env, deadline)
     least: Counter[int] = Counter()
     most: Counter[int] = Counter()
-    for path in scratch.glob("cg.*"):  # one a process
+    for path in scratch.glob("cg.*"):  # one file for each process
         counts = parse(path.read_text(errors="replace"), str((cwd / command[0]).resolve()))
         least |= counts
         most += counts
@@ -40,7 +42,7 @@ def callgrind(command: list[str], cwd: Path, env: dict[str, str], deadline: floa
 
 
 def parse(text: str, image: str) -> Counter[int]:
-    """The costs of instructions of ``image`` in a file of callgrind's; calls' inclusive costs are left out."""
+    """The costs of the instructions of ``image`` in a callgrind file, without the inclusive costs of calls."""
     counts: Counter[int] = Counter()
     objects: dict[str, str] = {}
     address, current, is_call = 0, "", False

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A strategy for `gilk run`: every instruction. It writes down where each of the points is, for the comparison."""
+"""A strategy for `gilk run` that chooses every instruction, and writes down the place of each point for the
+comparison."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ from collections.abc import Iterator
 from gilk.session.places import FunctionView, Place
 from gilk.splice.points import Point
 
-_NOT_TEXT = ("_init", "_fini")  # in sections of their own, which callgrind says nothing of
+_NOT_TEXT = ("_init", "_fini")  # in sections of their own, for which callgrind reports nothing
 
 
 def instructions(function: FunctionView) -> Iterator[Place]:
-    """Before every instruction. The points of blocks are written down besides."""
+    """The points before every instruction of the function. The points of its blocks are only written down."""
     places = list(_places(function))
     repeated = {place.point.address for place, repeats in places if repeats}
     blocks = [place for view in function.blocks for place in (view.pre, view.post)]
@@ -27,7 +28,8 @@ instructions.instrument = "count"  # type: ignore[attr-defined]
 
 
 def _places(function: FunctionView) -> Iterator[tuple[Place, bool]]:
-    """And whether the instruction repeats: an oracle may count its rounds."""
+    """The points before every instruction, each with whether the instruction has a repeat prefix: an oracle may
+    count its rounds."""
     analysis = function.process.analysis(function.loaded)
     for block in function.function.blocks:
         for step in analysis.steps(function.function, block):
@@ -38,6 +40,6 @@ def _places(function: FunctionView) -> Iterator[tuple[Place, bool]]:
 
 
 def _line(point: Point, repeated: set[int]) -> str:
-    """Label, address and kind, as differences.Spot has it."""
+    """The line about a point: label, address, and kind as in differences.Spot."""
     kind = "rep" if point.address in repeated else "post" if point.after else ""
     return f"{point.label}\t{point.address}\t{kind}\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""One run of a program: with a deadline, in a session of its own, and nothing of it left when it is over."""
+"""Run a program once, with a deadline and in a session of its own, and kill what it leaves behind."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from pathlib import Path
 
 _SET_CHILD_SUBREAPER, _SET_DEATH_SIGNAL = 36, 1  # linux/prctl.h
 _MOST_OUTPUT = 32 << 20  # bytes of each stream
-_LINGER = 10.0  # seconds in which what a run has left behind may end by itself
+_LINGER = 10.0  # seconds that processes left behind may take to end by themselves
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True)
 class Ended:
-    """``status`` as subprocess has it: negative for a signal; None: it was killed at the deadline.
+    """The end of a run. ``status`` is as in subprocess, negative for a signal, or None if the run was killed at its
+    deadline.
 
-    ``left``: command lines of processes that were there after it, and had to be killed.
+    ``left`` has the command lines of processes that remained after the run and had to be killed.
     """
 
     status: int | None
@@ -35,14 +36,15 @@ class Ended:
 
 
 def adopt_orphans() -> None:
-    """Whatever a program leaves behind becomes a child of this process, and can be found."""
+    """Make this process the subreaper, so that processes which a program leaves behind become its children."""
     _libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def run(
     command: Sequence[str | Path], cwd: Path, env: Mapping[str, str], deadline: float, linger: float = _LINGER
 ) -> Ended:
-    """To its end, or for ``deadline`` seconds. Its output goes to files: who is left behind holds no pipe of ours."""
+    """Run a command to its end, or for ``deadline`` seconds. The output goes to files, so that a process left behind
+    does not keep a pipe open."""
     begun = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(
@@ -74,7 +76,8 @@ def _content(file: int) -> bytes:
 
 
 def kill_what_is_left(linger: float) -> tuple[str, ...]:
-    """All descendants of this process, after ``linger`` seconds at most; the command lines of those still alive."""
+    """Wait ``linger`` seconds at most for the descendants of this process, and kill the rest. Returns the command
+    lines of those killed."""
     limit = time.monotonic() + linger
     while (alive := _children()) and time.monotonic() < limit:
         _reap()
@@ -91,7 +94,7 @@ def kill_what_is_left(linger: float) -> tuple[str, ...]:
 def _kill(pid: int) -> None:
     try:
         os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)  # its children are ours then
+        os.waitpid(pid, 0)  # after this, its children are children of this process
     except (ProcessLookupError, ChildProcessError):
         pass
 
@@ -105,7 +108,7 @@ def _reap() -> None:
 
 
 def _children() -> list[int]:
-    """The children of this process, dead ones that nobody waited for not among them."""
+    """The living children of this process; dead ones are reaped first."""
     _reap()
     own = os.getpid()
     return [int(word) for word in Path(f"/proc/{own}/task/{own}/children").read_text().split()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which programs a suite has, and how each is compiled. A suite is a directory, or a git directory."""
+"""The programs of each suite, and how each is compiled. The sources are in a directory, or in a git directory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SOURCES = (".c", ".cpp", ".cc", ".C", ".h", ".hpp", ".inc", ".def", ".asm", ".s
 _DG = re.compile(r"dg-(?:additional-)?options \"([^\"]*)\"(?! *\{)")
 _OPTION = re.compile(r"-(f|std=|D|m(?!32|x32|arch))[\w=.+-]*\Z")
 _THREADS = ("-pthread", "-ldl", "-lm", "-lrt")
-#: dyninst's programs are parts of a larger one: this is the least of that.
+#: dyninst's programs are parts of a larger one; this replaces the rest.
 _DYNINST_MAIN = """#include <stdio.h>
 #include "mutatee_util.h"
 #include "mutatee_call_info.h"
@@ -30,7 +30,7 @@ int main(int argc, char **argv)
 	return result != 0;
 }
 """
-#: What DynamoRIO's tests take from its core.
+#: The function of DynamoRIO's core that its tests call.
 _DYNAMORIO_CALL = """#include <stdarg.h>
 long dynamorio_syscall(unsigned number, unsigned count, ...)
 {
@@ -50,9 +50,10 @@ long dynamorio_syscall(unsigned number, unsigned count, ...)
 
 @dataclass(frozen=True)
 class Program:
-    """``flags`` come before, ``libraries`` behind the sources; ``texts`` are files that are made beside the program.
+    """A program of a suite. ``flags`` come before the sources, ``libraries`` after them; ``texts`` are names and
+    contents of files to write beside the program.
 
-    ``assembled`` are sources that have assembler in them too, for a preprocessor that defines ASM_CODE_ONLY.
+    ``assembled`` are sources that also contain assembler, for a preprocessor that defines ASM_CODE_ONLY.
     """
 
     name: str
@@ -69,14 +70,14 @@ class Program:
 
 @dataclass(frozen=True)
 class Suite:
-    """``folders`` are what of its repository is needed."""
+    """A suite of programs. ``folders`` are the parts of its repository that are needed."""
 
     folders: tuple[str, ...]
     programs: Callable[[Path], Iterator[Program]]
 
 
 def _directory(root: Path) -> Iterator[Program]:
-    """Every source of a directory is a program."""
+    """The programs of a suite in which every source file is a program."""
     for source in sorted(root.iterdir()):
         if source.suffix in (".c", ".cpp"):
             yield Program(source.stem, (source,))
@@ -91,7 +92,7 @@ def _uftrace(root: Path) -> Iterator[Program]:
 def _torture(root: Path) -> Iterator[Program]:
     folder = root / "gcc/testsuite/gcc.c-torture/execute"
     for source in sorted(folder.rglob("*.c")):
-        if source.parent.name != "builtins":  # each of those is several files
+        if source.parent.name != "builtins":  # each of those consists of several files
             named = " ".join(_DG.findall(source.read_text(errors="replace"))).split()
             flags = tuple(word for word in named if _OPTION.match(word))
             yield Program(str(source.relative_to(folder)), (source,), flags, ("-lm",))
@@ -142,9 +143,10 @@ SUITES = {
 
 
 def checked_out(place: Path, suite: Suite, into: Path) -> Path:
-    """The suite's sources: ``place`` itself, or what a git directory's HEAD has of them, in ``into``.
+    """The directory with the suite's sources: ``place`` itself, or ``into``, filled from the HEAD of the git directory
+    ``place``.
 
-    A blob that a partial copy lacks is left out. Raises OSError, subprocess.CalledProcessError.
+    A blob that a partial clone lacks is left out. Raises OSError, subprocess.CalledProcessError.
     """
     if not (place / "objects").is_dir():
         return place

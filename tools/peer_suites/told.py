@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What came of it, as text and as JSON."""
+"""Print the results of tools/peers as text and as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HEAD = "flags     tried  built   same  known  WRONG   refused  counters"
 
 
 def table(results: Iterable[Result]) -> str:
-    """A line a set of flags; then every difference, those without a reason last."""
+    """The table: a line for each set of flags, then every difference, those without a reason last."""
     rows = list(results)
     sets = dict.fromkeys(each.flags for each in rows)
     lines = [_line(flags, [each for each in rows if each.flags == flags]) for flags in sets]

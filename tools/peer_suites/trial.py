@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""One program, built with one set of flags: run plainly, with callgrind, and in each way under gilk."""
+"""Try one program, built with one set of flags: plainly, under callgrind, and in each way under gilk."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .oracle import Bounds, callgrind
 from .running import Ended, run
 from .suites import Program
 
-_SLOWER_GILK, _SLOWER_CALLGRIND = 30.0, 100.0  # times the plain run that a deadline allows besides
+_SLOWER_GILK, _SLOWER_CALLGRIND = 30.0, 100.0  # multiples of the plain run's time that a deadline adds
 
-_STATIC = 5  # times as long: a hundred thousand points of libc's are planned, and not kept between sessions
+_STATIC = 5  # times as long for static programs: 100 000 points of libc are planned, in each session anew
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class Settings:
 
 @dataclass
 class Result:
-    """``outcome``: built, not-built, not-run. ``counters`` is how many were compared with the oracle."""
+    """The result of a trial. ``outcome`` is built, not-built or not-run. ``counters`` is the number of counters that
+    were compared with the oracle."""
 
     suite: str
     program: str
@@ -55,7 +56,7 @@ class Result:
 
     @property
     def cut_short(self) -> bool:
-        """By a deadline, so that another attempt may say more."""
+        """Whether a deadline ended a run, so that another attempt may tell more."""
         return any(each.what == "deadline" for each in self.differences)
 
     def as_json(self) -> dict[str, Any]:
@@ -67,7 +68,7 @@ class Result:
 
 
 def key(program: Program, flags: str, chosen: tuple[str, ...]) -> str:
-    """A digest of what a result follows from, but for gilk and the compiler."""
+    """A digest of everything that the result depends on, except gilk and the compiler."""
     digest = hashlib.sha256(repr((program.flags, program.libraries, FLAG_SETS[flags], chosen)).encode())
     for source in program.sources:
         digest.update(source.read_bytes() if source.exists() else b"")
@@ -116,12 +117,12 @@ class Trial:
             self._compare_counts(reports, spots)
 
     def _one(self, before: list[str], deadline: float) -> Ended:
-        """A run in a directory that holds nothing but the program."""
+        """Run the program, with the words ``before`` in front, in a directory that has nothing but the program."""
         self._fresh()
         return self._ran([*before, "./prog"], deadline)
 
     def _ran(self, command: list[str], deadline: float) -> Ended:
-        """What a program leaves behind plainly need not be waited for."""
+        """Run a command. If the program leaves processes behind even in a plain run, they are not waited for."""
         if self._leaves:
             return run(command, self._cwd, self._env, deadline, linger=0.0)
         return run(command, self._cwd, self._env, deadline)
@@ -152,7 +153,7 @@ class Trial:
             yield way, report
 
     def _compare_counts(self, reports: dict[str, dict[str, Any]], spots: dict[str, Spot]) -> None:
-        """Only if the program does under callgrind what it does plainly."""
+        """Compare the counters with the oracle, if the program behaves under callgrind as in the plain run."""
         result = self._result
         oracle, ended = self._oracle()
         if not oracle.most or any(ends("callgrind", self._plain, ended, self._but)):
@@ -168,7 +169,8 @@ class Trial:
             result.differences += wrong
 
     def _comparable(self, label: str) -> bool:
-        """A libc chooses among its functions by the processor, and valgrind shows it another."""
+        """Whether the function's counts can be compared. In a static program only its own functions can: libc
+        selects functions by the processor, and valgrind presents another processor."""
         return not self._static or label.split(":")[1] in self._own
 
     def _oracle(self) -> tuple[Bounds, Ended]:

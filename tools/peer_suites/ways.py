@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The ways in which a program is run under gilk, and the report of each, behind the program's own output."""
+"""The ways in which a program is run under gilk, and how to read gilk's report, which follows the program's own
+output."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from .differences import Spot
 from .running import Ended
 
 _POINTS = Path(__file__).with_name("points.py")
-#: Words between `gilk` and `-- PROGRAM`, by way; TRACE is a file.
+#: The words between `gilk` and `-- PROGRAM`, by way. TRACE stands for a file.
 WAYS: dict[str, tuple[str, ...]] = {
     "instructions": ("run", "-i", f"prog:*=@{_POINTS}:instructions"),
     "blocks": ("run", "-i", "prog:*:blocks=count", "-i", "prog:*:blocks-post=count"),
@@ -28,7 +29,8 @@ def command(gilk: list[str], way: str, scratch: Path, program: list[str]) -> lis
 
 
 def parted(ended: Ended) -> tuple[Ended, dict[str, Any] | None]:
-    """The program's own end, and the report, the last of the output; None when there is none."""
+    """Split a run into the program's own end and gilk's report, the last of the output; the report is None if there
+    is none."""
     start = ended.out.rfind(b"\n", 0, -1) + 1
     while (start := ended.out.find(b'{"', start)) >= 0:
         try:
@@ -41,7 +43,7 @@ def parted(ended: Ended) -> tuple[Ended, dict[str, Any] | None]:
 
 
 def read_spots(path: Path) -> dict[str, Spot]:
-    """What the strategy wrote; a label that stands for several places is left out."""
+    """The places that the strategy wrote, by label. A label that stands for several places is left out."""
     found: dict[str, Spot] = {}
     several = set()
     for line in path.read_text().splitlines() if path.exists() else ():
@@ -53,5 +55,5 @@ def read_spots(path: Path) -> dict[str, Spot]:
 
 
 def counted(report: Mapping[str, Any], spots: Mapping[str, Spot]) -> dict[str, int]:
-    """The counters whose places are known."""
+    """The counters of the report whose places are known."""
     return {label: count for label, count in report.get("counts", {}).items() if label in spots}

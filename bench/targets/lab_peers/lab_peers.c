@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The kernel's own ways to be called at a place, each with the least that a handler can do: it adds to a counter of the
+ * The kernel's own ways to call a handler at a place, each with the least handler: it adds to a counter of the
  * processor. way=ftrace|ftrace-regs|kprobe|kretprobe symbol=NAME offset=BYTES; `hits` is readable while it is loaded.
  */
 #include <linux/ftrace.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/env -S gilk-dtrace --on ssh:HOST -s
-/* Sizes of requests to disks, by whoever makes them, and the files that most bytes are of.
+/* Sizes of requests to disks, by the program that makes them, and the files that have most of the bytes.
  *
  *     gilk dtrace --on lab -s bitesize.d -c COMMAND
  */

@@ -1,5 +1,5 @@
 #!/usr/bin/env -S gilk-dtrace --on ssh:HOST -s
-/* Where processors are in the kernel, by the clock: functions, modules, and how much of all time that is not.
+/* Where processors are in the kernel, by samples: functions, modules, and the number of samples in user mode.
  *
  *     gilk dtrace --on lab -s hotkernel.d -c COMMAND
  */

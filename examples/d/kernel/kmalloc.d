@@ -1,5 +1,5 @@
 #!/usr/bin/env -S gilk-dtrace --on ssh:HOST -s
-/* Memory that the kernel takes, by size and by who in the kernel takes it.
+/* Memory that the kernel allocates, by size and by the function that allocates it.
  *
  *     gilk dtrace --on lab -s kmalloc.d -c COMMAND
  */

@@ -4,11 +4,10 @@
 
     python3 examples/trace/freeze/freeze_study.py [DIRECTORY [LIBRARY]]
 
-The program of menu.c opens a menu twelve times; the first time it loads five
-libraries for it, whose constructors read, compute and wait. One of them takes
-far longer than the others: LIBRARY, `sound` unless told. Nothing of that is
-known to what follows: a trace from the first time the menu is opened to the
-last; what of it is unlike the rest; and whose constructor took the time.
+The program of menu.c opens a menu twelve times; the first time it loads five libraries for it, whose constructors read,
+compute and wait. One of them takes far longer than the others: LIBRARY, by default `sound`. The study does not use that
+knowledge: it takes a trace from the first opening of the menu to the last, finds the call in it that is most unlike the
+others, and tells whose constructor took the time.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from study import Node, asked, directory, gilk, heaviest, nodes
 
 HERE = Path(__file__).resolve().parent
-#: Of each library, what its constructor does, and for how long or how often.
+#: For each library, what its constructor does, and for how long or how often.
 LIBRARIES = {"fonts": ("read_files", 5), "icons": ("compute", 5), "sound": ("wait_for_device", 10),
              "spelling": ("compute", 10), "history": ("read_files", 10)}  # fmt: skip
 SLOW = ("wait_for_device", 500)
@@ -32,7 +31,7 @@ CLICKS = 12
 
 @dataclass(frozen=True)
 class Constructor:
-    """Of one library: how long it took, and what in it did; times in ns."""
+    """The constructor of a library: its time in ns, and the functions in which it spent most of that."""
 
     name: str
     total: int
@@ -40,7 +39,7 @@ class Constructor:
 
 
 def build(place: Path, slow: str) -> list[str]:
-    """The program and its libraries, of which ``slow`` is; the command that runs it."""
+    """Build the program and its libraries, the one named ``slow`` slow. Returns the command that runs it."""
     subprocess.run(["cc", "-O1", "-g", "-o", place / "menu", HERE / "menu.c", "-ldl"], check=True)
     for name, usual in LIBRARIES.items():
         what, amount = SLOW if name == slow else usual
@@ -51,14 +50,14 @@ def build(place: Path, slow: str) -> list[str]:
 
 
 def constructors(tree: list[Node]) -> Iterator[Constructor]:
-    """The libraries' own, wherever they are in the tree."""
+    """The constructors of the libraries, wherever they are in the tree."""
     for _, node in nodes(tree):
         if node["function"].endswith("_init") and node["image"].startswith("lib") and node["function"] != "_init":
             yield Constructor(node["image"], node["total"], tuple(each["function"] for each in heaviest(node)))
 
 
 def study(place: Path, slow: str) -> tuple[list[str], list[Constructor]]:
-    """The call that is most unlike others, as a path; and the constructors, the longest first."""
+    """The path of the call that is most unlike the others, and the constructors, the longest first."""
     command = build(place, slow)
     events = ["--start", "call:open_menu", "--stop", f"return:open_menu:{CLICKS}"]
     gilk("trace", *events, "--skip", "ld-linux*:", "-o", "menu.parquet", "--", *command, where=place)

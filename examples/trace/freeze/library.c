@@ -12,7 +12,7 @@
 
 #define ONE_WAY static __attribute__((noinline, unused))
 
-/* `times` passes over a file, as what looks for something in many small ones does. */
+/* Reads a file `times` times, as a search in many small files would. */
 ONE_WAY void read_files(int times)
 {
 	char piece[512];
@@ -26,7 +26,7 @@ ONE_WAY void read_files(int times)
 	}
 }
 
-/* A table, entry by entry: some `times` milliseconds. */
+/* Computes a table entry by entry, which takes about `times` milliseconds. */
 ONE_WAY void compute(int times)
 {
 	unsigned table[256], seed = 1;
@@ -36,7 +36,7 @@ ONE_WAY void compute(int times)
 			((volatile unsigned *)table)[n] = seed = seed * 1103515245 + 12345;
 }
 
-/* A device that answers late, asked every millisecond. */
+/* Asks a device every millisecond; it answers late. */
 ONE_WAY void wait_for_device(int times)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};

@@ -4,12 +4,10 @@
 
     python3 examples/trace/hang/hang_study.py [DIRECTORY]
 
-The driver of standby.c puts a machine to sleep by way of a firmware that
-returns (a), hangs with one processor (b), or with all of them (c). Each is
-traced in a virtual machine with a stock kernel, whose records come out while
-they are made. Two processors hang as well as one: what had come by then is in
-the file. What the machine did last, and what a good run does beyond that,
-`gilk diff` says.
+The driver of standby.c puts a machine to sleep by way of a firmware that returns (a), hangs with one processor (b), or
+with all of them (c). Each is traced in a virtual machine with a stock kernel, whose records are sent while they are
+made. If both processors hang, the file has the records that were sent before. `gilk diff` tells what the machine did
+last, and what a good run does beyond that.
 """
 
 from __future__ import annotations
@@ -25,12 +23,12 @@ from study import asked, directory, gilk, nodes
 from gilk import lab
 
 HERE = Path(__file__).resolve().parent
-WHILE = "for:20s"  # an emulated machine needs some for the command to begin
-LOST = 4  # gilk's exit status when the machine cannot be asked any more
+WHILE = "for:20s"  # an emulated machine needs some of it to start the command
+LOST = 4  # gilk's exit status when the machine does not answer any more
 
 
 def build(place: Path) -> None:
-    """standby.ko, for the kernel of the lab."""
+    """Build standby.ko for the kernel of the lab."""
     headers = lab.find(notify=print).headers
     for name in ("standby.c", "Kbuild"):
         shutil.copy(HERE / name, place)
@@ -38,26 +36,26 @@ def build(place: Path) -> None:
 
 
 def trace(place: Path, firmware: str, name: str, *events: str, status: int = 0) -> None:
-    """On the second processor: the first one is to go on sending what there is."""
+    """Trace the driver with a firmware, on the second processor, so that the first can go on sending records."""
     command = ["taskset", "-c", "1", "sh", "-c", f"echo {firmware} > /dev/standby"]
     where = ["--on", "lab", "--module", "standby.ko", "--kernel", "standby_*"]
     gilk("trace", *where, *events, "-o", name, "--", *command, where=place, status=status)
 
 
 def plain(function: str) -> str:
-    """As the source has it; a tree says besides that it is the kernel's."""
+    """The function's name as in the source, without the mark by which a tree says that it is the kernel's."""
     return function.partition("_[")[0]
 
 
 def last_calls(place: Path, name: str) -> list[str]:
-    """Of a trace, innermost what was under way, and which calls before that had returned."""
+    """The last calls of a trace as paths; those that had not returned end in "..."."""
     found = [(path, node) for thread in asked("show", "--tree", name, where=place)["tree"]
              for path, node in nodes(thread["calls"])]  # fmt: skip
     return [" > ".join(map(plain, path)) + (" ..." if node["open"] else "") for path, node in found]
 
 
 def study(place: Path) -> str:
-    """The call that never returned, as the difference between good.parquet and bad.parquet has it."""
+    """The call that never returned, by the difference between good.parquet and bad.parquet."""
     build(place)
     trace(place, "a", "good.parquet")
     trace(place, "b", "bad.parquet", "--stop", WHILE, status=LOST)

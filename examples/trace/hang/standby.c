@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A driver that puts a machine to sleep, whose firmware does not always come
- * back. What is written to /dev/standby says which firmware it has:
+ * A driver that puts a machine to sleep, and whose firmware does not always
+ * return. A letter written to /dev/standby chooses the firmware:
  *
  *	a	it returns
- *	b	it never does, with the interrupts of this processor off
- *	c	it never does, and takes all other processors along
+ *	b	it never returns, with the interrupts of this processor off
+ *	c	it never returns, and stops all other processors too
  */
 #include <linux/delay.h>
 #include <linux/fs.h>
@@ -50,7 +50,7 @@ static noinline void standby_start_devices(void)
 		standby_start_device(i);
 }
 
-/* As apm_bios_call_simple() of old: what happens in there is not the kernel's. */
+/* Stands for firmware, like the former apm_bios_call_simple(): its code is not the kernel's. */
 static noinline void standby_call_firmware(char version)
 {
 	if (version == 'c')

@@ -4,11 +4,10 @@
 
     python3 examples/trace/player/player_study.py [DIRECTORY [disk|screen [kernel|lab]]]
 
-ffmpeg decodes a clip that is made on the spot, fed through a pipe by a `disk`
-and shown through another on a `screen`. One of the two is late every tenth of
-a second. A trace of 200 ms from the middle shows which call takes longer than
-others of its path. With `kernel` the kernel's part is followed too, which
-needs the driver (gilk driver load); `lab` does that in a virtual machine.
+ffmpeg decodes a clip that is made on the spot, fed through a pipe by a `disk` and shown through another on a `screen`.
+One of the two is late with every twelfth portion. A trace of 200 ms from the middle shows which call takes longer than
+others of its path. With `kernel` the kernel's part is followed too, which needs the driver (gilk driver load); `lab`
+does that in a virtual machine.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from typing import IO
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from study import asked, directory, gilk
 
-LATE, PERIOD = 0.08, 12  # seconds that every so manieth portion is late
-SLOWER = 30  # how much an emulated processor is slower: all times in the virtual machine are so much longer
+LATE, PERIOD = 0.08, 12  # a device is LATE seconds with every PERIODth portion
+SLOWER = 30  # an emulated processor is this much slower: all times in the virtual machine are longer by this factor
 CLIP = ["-f", "lavfi", "-i", "testsrc2=size=160x120:rate=25:duration=24", "-c:v", "mpeg2video", "-b:v", "400k"]
 PLAY = ["ffmpeg", "-v", "error", "-nostdin", "-f", "mpegts", "-i", "pipe:0", "-f", "rawvideo", "pipe:1"]
 USER = ["--scope", "ffmpeg:", "--scope", "libavformat*:", "--scope", "libc.so.6:read", "--scope", "libc.so.6:write"]
@@ -40,14 +39,15 @@ EXPECTED = {("disk", False): "read", ("screen", False): "write",
 
 @dataclass(frozen=True)
 class Device:
-    """One end of the player: a portion each ``pause`` seconds, and every PERIODth is ``late``."""
+    """One end of the player, which passes on a portion every ``pause`` seconds, and every PERIODth after ``late``
+    seconds."""
 
     portion: int
     pause: float
     late: float
 
     def carry(self, source: IO[bytes], sink: IO[bytes]) -> None:
-        """All that there is, or until nobody takes it any more."""
+        """Pass on portions until the source ends or the sink is closed."""
         for number in range(1 << 30):
             piece = os.read(source.fileno(), self.portion)
             time.sleep(self.late if number % PERIOD == PERIOD - 1 else self.pause)
@@ -62,7 +62,7 @@ class Device:
 
 
 def play(place: Path, late: str, in_kernel: bool, slower: int = 1, **environment: str) -> None:
-    """A trace of 200 ms, play.parquet, while disk and screen do what they do."""
+    """Make a trace of 200 ms, play.parquet, while disk and screen are at work."""
     events = ["--start", "call:av_read_frame:50", "--stop", f"for:{200 * slower}ms"]
     words = ["trace", *events, *USER, *(IN_KERNEL if in_kernel else []), "-o", "play.parquet", "--", *PLAY]
     print(f"\n$ gilk {shlex.join(words)}", flush=True)
@@ -70,7 +70,7 @@ def play(place: Path, late: str, in_kernel: bool, slower: int = 1, **environment
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                               env={**os.environ, **environment})  # fmt: skip
     assert player.stdin is not None and player.stdout is not None
-    fcntl.fcntl(player.stdin, fcntl.F_SETPIPE_SZ, 4096)  # else it holds a second's worth, and hides that one is late
+    fcntl.fcntl(player.stdin, fcntl.F_SETPIPE_SZ, 4096)  # else it holds a second's data, and hides that one end is late
     disk = Device(2048, 0.002, LATE * slower if late == "disk" else 0.002)
     screen = Device(1 << 20, 0.0, LATE * slower if late == "screen" else 0.0)
     with (place / "clip.ts").open("rb") as clip, open(os.devnull, "wb") as nowhere:
@@ -90,7 +90,7 @@ def make_clip(place: Path) -> None:
 
 
 def study(place: Path, late: str, in_kernel: bool, slower: int) -> str:
-    """The function that holds the picture up."""
+    """Make the trace, and return the function that holds the picture up."""
     make_clip(place)
     play(place, late, in_kernel, slower)
     words = ["anomalies", "play.parquet", "--min-time", f"{20 * slower}ms"]
@@ -101,9 +101,10 @@ def study(place: Path, late: str, in_kernel: bool, slower: int) -> str:
 
 
 def in_lab(place: Path, late: str) -> int:
-    """The same in a virtual machine, where the driver may be loaded.
+    """Run the study in a virtual machine, where the driver may be loaded, and return its exit status.
 
-    It may be an emulated one, and slow: what is to be known of ffmpeg's code is found out here, and found there again.
+    An emulated machine is slow, so ffmpeg's code is analysed here first, and the machine finds the analysis in the
+    cache.
     """
     make_clip(place)
     cache = {"GILK_CACHE": str(place / "cache")}

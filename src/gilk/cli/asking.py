@@ -26,7 +26,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def target_options(command: Command) -> Command:
-    """The options that say whom to ask, and for how long."""
+    """Add the options and the argument that name the process to ask, how long to ask it, and how to print the
+    answer."""
     for option in reversed(
         (
             click.option("-p", "--pid", type=int, help="A running process."),
@@ -46,7 +47,8 @@ def target_options(command: Command) -> Command:
 
 
 def one_target(given: dict[str, Any]) -> tuple[str, ...]:
-    """The command to launch; () where a process is given. Its keeper is begun. Raises UsageError `no-target`."""
+    """The words of the command to launch; () if a process is given. A keeper is started ahead. Raises UsageError
+    `no-target`."""
     command = split_command(given["line"], given["words"])
     if bool(command) == (given["pid"] is not None):
         raise UsageError("no-target", "one process is asked", "give -p PID, -c 'COMMAND' or -- COMMAND")
@@ -55,14 +57,14 @@ def one_target(given: dict[str, Any]) -> tuple[str, ...]:
 
 
 def ask(question: Question, given: dict[str, Any]) -> int:
-    """Ask, print the answer, and return the exit status. ``given`` are the values of target_options."""
+    """Ask, print the answer, and return the exit status. ``given`` has the values of target_options."""
     answer = asked(question, given)
     _print(question, answer, given, launches(given))
     return int(answer.status)
 
 
 def launches(given: dict[str, Any]) -> bool:
-    """Whether a command is launched, which has the terminal then."""
+    """Whether gilk launches a command, which then owns the terminal."""
     return given["pid"] is None
 
 
@@ -72,7 +74,8 @@ def asked(
     began: Callable[[int], None] = lambda _pid: None,
     now_and_then: Callable[[], None] = lambda: None,
 ) -> Answer:
-    """The answer. ``began`` is told the process when all probes are in; ``now_and_then`` is called until the end."""
+    """Ask the process, and return its answer. ``began`` is called with the number of the process once all probes are
+    in; ``now_and_then`` is called again and again until the end."""
     command = one_target(given)
     from gilk.api.questions import answered, session_of
 
@@ -113,7 +116,7 @@ def _say_asked(pid: int, lasting: int | None) -> None:
 
 
 class _Deadline:
-    """``lasting`` ns after it is asked about first, which is when all probes are in; None is for ever."""
+    """A deadline ``lasting`` ns after passed() is first called, which is when all probes are in; None means never."""
 
     def __init__(self, lasting: int | None) -> None:
         self._lasting, self._begun = lasting, 0

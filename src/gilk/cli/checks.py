@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The facts that `gilk doctor` looks up about the machine that can be read without trying anything.
+"""The facts about the machine that `gilk doctor` can read without trying anything.
 
-A check is a function of no arguments that returns a :class:`Check`; FACTS lists
-them in the order in which they are shown. Checks that have to try something are
-in :mod:`gilk.cli.trials`.
+A check is a function of no arguments that returns a :class:`Check`; FACTS lists them in the order in which they are
+shown. Checks that have to try something are in :mod:`gilk.cli.trials`.
 """
 
 from __future__ import annotations
@@ -73,7 +72,8 @@ def _kernel_version(release: str) -> tuple[int, ...]:
 
 
 def fsgsbase() -> Check:
-    """AT_HWCAP2 says whether the kernel enabled the instructions; the processor's own flag is not enough."""
+    """Check that the kernel has enabled the FSGSBASE instructions, which AT_HWCAP2 tells; the processor's flag is
+    not enough."""
     good = bool(ctypes.CDLL(None).getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE)
     means = "a thread finds its buffer by the GS base, set without a system call"
     fix = "boot without `nofsgsbase`, on a processor of 2012 (Intel) or 2015 (AMD) or later"
@@ -89,7 +89,8 @@ def tsc() -> Check:
 
 
 def yama() -> Check:
-    """Documentation/admin-guide/LSM/Yama.rst has the four scopes."""
+    """Check the scope of Yama's restriction of ptrace; Documentation/admin-guide/LSM/Yama.rst describes the four
+    scopes."""
     path = Path("/proc/sys/kernel/yama/ptrace_scope")
     scope = path.read_text().strip() if path.exists() else "no Yama"
     means = {
@@ -113,7 +114,7 @@ def has_capability(number: int) -> bool:
 
 
 def _own_status(field: bytes) -> str:
-    """A line of this process's status; "" when the kernel has no such line."""
+    """The value of a line of this process's /proc/self/status; "" if the kernel has no such line."""
     return this_machine.status_of("self").get(field, b"").decode()
 
 
@@ -154,7 +155,7 @@ def names() -> Check:
 
 
 def room() -> Check:
-    """Free space where gilk keeps analyses and compiled code; looked up without making the directory."""
+    """Check the free space where gilk keeps analyses and compiled code; the directory is not created."""
     means = "analyses and compiled instruments are kept here, and found again by content"
     fix = "free some space, or set GILK_CACHE to a directory of yours, below none that others can write to"
     place = this_machine.cache_place()

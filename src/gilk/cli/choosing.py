@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The options that choose running processes, by number, by name, and as children of others; and their functions."""
+"""The options that choose running processes by number, by name, or as children of others, and those that choose
+functions to follow."""
 
 from __future__ import annotations
 
@@ -14,18 +15,18 @@ from gilk.errors import UsageError
 if TYPE_CHECKING:
     _Type = click.ParamType[tuple[int, ...]]
 else:
-    _Type = click.ParamType  # generic from click 8.2 on
+    _Type = click.ParamType  # generic only from click 8.2 on
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class Pids(_Type):
-    """Numbers of processes, with commas between."""
+    """The type of an option that takes process numbers, separated by commas."""
 
     name = "pid"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """Raises UsageError `usage`."""
+        """The process numbers in ``value``. Raises UsageError `usage`."""
         if isinstance(value, tuple):
             return value
         words = str(value).split(",")
@@ -45,7 +46,7 @@ _OPTIONS = (
 
 
 def processes_options(command: Callable[..., int]) -> Callable[..., int]:
-    """-p, --name and --children-of; the command is given ``pids``, the numbers of all processes that they choose."""
+    """Add -p, --name and --children-of; the command gets ``pids``, the numbers of all processes that they choose."""
 
     @functools.wraps(command)
     def choosing(*, pids: Any, names: Any, ancestors: Any, **given: Any) -> int:
@@ -62,7 +63,7 @@ def processes_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def scope_options(command: _Command) -> _Command:
-    """--scope and --skip."""
+    """Add the options --scope and --skip."""
     option = click.option("--skip", multiple=True, metavar="GLOB", help="Do not follow these; repeatable.")
     command = option(command)
     return click.option(

@@ -32,7 +32,8 @@ def doctor(as_json: bool) -> int:
 
 
 def examine() -> list[Check]:
-    """Every check, trials first after the facts they rest on. One that breaks is itself a finding."""
+    """The results of all checks: a few basic facts, then the trials that depend on them, then the rest. A check that
+    raises becomes a result of its own."""
     return [_guarded(check) for check in (*FACTS[:4], *TRIALS, *FACTS[4:], *KERNELS)]
 
 
@@ -44,7 +45,8 @@ def _guarded(check: Callable[[], Check]) -> Check:
 
 
 def lines(checks: Iterable[Check]) -> Iterable[str]:
-    """The report as text: a line a check; below those that are not ok, what it means and how to get it."""
+    """The lines of the report as text: one line for each check, and below a check that is not ok its meaning and its
+    fix."""
     for check in checks:
         status = click.style(f"{check.status:<7}", fg=COLOURS[check.status])
         yield f"{status}  {check.name:<9} {check.found}"

@@ -62,7 +62,7 @@ def status(as_json: bool) -> int:
     else:
         now = report.status
         click.echo(f"kernel {report.release}: driver loaded, protocol {report.hello.protocol}")
-        click.echo(f"clients   {now.clients - 1}")  # without this one
+        click.echo(f"clients   {now.clients - 1}")  # the command itself is one client
         click.echo(f"units     {now.units} ({now.orphans} of clients that are gone)")
         click.echo(f"arenas    {now.arena_bytes} bytes")
         click.echo(f"counters  {now.counters} ({now.fast_counters} near ones free)")

@@ -30,14 +30,14 @@ _MODES = {"listing": Mode.LIST, "header": Mode.HEADER, "link": Mode.LINK}
 
 
 def _one_command(_ctx: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> str | None:
-    """The callback of -c: to take the last of several would be to drop the others in silence."""
+    """The callback of -c. It refuses several commands: to take the last would silently drop the others."""
     if len(values) > 1:
         raise UsageError("two-processes", "-c is given more than once: one command is traced")
     return values[0] if values else None
 
 
 class _Programs(click.Command):
-    """Notes -n, -s, -P, -m, -f and -i in the order of the command line."""
+    """A click command that also notes -n, -s, -P, -m, -f and -i in the order in which the command line has them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         parser = self.make_parser(ctx)
@@ -142,7 +142,7 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
         raise UsageError("two-modes", "--follow is about programs that run: -e, -G, -h and -l run none")
     if not given["machine"]:
         ahead.expect(given["pid"] is not None or given["command"] is not None, mode is Mode.RUN)
-    from gilk.cli.dtrace_session import carry_out  # here: the process's keeper starts while this is imported
+    from gilk.cli.dtrace_session import carry_out  # here: the keeper of the process starts while this is imported
 
     testing = "_DTRACE_TESTING" in os.environ
     manner = Manner(mode, given["output"], given["emit"], given["verbose"], testing, given["as_json"])
@@ -152,16 +152,18 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
 
 
 def _words(programs: list[tuple[str, str]], given: dict[str, Any], mode: Mode) -> int:
-    """Raises UsageError."""
+    """Print the words that may stand at a place of the program (--words), and return the exit status. Raises
+    UsageError."""
     if mode is not Mode.RUN or any(given[name] for name in ("machine", "command", "output", "follow", "others")):
         raise UsageError("two-modes", "--words prints words, about a process of -p or none: nothing else goes with it")
-    from gilk.cli.dtrace_words import print_words  # here: who runs a program need not wait for it
+    from gilk.cli.dtrace_words import print_words  # here: running a program need not wait for it
 
     return print_words(programs, given["pid"], given["words"], given["as_json"])
 
 
 def _request(programs: list[tuple[str, str]], given: dict[str, Any], mode: Mode) -> d_programs.Asked:
-    """The request of the command line. Words after the options are object files with -G, else macro arguments."""
+    """The request that the command line makes. The words after the options are object files with -G, else macro
+    arguments."""
     from gilk.api import dtrace as d_programs
 
     preprocess = d_programs.Preprocess(
@@ -213,7 +215,7 @@ def _settings(given: dict[str, Any]) -> list[tuple[str, str | None]]:
 
 
 def main() -> int:
-    """``gilk-dtrace``, which can be the interpreter of a script (#!)."""
+    """Run the program ``gilk-dtrace``, which can be the interpreter of a script (#!)."""
     from gilk.cli.main import run
 
     return run(["dtrace", *sys.argv[1:]])

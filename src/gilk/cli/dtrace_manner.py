@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The mode of ``gilk dtrace``: what it is to do with its programs."""
+"""The mode of ``gilk dtrace``, which says what the command does with its programs, and the form of its output."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Mode(Enum):
 
 @dataclass(frozen=True)
 class Manner:
-    """``output``: of -o. ``emit``: -S. ``verbose``: -v. ``testing``: without numbers that differ from run to run.
-    ``as_json``: of --json."""
+    """How ``gilk dtrace`` carries out programs, and how it prints. ``output`` is the file of -o; ``emit`` is -S,
+    ``verbose`` -v and ``as_json`` --json. ``testing`` leaves out numbers that differ from run to run."""
 
     mode: Mode = Mode.RUN
     output: Path | None = None
@@ -31,5 +31,5 @@ class Manner:
 
     @property
     def as_table(self) -> bool:
-        """Events become rows of a Parquet file."""
+        """Whether events are written as rows of a Parquet file."""
         return self.mode is Mode.RUN and self.output is not None and self.output.suffix == ".parquet"

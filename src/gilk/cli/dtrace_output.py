@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""In what form ``gilk dtrace`` tells what happens: as dtrace(1) prints it, as JSON (--json), or as rows of a table."""
+"""The outputs of ``gilk dtrace``: text as dtrace(1) prints it, JSON (--json), or rows of a Parquet file."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 
 class Output(Protocol):
     def begin(self, consumer: d_programs.Consumer) -> d_programs.Outlet:
-        """Open the output. The result carries out what actions ask of the system."""
+        """Open the output, and return the outlet that carries out the actions that need the system."""
         ...
 
     def take(self, event: d_programs.events.Event) -> None: ...
 
     def say(self, text: str) -> None:
-        """Write what -v tells of programs and probes."""
+        """Write a text about programs and probes, which -v asks for."""
         ...
 
     def remark(self, text: str) -> None:
-        """Write something for the user at the terminal."""
+        """Write a remark for the user at the terminal."""
         ...
 
     def fail(self, text: str, **error: Any) -> None:
-        """``text``: the message, as a line."""
+        """Report an error. ``text`` is the message as a line; ``error`` has the fields of its JSON form."""
         ...
 
     def end(self) -> bool:
-        """Nothing more comes. Whether all that was told is where it is to be."""
+        """Close the output. Whether everything was written."""
         ...
 
 
@@ -77,7 +77,7 @@ class TextOutput:
 
 
 class JsonOutput:
-    """A line for each event, written at once."""
+    """An output that writes a line of JSON for each event, at once."""
 
     def __init__(self, manner: Manner) -> None:
         self._manner = manner
@@ -97,10 +97,10 @@ class JsonOutput:
         sys.stderr.write(text)
 
     def remark(self, text: str) -> None:
-        """Nobody waits, or needs but look at the events."""
+        """Drop the remark: the reader of JSON is a program, which needs only the events."""
 
     def fail(self, text: str, **error: Any) -> None:
-        """Where the lines go to a file, the terminal is told, too."""
+        """Write the error as a JSON line; if the lines go to a file, also write ``text`` to standard error."""
         from gilk.render.d import as_json
 
         self._line(as_json.error(**error))
@@ -127,7 +127,8 @@ class JsonOutput:
 
 
 class TableOutput(TextOutput):
-    """Rows of a Parquet file (-o FILE.parquet). Standard error is told of what went wrong, as without it."""
+    """An output that writes rows of a Parquet file (-o FILE.parquet). Errors go to standard error, as in text
+    output."""
 
     def begin(self, consumer: d_programs.Consumer) -> d_programs.Outlet:
         from gilk.render.d.event_file import EventFile

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk dtrace`` at work: what it does with programs, and how it ends."""
+"""The work of ``gilk dtrace`` in each mode, from the request to the exit status."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from gilk.render.d.listing import LISTING_HEADER
 from gilk.render.d.messages import Messages
 from gilk.render.d.verbose import tell_probe, tell_program
 
-_MANY = 300  # clauses: the compiler is at work for seconds
+_MANY = 300  # clauses, from which on the compiler takes seconds
 
 
 def carry_out(name: str, asked: d_programs.Asked, manner: Manner) -> int:
-    """The exit status: that of exit(), 0, or 1 when something was wrong with the program or with the process."""
+    """Carry out the request and return the exit status: that of exit(), 0, or 1 if the program or the process had an
+    error."""
     messages = Messages(name)
     output = _output(manner, messages)
     try:
@@ -56,7 +57,7 @@ def _output(manner: Manner, messages: Messages) -> Output:
 
 
 def _scripts(asked: d_programs.Asked) -> list[str]:
-    """Their names; a program that is given on the command line has none."""
+    """The file names of the programs; "" for a program that is given on the command line."""
     return [given if letter == "s" else "" for letter, given in asked.programs]
 
 
@@ -113,7 +114,7 @@ def _list(consumer: d_programs.Consumer, messages: Messages, manner: Manner, out
 
 
 def _tell(consumer: d_programs.Consumer, manner: Manner, output: Output) -> None:
-    """With -v, before anything is traced."""
+    """Describe the programs with -v, before anything is traced."""
     if manner.verbose:
         for text in consumer.texts:
             found = consumer.program_stability(text)
@@ -121,7 +122,7 @@ def _tell(consumer: d_programs.Consumer, manner: Manner, output: Output) -> None
 
 
 def _refused(consumer: d_programs.Consumer) -> str:
-    """Why a program is not traced that means something; "" of one that is."""
+    """The reason why a valid program is not traced; "" if it may be."""
     if consumer.compiled.program.destructive is not None and not consumer.options.flag("destructive"):
         return "Destructive actions not allowed"
     return "" if consumer.has_room else "Enabling exceeds size of buffer"
@@ -139,7 +140,7 @@ def _run(consumer: d_programs.Consumer, messages: Messages, manner: Manner, outp
         what = f"could not enable tracing: {refused}"
         output.fail(messages.error(what), message=what)
         return 1
-    if not consumer.compiled.program.clauses:  # nothing would ever end it
+    if not consumer.compiled.program.clauses:  # no clause could ever end the run
         output.fail(messages.error("no probes matched"), message="no probes matched")
         return 1
     if options.flag("destructive") and not options.flag("quiet"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk dtrace --words N``: for editors, the words that may stand at a letter of a program."""
+"""``gilk dtrace --words N``: the words that may stand at a place of a program, for editors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from gilk.errors import UsageError
 
 
 def print_words(programs: list[tuple[str, str]], pid: int | None, at: int, as_json: bool) -> int:
-    """``programs`` as the command line has them. The process is only looked at. Raises UsageError, TargetError."""
+    """Print the words that may stand at the letter ``at`` of the program, and return the exit status. ``programs``
+    are pairs of an option's letter and its value. The process is read, not changed. Raises UsageError, TargetError."""
     text = _text(programs)
     if at > len(text):
         raise UsageError("no-such-letter", f"the program has {len(text)} letters", "--words N is a place from 0 on")
@@ -24,7 +25,7 @@ def print_words(programs: list[tuple[str, str]], pid: int | None, at: int, as_js
 
 
 def _text(programs: list[tuple[str, str]]) -> str:
-    """The text of the one program that is written."""
+    """The text of the only program of the command line. Raises UsageError `words-of-one` if there are several."""
     if len(programs) != 1 or programs[0][0] not in "ns":
         raise UsageError("words-of-one", "--words is about one program", "give it with -n or -s")
     letter, given = programs[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The type of options that are a duration, in the words of spec/duration.py."""
+"""The click type of options that take a duration; spec/duration.py defines the notation."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gilk.spec import duration
 if TYPE_CHECKING:
     _Type = click.ParamType[int]
 else:
-    _Type = click.ParamType  # generic from click 8.2 on
+    _Type = click.ParamType  # generic only from click 8.2 on
 
 
 class Duration(_Type):
-    """Nanoseconds, ``least`` or more. ``example`` is for the hint when it is something else."""
+    """A duration, converted to nanoseconds, of at least ``least`` ns. ``example`` appears in the hint of the error."""
 
     name = "time"
 
@@ -25,7 +25,7 @@ class Duration(_Type):
         self._example, self._least = example, least
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Raises UsageError `usage`."""
+        """The duration in nanoseconds. Raises UsageError `usage`."""
         found = value if isinstance(value, int) else duration.nanoseconds(value)
         if found is None or found < self._least:
             option = param.opts[0] if param is not None else self.name

@@ -68,7 +68,7 @@ def _one(
 
 
 def _shares_output(plan: experiments.Experiment) -> bool:
-    """Whether the workload writes where the report would go."""
+    """Whether the workload writes to gilk's own standard output, where the report would go."""
     return plan.workload is not None and not plan.workload.stdout
 
 
@@ -84,5 +84,5 @@ def _text(running: experiments.Staged, report: runs.RunReport) -> str:
 
 
 def _second(change: list[int] | None, happened: dict[str, Any]) -> str:
-    """When a change was complete, after the targets were let go."""
+    """The time at which a change was complete, in seconds after the targets were let go; "never" if it was not made."""
     return "never" if change is None else f"{max(change[1] - happened['began'], 0) / 1e9:.3f} s"

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The message that a user sees when a command fails, and the exit status.
 
-Standard error gets `gilk: message (slug)`, the slug being a paragraph of
-docs/errors.md, and a hint if there is one. Under ``--json`` the last line of
-standard output is `{"error": {"slug", "message", "hint"}}` instead.
+Standard error gets `gilk: message (slug)`, the slug being a paragraph of docs/errors.md, and a hint if there is one.
+Under ``--json`` the last line of standard output is `{"error": {"slug", "message", "hint"}}` instead.
 
-Statuses: those of :mod:`gilk.errors`; 130 interrupted; 141 nobody reads our
-output any more (128 + the signal, as a shell would say).
+The statuses are those of :mod:`gilk.errors`, 130 when interrupted, and 141 (128 + SIGPIPE, as a shell says it) when
+nobody reads gilk's output any more.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _SOME = "free some space where it goes; what was put into processes has been tak
 
 
 def report(error: BaseException, as_json: bool) -> int:
-    """Tell the user about `error` and return the exit status. Raises it again if it is a bug of ours."""
+    """Tell the user about `error` and return the exit status. An error that is a bug of gilk is raised again."""
     if isinstance(error, BrokenPipeError):
         return _give_up_output()
     if isinstance(error, OSError) and not error.filename and _is_of_output(error):
@@ -47,7 +46,7 @@ def report(error: BaseException, as_json: bool) -> int:
 
 
 def _as_gilk_error(error: BaseException) -> GilkError | None:
-    """`error` with a slug, or None when it is not one a user could have caused."""
+    """The GilkError that tells the user of `error`; None if `error` must be a bug of gilk."""
     if isinstance(error, GilkError):
         return error
     if isinstance(error, click.ClickException):
@@ -61,7 +60,7 @@ def _as_gilk_error(error: BaseException) -> GilkError | None:
 
 
 def _is_of_output(error: OSError) -> bool:
-    """Whether it is standard output that could not be written: then the end of a line cannot be either."""
+    """Whether `error` came from writing to standard output: then writing a newline there fails in the same way."""
     if error.errno not in _FULL:
         return False
     try:
@@ -72,7 +71,8 @@ def _is_of_output(error: OSError) -> bool:
 
 
 def _is_want_of_memory(error: BaseException) -> bool:
-    """Also of the dynamic linker's, which has but a sentence for it."""
+    """Whether memory ran out. The dynamic linker's failures count too; it reports them only in the text of an
+    ImportError."""
     if isinstance(error, ImportError):
         return "failed to map segment" in str(error) or os.strerror(errno.ENOMEM) in str(error)
     return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
@@ -111,6 +111,6 @@ def _print(error: GilkError, as_json: bool) -> None:
 
 
 def _give_up_output() -> int:
-    """Point standard output at nothing, so that the interpreter's own flush at exit is quiet as well."""
+    """Redirect standard output to /dev/null, so that the interpreter's own flush at exit raises nothing either."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return PIPE_CLOSED

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The facts that `gilk doctor` looks up for work on kernels: the driver of this one, and the needs of virtual
-machines."""
+"""The facts that `gilk doctor` looks up for work on kernels: the driver of the running kernel, and the needs of
+virtual machines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _QEMU = "qemu-system-x86_64"
 
 
 def driver() -> Check:
-    """Loaded, or at least to be built."""
+    """Check whether the driver is loaded, or can at least be built."""
     means = "points of the running kernel (kernel:FUNCTION:WHERE) take the driver"
     if Path("/dev/ilk").exists():
         return Check("driver", Status.OK, "loaded", means)
@@ -28,7 +28,7 @@ def driver() -> Check:
 
 
 def lab() -> Check:
-    """Kernels are fetched when they are needed."""
+    """Check whether QEMU is installed and KVM usable; kernels are fetched only when they are needed."""
     found = shutil.which(_QEMU)
     kvm = os.access("/dev/kvm", os.R_OK | os.W_OK)
     how = "with KVM, if it works" if kvm else "emulated, which is some ten times slower"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk lab``: commands in a disposable virtual machine with a stock kernel and this machine's files."""
+"""``gilk lab``: run commands in a disposable virtual machine with a stock kernel and this machine's files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def lab() -> None:
 
 
 def _machine(command: Callable[..., int]) -> Callable[..., int]:
-    """The options that say what machine it is to be."""
+    """Add the options that describe the virtual machine."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command

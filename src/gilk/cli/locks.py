@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk locks``."""
+"""``gilk locks``: ask who takes the mutexes of a process."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk``: the list of subcommands, and what becomes of their errors.
+"""``gilk``: the list of subcommands, and the handling of their errors.
 
-To add a subcommand `x`: a row in COMMANDS, a click command `x` in cli/x.py, a
-page docs/cli/x.md, a test tests/cli/test_x.py. A command that returns an `int`
-ends with that status.
+To add a subcommand `x`: a row in COMMANDS, a click command `x` in cli/x.py, a page docs/cli/x.md, a test
+tests/cli/test_x.py. A command that returns an `int` ends with that status.
 """
 
 from __future__ import annotations
@@ -51,10 +50,10 @@ COMMANDS = {
 }
 
 
-#: Images and plans have hundreds of thousands of small values, hardly any in a cycle: looking for cycles less often
-#: makes a session of thousands of probes start in a fifth less time.
+#: Thresholds of the garbage collector. Images and plans have hundreds of thousands of small values, hardly any in a
+#: cycle: collecting less often makes a session of thousands of probes start in a fifth less time.
 _COLLECTION = 50_000, 20, 100
-#: Shells set this variable to ask for their script, or for the words that may come next.
+#: Shells set this variable to ask for their completion script, or for the words that may come next.
 _COMPLETION = "_GILK_COMPLETE"
 
 
@@ -78,7 +77,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        completing = ctx.resilient_parsing  # for a shell: words that are wrong are no errors yet
+        completing = ctx.resilient_parsing  # a shell is completing: unfinished words are no errors
         if args and not completing and not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
             import difflib
 
@@ -110,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _complain() -> None:
-    """Once, of directories that were not used because others could have changed what gilk builds or finds there."""
+    """Print, once for each, the directories that gilk did not use because others could change the files in them."""
     if "gilk.private" in sys.modules:
         from gilk.api import machine
 
@@ -119,9 +118,9 @@ def _complain() -> None:
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    """The program ``gilk``: what main() does, and then its end at once.
+    """Run the program ``gilk``: call main(), then end the process at once.
 
-    To take apart what was read of a process and its libraries, piece by piece, would take longer than to read it.
+    Freeing everything that was read of a process and its libraries would take longer than reading it.
     """
     status: int | None = None
 
@@ -130,13 +129,13 @@ def run(argv: Sequence[str] | None = None) -> int:
             sys.stderr.flush()
             os._exit(status)
 
-    atexit.register(end)  # it is registered first, so it comes last
+    atexit.register(end)  # registered first, so it is called last
     status = main(argv)
     return status
 
 
 def _invoke(arguments: list[str]) -> object:
-    """Call click without `cli.main`, which ends the process itself when the reader of our output has gone."""
+    """Call click, but not `cli.main`, which would end the process itself when the reader of gilk's output has gone."""
     if instruction := os.environ.get(_COMPLETION):
         from click.shell_completion import shell_complete  # here: commands need not wait for it
 
@@ -149,6 +148,6 @@ def _invoke(arguments: list[str]) -> object:
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Whether ``--json`` was asked of gilk itself, rather than of the command it is to run (after ``--``)."""
+    """Whether ``--json`` is an option of gilk itself rather than of the command that gilk launches (after ``--``)."""
     own = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return "--json" in own

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk mallocs``."""
+"""``gilk mallocs``: ask who allocates the memory of a process."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The option ``--mangled`` of all commands that show names of functions."""
+"""The option ``--mangled``, which all commands have that show names of functions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk offcpu``."""
+"""``gilk offcpu``: ask where the threads of a process wait."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How a run stands, and how far work is that takes long: a line on the terminal; and of the work, lines in a pipe."""
+"""Progress on standard error: a line on the terminal about a run, and lines about work that takes long, also in a
+pipe."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _LINES_EVERY = 5.0
 
 @contextlib.contextmanager
 def progress(wanted: bool) -> Iterator[Callable[[runs.Progress], None]]:
-    """A function to call with the state as often as one likes."""
+    """Yield a function that shows the state of the run; it may be called as often as one likes."""
     if not wanted or not sys.stderr.isatty():
         yield lambda _state: None
         return
@@ -46,7 +47,7 @@ def progress(wanted: bool) -> Iterator[Callable[[runs.Progress], None]]:
 
 
 def interval() -> float:
-    """Seconds between two lines about work that takes long, where standard error is no terminal; 0 for none."""
+    """The seconds between two lines about long work where standard error is no terminal; 0 means no lines."""
     try:
         return max(0.0, float(os.environ.get("GILK_PROGRESS", _LINES_EVERY)))
     except ValueError:
@@ -54,14 +55,14 @@ def interval() -> float:
 
 
 class Beat:
-    """When the next line is due, by a clock in seconds that is given."""
+    """Decide when the next line about long work is due. All times are seconds of one clock, which the caller reads."""
 
     def __init__(self, began: float, every: float) -> None:
         self._began, self._every = began, every
         self._next = began + every
 
     def line(self, now: float, activity: Activity) -> str | None:
-        """``analysing 12 of 31 images, 9 s``; None when none is due."""
+        """The line that is due at ``now``, such as ``analysing 12 of 31 images, 9 s``; None if no line is due yet."""
         if not self._every or now < self._next:
             return None
         self._next = now + self._every
@@ -101,7 +102,7 @@ def in_lines(what: str, wanted: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _every(seconds: float, act: Callable[[], None]) -> Iterator[None]:
-    """Act so often, in a thread, until the block ends."""
+    """Call ``act`` every ``seconds`` in a thread until the block ends."""
     over = threading.Event()
 
     def beat() -> None:
@@ -118,7 +119,8 @@ def _every(seconds: float, act: Callable[[], None]) -> Iterator[None]:
 
 
 def say(line: str | None) -> None:
-    """Write a line at once, without Python's lock: somebody may fork meanwhile."""
+    """Write a line directly, without Python's lock on standard error: another thread may fork while the lock is
+    held."""
     if line is not None:
         with contextlib.suppress(OSError):
             os.write(sys.stderr.fileno(), f"gilk: {line}\n".encode())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk query FILE SQL``: ask a file of samples, or of D's events, a question."""
+"""``gilk query FILE SQL``: ask a file of samples, or of D's events, a question in SQL."""
 
 from __future__ import annotations
 

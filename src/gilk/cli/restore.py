@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk restore``: put a process right after gilk itself was killed."""
+"""``gilk restore``: repair the code of a process after gilk and its keeper were killed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from gilk.render.text import cell
 
-_SHOWN = 20  # places that somebody else has changed
+_SHOWN = 20  # places changed by others that are listed one by one
 
 
 @click.command()

@@ -145,7 +145,7 @@ def run(
 
 
 def _check(requests: Sequence[runs.AnyRequest], longer_than: int | None, stacks: Path | None) -> None:
-    """Raises UsageError `usage`, `bad-stacks`."""
+    """Check that the options fit the requests and each other. Raises UsageError `usage`, `bad-stacks`."""
     if longer_than is not None and not any(request.instrument in ("time", "stack") for request in requests):
         raise UsageError("usage", "--longer-than is about the instruments time and stack, and there is neither")
     if stacks is None:
@@ -159,7 +159,8 @@ def _check(requests: Sequence[runs.AnyRequest], longer_than: int | None, stacks:
 
 
 def _write_stacks(file: Path, result: runs.Result, title: str) -> None:
-    """Raises StoreError `cannot-write`."""
+    """Write the stacks as a flame graph or as folded lines, by the suffix of ``file``. Raises StoreError
+    `cannot-write`."""
     from gilk.render import output, stacks
 
     found = result.stacks
@@ -167,7 +168,8 @@ def _write_stacks(file: Path, result: runs.Result, title: str) -> None:
 
 
 def _periods(running: runs.Run, every: int | None, launched: bool, as_json: bool) -> Callable[[runs.Progress], None]:
-    """A function to call with the run's progress; it prints periods that have ended. ``every``: ns, None for never."""
+    """A function that is called with the progress of the run, and prints each period that has ended. ``every`` is
+    the length of a period in ns; None prints nothing."""
     if every is None:
         return lambda _state: None
     import json

@@ -26,7 +26,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class Report(Protocol):
-    """The report of a session that has ended, in its two forms."""
+    """The report of a session that has ended, as text and as JSON."""
 
     def render(self, *, verbose: bool = False) -> str: ...
 
@@ -34,18 +34,18 @@ class Report(Protocol):
 
 
 class LaunchedEnd(Protocol):
-    """The end of a process; ``code`` is its exit status, as a shell gives it."""
+    """The end of a launched process; ``code`` is its exit status, as a shell gives it."""
 
     @property
     def code(self) -> int: ...
 
 
 class Stop:
-    """Becomes true with the first SIGINT, SIGTERM or SIGHUP, upon which a session ends in good order; with the next it
-    ends at once, whatever it waits for, and the keeper undoes all.
+    """A flag that the first SIGINT, SIGTERM or SIGHUP sets, upon which a session ends in good order. The next signal
+    ends gilk at once, whatever it waits for, and the keeper undoes everything.
 
-    A launched program has the terminal: the first SIGINT is its own affair, and does not count here where it is
-    ``shared`` with one. ``count`` is how many have come.
+    A launched program that shares the terminal (``shared``) may handle the first SIGINT itself, so that signal does not
+    count here. ``count`` is the number of signals that counted.
     """
 
     def __init__(self, shared: bool = False) -> None:
@@ -67,7 +67,7 @@ class Stop:
             self._end()
 
     def _end(self) -> NoReturn:
-        self._at_once = False  # the next must not disturb what undoes it all
+        self._at_once = False  # the next signal must not disturb the undoing
         raise KeyboardInterrupt if self._last == signal.SIGINT else SystemExit(128 + self._last)
 
     def install(self) -> None:
@@ -76,7 +76,7 @@ class Stop:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Meanwhile a signal is an exception, for there is nothing yet to be reported."""
+        """In the block, a signal raises an exception at once, because there is nothing to report yet."""
         self._at_once = True
         try:
             if self.count:
@@ -87,14 +87,14 @@ class Stop:
 
 
 def _one_command(_ctx: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> str | None:
-    """The callback of -c: to take the last of several would be to drop the others in silence."""
+    """The callback of -c. It refuses several commands: to take the last would silently drop the others."""
     if len(values) > 1:
         raise UsageError("two-commands", "-c is given more than once, and one command is launched")
     return values[0] if values else None
 
 
 def command_option(more: str = "") -> Callable[[_Command], _Command]:
-    """The option -c; ``more`` ends its help."""
+    """The option -c; its help ends with ``more``."""
     return click.option(
         "-c", "--command", "line", multiple=True, callback=_one_command,
         help=f"A command line to launch, split as a shell would{more}.",
@@ -102,16 +102,16 @@ def command_option(more: str = "") -> Callable[[_Command], _Command]:
 
 
 def verbose_option(more: str) -> Callable[[_Command], _Command]:
-    """The option -v; ``more``: the things that the report has besides."""
+    """The option -v; ``more`` names in its help what the report adds."""
     return click.option("-v", "--verbose", is_flag=True, help=f"Report also {more}.")
 
 
-#: The option --for.
+#: The option --for, in nanoseconds; None: no limit.
 lasting_option = click.option(
     "--for", "lasting", type=Duration("2, 1.5s or 500ms"), metavar="TIME", help="Take everything out after so long."
 )
 
-#: The option --when-idle.
+#: The option --when-idle, in nanoseconds; None: do not wait.
 when_idle_option = click.option(
     "--when-idle", type=Duration("2, 1.5s or 500ms"), metavar="TIME",
     help="Take it out at a moment at which no call with advice is under way, for which to wait so long.",
@@ -119,7 +119,8 @@ when_idle_option = click.option(
 
 
 def split_command(line: str | None, command: tuple[str, ...]) -> tuple[str, ...]:
-    """The command to launch, from -c or from behind --. Raises UsageError `two-commands`, `bad-command`."""
+    """The words of the command to launch, from -c or after --; () if neither is given. Raises UsageError
+    `two-commands`, `bad-command`."""
     if line is not None and command:
         raise UsageError("two-commands", "give a command with -c or after --, not both")
     try:
@@ -129,7 +130,7 @@ def split_command(line: str | None, command: tuple[str, ...]) -> tuple[str, ...]
 
 
 def begun(running: runs.Run, stop: Stop, silent: bool) -> None:
-    """Put everything in; signals count for ``stop`` from now on."""
+    """Put all probes in. From here on, signals set ``stop``."""
     stop.install()
     with working("analysing and planning", not silent):
         running.begin(stop.at_once())
@@ -139,7 +140,8 @@ def carry_out(
     running: runs.Run, seconds: float | None, stop: Stop, silent: bool, shares_terminal: bool,
     until: Callable[[], bool], look: Callable[[runs.Progress], None] = lambda _state: None,
 ) -> runs.Result:  # fmt: skip
-    """Run a session, from the first probe that goes in to the last that is out. ``look`` is called all the time."""
+    """Run a session from the first probe that goes in until the last one is out. ``look`` is called again and again
+    with the run's progress."""
     begun(running, stop, silent)
     with progress(not silent and not shares_terminal) as show:
 
@@ -153,7 +155,7 @@ def carry_out(
 
 @contextmanager
 def let_go_at_last(running: runs.Run) -> Iterator[None]:
-    """Whatever happens, its processes are then what they were."""
+    """At the end of the block, whatever happens there, have the keepers leave their processes as they were."""
     try:
         yield
     finally:
@@ -166,10 +168,10 @@ def carry_out_for_user(
     report: Callable[[runs.Result], Report], verbose: bool = False,
     look: Callable[[runs.Progress], None] = lambda _state: None,
 ) -> int:  # fmt: skip
-    """Run a session and print its report. Returns the exit status, which is that of the launched program. ``look`` is
+    """Run a session, print its report, and return the exit status, which is that of the launched program. ``look`` is
     called with the run's progress as it goes on.
 
-    A launched program has the terminal, and gets its Ctrl-C itself: the first one is the program's own affair.
+    A launched program has the terminal and gets its Ctrl-C itself, so the first SIGINT does not end the session.
     """
     stop = Stop(shared=launched and running.elsewhere is None)
     with let_go_at_last(running):
@@ -188,8 +190,8 @@ def carry_out_for_user(
 
 
 def exit_status(running: runs.Run, stop: Stop) -> int:
-    """The exit status of the launched program, which is waited for unless the user has ended the wait; or of the loss
-    of its machine."""
+    """The exit status of the launched program, once it has ended; INTERRUPTED if the user has ended the wait. If its
+    machine was lost, the exit status of that error."""
     if running.lost is not None:
         return running.lost.exit_status
     if running.elsewhere is not None:
@@ -199,7 +201,7 @@ def exit_status(running: runs.Run, stop: Stop) -> int:
 
 
 def status_of(wait: Callable[[], LaunchedEnd | None], stop: Stop) -> int:
-    """The exit status of a launched program, once it has ended or the user has ended the wait."""
+    """The exit status of a launched program, once it has ended; INTERRUPTED if the user has ended the wait."""
     while (end := wait()) is None:
         if stop():
             return INTERRUPTED

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk scan TARGET``: functions, blocks and points of a program, and how each can be spliced."""
+"""``gilk scan TARGET``: count functions, blocks and points of a program, and how each point can be spliced."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gilk.render.survey import to_json, to_text
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-_PATIENCE: Final = 0.5  # seconds that a scan may take without a bar
+_PATIENCE: Final = 0.5  # seconds that a scan may take before a bar is shown
 
 
 @click.command()
@@ -40,7 +40,8 @@ def scan(target: str, glob: str, listing: bool, as_json: bool) -> None:
 
 
 class Bar:
-    """Progress on standard error, once things take long: on a terminal a bar, which is gone at the end; else lines."""
+    """Progress on standard error for scans that take long: on a terminal a bar, which vanishes at the end; elsewhere
+    lines."""
 
     def __init__(self) -> None:
         self._begun, self._patience = time.monotonic(), min(_PATIENCE, interval())
@@ -70,7 +71,7 @@ class Bar:
         bar.update(self._tasks[what], completed=done, refresh=True)
 
     def _draw(self) -> Progress:
-        """Without a thread of its own: a scan may fork."""
+        """Start the bar. It has no thread of its own, because a scan may fork."""
         from rich.console import Console
         from rich.progress import Progress
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk show FILE``: what is in a file of samples; and a trace as a page, a tree, a flame graph or a table."""
+"""``gilk show FILE``: print a file of samples, or show its trace as a page, a tree, a flame graph or a table."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk slow``."""
+"""``gilk slow``: show the calls of a function that take long."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def slow(function: str, threshold: int, depth: int, **given: Any) -> int:
     try:
         return ask(questions.slow.question(function, threshold, depth), given)
     except GilkError as error:
-        if error.slug != "no-such-probe":  # that would speak of a program in D, which nobody has typed
+        if error.slug != "no-such-probe":  # its text is about a D program, which the user did not write
             raise
         raise UsageError("no-such-function", f"there is no function {function!r}", _hint(function)) from None
 

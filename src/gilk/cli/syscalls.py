@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk syscalls``."""
+"""``gilk syscalls``: count and time the system calls of a process."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk top``."""
+"""``gilk top``: show live in which functions a process spends its time."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from gilk.cli.running import Stop, begun, exit_status, let_go_at_last
 if TYPE_CHECKING:
     from gilk.api.tops import Result, TopPeriod
 
-_LEAST = 10_000_000  # ns
-_AROUND = 3  # lines of a screen that are no rows
+_LEAST = 10_000_000  # ns, the shortest period
+_AROUND = 3  # lines of a screen that are not rows of the table
 Show = Callable[[Any], None]
 
 
@@ -54,7 +54,7 @@ def top(scope: tuple[str, ...], skip: tuple[str, ...], every: int, sort: str, **
 
 @contextlib.contextmanager
 def _shown(given: dict[str, Any], sort: str, launched: bool) -> Iterator[Show]:
-    """A function to call with each period, which is shown: on a terminal of its own, in place of the one before."""
+    """Yield a function that shows a period; on a terminal, each period replaces the one before."""
     if given["as_json"] or launched or not sys.stdout.isatty():
         yield lambda period: _write(period, given, sort, launched)
         return
@@ -86,7 +86,7 @@ def _write(period: TopPeriod, given: dict[str, Any], sort: str, launched: bool) 
 
 
 def _print(period: TopPeriod, result: Result, given: dict[str, Any], sort: str, launched: bool) -> None:
-    """All of it, and how it ended."""
+    """Print the totals of the whole run, and how the session ended."""
     from gilk.render.names import with_names
     from gilk.render.question import ending
     from gilk.render.top import to_json, to_text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk trace``: a complete trace of calls between two events."""
+"""``gilk trace``: record every call between two events."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The operations that gilk depends on, as `gilk doctor` tries them: those on processes, and the compiler."""
+"""The trials of `gilk doctor`: it tries each operation that gilk depends on, on processes of its own and with the
+compiler."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def attach_child() -> Check:
 
 
 def attach_stranger() -> Check:
-    """Attach to a process that is no descendant of the one that attaches: its sibling."""
+    """Try to attach to a process that is no descendant of the tracer: a sibling."""
     good = machine.trials.may_attach_to_sibling()
     found = "attached to a process of the same user" if good else "refused"
     means = "`-p PID` works on processes that gilk did not start"
@@ -40,7 +41,7 @@ def attach_stranger() -> Check:
 
 
 def write_code() -> Check:
-    """Write to read-only code of a traced child through /proc/PID/mem; the child's exit status proves it."""
+    """Try to write to read-only code of a traced child through /proc/PID/mem; the child's exit status is the proof."""
     try:
         status = machine.trials.write_code(43, wrong=41)
         found = "wrote a child's code, and it ran" if status == 43 else f"no effect (status {status})"
@@ -57,7 +58,7 @@ LINK = ("-Wl,-Ttext=0x10000", "-Wl,-e,gilk_trial", "-Wl,--build-id=none")
 
 
 def compile_instrument() -> Check:
-    """Compile an instrument and link it to a fixed address, as gilk will."""
+    """Try to compile an instrument and to link it to a fixed address, as gilk does for instruments in C."""
     means = "compiles instruments written in C and the run-time library, and gives them the address where they will lie"
     fix = "apt install gcc, or pip install 'gilk[cc]'"
     try:
@@ -70,7 +71,7 @@ def compile_instrument() -> Check:
 
 
 def _compile(command: Sequence[str]) -> str:
-    """The first line of what went wrong; empty if nothing did."""
+    """The first line of the compiler's complaint; "" if the instrument was compiled."""
     with tempfile.TemporaryDirectory() as directory:
         arguments = [*command, *FLAGS, *LINK, "-x", "c", "-", "-o", f"{directory}/trial"]
         try:

@@ -103,8 +103,8 @@ def weave(
 
 @dataclass(frozen=True)
 class _Asked:
-    """A file, the processes to weave it into, and how long: in seconds, or None until somebody ends it. ``idle``: the
-    seconds to wait then until no call is under way; None: not at all."""
+    """The request of the command line. ``seconds`` is how long to weave, None until somebody ends it. ``idle`` is
+    how many seconds to wait at the end until no advised call is under way; None: do not wait."""
 
     file: Path
     chosen: Sequence[MemberChoice]
@@ -119,11 +119,11 @@ class _Asked:
 
 
 def _weave(asked: _Asked, told: WeavingTold, begun: Callable[[], None]) -> int:
-    """``begun`` is called when everything is in."""
+    """Weave, and return the exit status. ``begun`` is called once everything is woven in."""
     from gilk.api import aspects
 
     words = asked.words
-    stop = Stop(shared=bool(words) and not asked.machine)  # a command elsewhere has not our terminal
+    stop = Stop(shared=bool(words) and not asked.machine)  # a command on another machine does not have this terminal
     holding = aspects.held(
         asked.file, asked.chosen, words, asked.at_least, asked.defines, asked.persist, asked.machine, asked.replaces
     )
@@ -146,7 +146,8 @@ def _weave(asked: _Asked, told: WeavingTold, begun: Callable[[], None]) -> int:
 
 
 def _in_lab(asked: _Asked, flags: dict[str, bool], output: Path | None) -> int:
-    """All of gilk runs there: the machine has our files, and no changes of them come back."""
+    """Run gilk itself in the lab, and return its exit status. The lab sees this machine's files, but changes of
+    files there do not come back."""
     from gilk.api import aspects
 
     if asked.idle is not None:
@@ -160,7 +161,8 @@ def _in_lab(asked: _Asked, flags: dict[str, bool], output: Path | None) -> int:
 
 
 def _detached(work: Callable[[Callable[[], None]], int]) -> int:
-    """In the background from the moment on when everything is in."""
+    """Run ``work`` in a child, which goes on in the background. The parent returns once everything is woven in, and
+    prints the child's process number."""
     from gilk.api import aspects
 
     both = aspects.detached()

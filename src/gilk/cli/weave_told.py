@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 
 class WeavingTold:
-    """Beside a launched program's own output, or in its place. As a context manager, it closes its file."""
+    """Prints the reports of a weaving, beside a launched program's own output, and writes them to a file. The
+    context manager closes the file."""
 
     def __init__(self, as_json: bool, quiet: bool, launched: bool, output: Path | None) -> None:
-        """Raises StoreError `cannot-write`."""
+        """Open the file ``output``, if one is given. Raises StoreError `cannot-write`."""
         from gilk.render import woven  # here: --help need not wait for it
 
         self._woven, self._json, self._quiet, self._path = woven, as_json, quiet, output
@@ -41,7 +42,7 @@ class WeavingTold:
         return not (self._quiet or self._json)
 
     def begun(self, weaving: Weaving) -> None:
-        """Everything is in, and on."""
+        """Report that everything is woven in and switched on."""
         self._say(self._woven.begun_json(weaving.summaries()))
         if not self._json and not self._quiet and not self._err:
             click.echo(self._woven.begun_text(weaving.summaries()), err=True)
@@ -54,13 +55,13 @@ class WeavingTold:
             click.echo(self._woven.report_text(report), err=self._err)
 
     def refused(self, pid: int, error: GilkError) -> None:
-        """A process that does not take part; the others go on."""
+        """Report a process that does not take part; the weaving goes on in the others."""
         self._say(self._woven.refused_json(pid, error))
         if not self._json:
             click.echo(self._woven.refused_text(pid, error), err=True)
 
     def under_way(self, names: Sequence[str]) -> None:
-        """Calls that go on without advice."""
+        """Report the functions with calls that are still under way and go on without advice."""
         if names:
             self._say(self._woven.under_way_json(names))
         if names and not self._json:
@@ -74,7 +75,7 @@ class WeavingTold:
             click.echo(self._woven.summary_text(*summary), nl=False, err=self._err)
 
     def _say(self, line: str) -> None:
-        """Raises StoreError `cannot-write`."""
+        """Write a line of JSON, to standard output with --json and to the file. Raises StoreError `cannot-write`."""
         if self._json:
             click.echo(line)
         if self._file is not None:
@@ -82,7 +83,7 @@ class WeavingTold:
                 self._file.write(f"{line}\n")
                 self._file.flush()
             except OSError as error:
-                with contextlib.suppress(OSError):  # it tries once more to write
+                with contextlib.suppress(OSError):  # close() tries once more to write
                     self._file.close()
                 self._file = None
                 raise StoreError("cannot-write", f"{self._path}: {error.strerror}") from None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk aspect list``, ``show``, ``on``, ``off`` and ``remove``: weavings that are at work on this machine."""
+"""``gilk aspect list``, ``show``, ``on``, ``off`` and ``remove``: look at and change the weavings on this machine."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def _grants(
 
 
 def _user(name: str) -> int:
-    """Raises UsageError `no-such-user`."""
+    """The user number that ``name`` stands for. Raises UsageError `no-such-user`."""
     import pwd
 
     try:
@@ -104,7 +104,8 @@ def _ready(address: str, opening: bool, as_json: bool) -> None:
 
 
 def _open(address: str) -> None:
-    """By a file of ours: everybody can read the command line of a browser. Raises UsageError `no-browser`."""
+    """Open a browser on a private file that redirects to the address: everybody can read a browser's command line.
+    Raises UsageError `no-browser`."""
     import shutil
     import tempfile
     from html import escape

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""One test of a suite: how it is run, and what came of it."""
+"""One test of a suite: how it is run, and how it ended."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_TICK = 0.05  # seconds between two looks at what gilk counted meanwhile
-_LIMIT = 120.0  # seconds a test may take
+_TICK = 0.05  # seconds between two calls of ``poll``
+_LIMIT = 120.0  # seconds that a test may take
 TIMED_OUT = -1000
 
 
@@ -31,7 +31,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a test ended and everything it wrote, without what differs from one plain run to the next."""
+    """The end of a test and its whole output, without the parts that differ from one plain run to the next."""
 
     status: int
     output: str
@@ -40,7 +40,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Scrub:
-    """What differs between any two runs: names of temporary files, process ids, times."""
+    """A replacement for parts that differ between any two runs: names of temporary files, process numbers, times."""
 
     pattern: str
     by: str
@@ -50,7 +50,7 @@ class Scrub:
 
 
 def run_all(cases: Iterable[Case], scrubs: Iterable[Scrub], poll: Callable[[], object]) -> dict[str, Outcome]:
-    """One after the other; ``poll`` is called all the while."""
+    """The outcomes of all cases, by name. They run one after the other; ``poll`` is called all the while."""
     rules = list(scrubs)
     return {case.name: _run(case, rules, poll) for case in cases}
 
@@ -61,7 +61,7 @@ def _run(case: Case, scrubs: list[Scrub], poll: Callable[[], object]) -> Outcome
     written = case.directory / f"{case.name.replace('/', '-')}.written"
     began = time.monotonic()
     with written.open("wb+") as output:
-        # One file for both streams, so that their order is told, and nobody who keeps it open is waited for.
+        # Both streams go to one file, so that their order is kept, and no process that keeps it open is waited for.
         process = subprocess.Popen(
             case.command,
             cwd=case.directory,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The test suites of Debian's source packages: how their tests are found and run against the installed programs."""
+"""The test suites of Debian's source packages: how to find their tests and run them against the installed programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PATH = "/usr/local/bin:/usr/bin:/bin"
 
 @dataclass(frozen=True)
 class Suite:
-    """``prepare`` is given the source and the stand-in for the program, and returns the tests."""
+    """A suite. ``prepare`` gets the source and the stand-in for the program, and returns the tests."""
 
     package: str
     program: str
@@ -81,7 +81,7 @@ def _bash(source: Path, proxy: Path) -> list[Case]:
     return [Case(name, ("sh", name), tests, environment, (output,)) for name in names]
 
 
-#: Minutes each, even plainly; and the thread variants of what is run without threads.
+#: Tests that take minutes even plainly, and the thread variants of tests that also run without threads.
 _PERL_LONG = re.compile(
     r"^(anyof|regexp_.*_thr|user_prop_race_thr|fold_grind_.|uniprops\d+|(?!pat_)\w+_thr|pat_psycho_thr)$"
 )
@@ -106,7 +106,7 @@ def _perl(source: Path, proxy: Path) -> list[Case]:
 
 
 def _switches(test: Path) -> list[str]:
-    """The switches in its first line, which perl wants to be given."""
+    """The switches in a test's first line, which perl must be given on the command line."""
     first = test.read_bytes().split(b"\n")[0].decode("latin-1")
     match = re.match(r"#!.*perl\s+(-.*)", first)
     return match.group(1).split() if match else []
@@ -121,7 +121,7 @@ _PYTHON_MODULES = [
 
 def _python(unpacked: Path, proxy: Path) -> list[Case]:
     library = unpacked / "usr/lib/python3.11"
-    # What Debian keeps of the package `test` beside the interpreter's own modules, it leaves out here.
+    # Debian leaves out of its package `test` the modules that it keeps with the interpreter.
     subprocess.run(["cp", "-r", "/usr/lib/python3.11/test", str(library)], check=True)
     overlay = unpacked / "overlay"
     overlay.mkdir()
@@ -152,14 +152,14 @@ _PERL_SCRUBS = (
     Scrub(r"\btmp_?[A-Z]+_?[A-Z]*\b", "TEMPORARY"),
 )
 _PYTHON_SCRUBS = (
-    Scrub(r"^== .*\n", ""),  # the machine, the process id
+    Scrub(r"^== .*\n", ""),  # the machine, the process number
     Scrub(r"\b(\d+ min )?\d+(\.\d+)?(e-\d+)? ?(ms|s|sec|seconds)\b", "TIME"),
     Scrub(r"^(\d+:)+\d+ (load avg: [\d.]+ )?", ""),
     Scrub(r"\b0x[0-9a-f]{6,16}\b", "ADDRESS"),
-    # Ids of processes: the parent of a child is its stand-in.
+    # Process numbers: the parent of a child is its stand-in.
     Scrub(r"^(AssertionError:) \d{2,} (..) \d{2,}$", r"\1 ID \2 ID"),
-    Scrub(r"^test_\w+ passed in TIME\n", ""),  # said of slow ones only
-    Scrub(r"^(test_\w+ failed .*) in TIME$", r"\1"),  # so is the time that others took
+    Scrub(r"^test_\w+ passed in TIME\n", ""),  # printed for slow tests only
+    Scrub(r"^(test_\w+ failed .*) in TIME$", r"\1"),  # the time, printed for slow tests only
     Scrub(r"^ +complaining at .*\n", ""),  # test_sort: random numbers
     Scrub(r"^    checking .*\n", ""),
 )
@@ -174,5 +174,5 @@ SUITES = {
 
 
 def only(cases: Iterable[Case], pattern: str) -> list[Case]:
-    """For finding out about one test."""
+    """The cases whose names match, for work on a single test."""
     return [case for case in cases if re.search(pattern, case.name)]

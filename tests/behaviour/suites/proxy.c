@@ -48,7 +48,7 @@ static int reach(void)
 	return fd;
 }
 
-/* The open ones of this process, but not `own`. */
+/* Lists the open descriptors of this process, except `own`. */
 static void list_fds(int own, int *found)
 {
 	DIR *directory = opendir("/proc/self/fd");
@@ -190,7 +190,7 @@ int main(int argc, char **argv, char **environment)
 	send_strings(server, argv);
 	send_strings(server, environment);
 	child = hear(server).pid;
-	/* What is held open here would keep pipes from being seen to end. */
+	/* If these files stayed open here, readers of pipes would not see their ends. */
 	for (unsigned int i = 0; i <= request.fds; i++)
 		close(files[i]);
 	forward_signals();

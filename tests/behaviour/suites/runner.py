@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Runs one suite, plainly or with every block instrumented, and prints what came of it as JSON.
+"""Run one suite, plainly or with every block instrumented, and print the outcomes as JSON.
 
-It is a process of its own, in a session of its own, because suites signal process groups and look for a terminal.
+This is a process of its own, in a session of its own, because suites signal process groups and look for a terminal.
 """
 
 from __future__ import annotations

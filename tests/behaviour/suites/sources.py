@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Debian's source packages, and its packages of tests, fetched by apt without touching this machine's own lists."""
+"""Debian's source packages, and its packages of tests, fetched by apt without touching this machine's own package
+lists."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ _MIRROR = "http://deb.debian.org/debian"
 
 
 class UnavailableError(Exception):
-    """Why there is nothing to test with: no apt, no network, not Debian."""
+    """The sources cannot be fetched: there is no apt, no network, or this is not Debian."""
 
 
 class Archive:
@@ -31,7 +32,7 @@ class Archive:
         self._apt("update")
 
     def source(self, package: str) -> Path:
-        """The top directory of the upstream source, without Debian's patches."""
+        """Fetch the source of a package. Returns the top directory of the upstream source, without Debian's patches."""
         self._apt("source", "--download-only", package)
         packed = next(self.directory.glob(f"{package}_*.orig.tar.*[!c]"))
         with tarfile.open(packed) as tar:
@@ -40,7 +41,7 @@ class Archive:
         return self.directory / top
 
     def binary(self, package: str) -> Path:
-        """The directory that a package was unpacked in; it is not installed."""
+        """Fetch a package and unpack it, without installing it. Returns the directory."""
         self._apt("download", package)
         unpacked = self.directory / package
         subprocess.run(["dpkg", "-x", str(next(self.directory.glob(f"{package}_*.deb"))), str(unpacked)], check=True)

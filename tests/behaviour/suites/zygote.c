@@ -26,7 +26,7 @@
 
 typedef int entry(int (*)(int, char **, char **), int, char **, void (*)(void), void (*)(void), void (*)(void), void *);
 
-static char proxy[256]; /* what stands in for the program */
+static char proxy[256]; /* the program's stand-in */
 
 static void die(const char *what)
 {
@@ -34,7 +34,7 @@ static void die(const char *what)
 	_exit(125);
 }
 
-/* perl starts itself again by this name: it shall start the proxy. */
+/* perl starts itself again by this name, and must start the proxy instead. */
 ssize_t readlink(const char *path, char *buffer, size_t size)
 {
 	size_t length = strlen(proxy);
@@ -70,7 +70,7 @@ static int listen_at(const char *path)
 	return out_of_the_way(fd);
 }
 
-/* Files, moved out of the way, are counted from the working directory on. */
+/* The received files are moved out of the way; the working directory is files[0]. */
 static int receive(int from, struct zygote_request *request, int *files)
 {
 	char space[CMSG_SPACE(sizeof(int) * (ZYGOTE_FDS + 1))];
@@ -145,7 +145,7 @@ static int tell(int to, pid_t pid, int status)
 	return send(to, &answer, sizeof(answer), MSG_NOSIGNAL) == sizeof(answer);
 }
 
-/* A line for each process that has ended: whether all ended well is not for the suite alone to say. */
+/* Logs a line for each process that has ended, since the suite may not notice one that ended badly. */
 static void note_end(int status)
 {
 	char path[sizeof(proxy) + 8], line[16];
@@ -158,10 +158,10 @@ static void note_end(int status)
 	close(fd);
 }
 
-/* Say how the child does until it has ended; when no one listens any more, it is killed as its proxy was. */
+/* Reports the child's state until it has ended. When the proxy is gone, the child is killed too. */
 static void watch(int to, pid_t pid)
 {
-	struct pollfd proxy_gone = { .fd = to }; /* POLLHUP is told unasked */
+	struct pollfd proxy_gone = { .fd = to }; /* POLLHUP needs no request */
 	sigset_t none;
 	int status;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What proxy.c sends to zygote.c over a stream socket, and what comes back.
+ * The messages that proxy.c sends to zygote.c over a stream socket, and the answers.
  *
  * One struct zygote_request with file descriptors attached (the working
  * directory first, then `fds` more), then `bytes` bytes: `argc` and then `envc`
@@ -18,8 +18,8 @@
 #define ZYGOTE_LIMITS 16
 
 struct zygote_request {
-	unsigned int quit; /* end the server; nothing else counts */
-	unsigned int leads; /* its session, so that the child shall have one of its own */
+	unsigned int quit; /* end the server; the rest is ignored */
+	unsigned int leads; /* the caller leads its session, so the child gets one of its own */
 	unsigned int argc, envc, bytes, fds;
 	int fd[ZYGOTE_FDS]; /* the numbers they have in the caller */
 	mode_t mask;

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A program that is started hundreds of times, with a hundred thousand points in it each time.
+"""A program that a suite starts hundreds of times, with a hundred thousand points in it each time.
 
-To plan those takes ten to thirty seconds a start. So the program is launched
-once, instrumented once, and from then on forks a child for every start
-(zygote.c); what a test suite starts is a small stand-in that hands arguments,
-environment and files on (proxy.c). The plain run goes the same way.
+Planning them takes ten to thirty seconds a start. So the program is launched once, instrumented once, and from then on
+forks a child for every start (zygote.c). The suite starts a small stand-in that passes arguments, environment and files
+on (proxy.c). The plain run goes the same way.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 
 
 class Zygote:
-    """One program as a server of itself. ``proxy`` is what a suite starts instead of it."""
+    """A program as a server of itself. ``proxy`` is the stand-in that a suite starts instead of it."""
 
     def __init__(self, program: str, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -65,12 +64,12 @@ class Zygote:
 
 @dataclass(frozen=True)
 class Report:
-    """What gilk says of a run, and what is seen of the zygote from outside once everything was taken out."""
+    """gilk's report of a run, and the state of the zygote seen from outside once everything was taken out."""
 
     points: int
     spliced: int
     hits: int
-    met: int  # points that were hit at all
+    met: int  # points that were hit at least once
     lost: int
     restored: bool | None
     differences: list[str]
@@ -78,7 +77,7 @@ class Report:
 
 
 def instrumented(zygote: Zygote, inserts: Sequence[str], work: Callable[[Callable[[], object]], None]) -> Report:
-    """Do ``work`` with the instruments in; it has to call what it is given now and then, for buffers to be freed."""
+    """Do ``work`` with the instruments in. It gets a function that it must call now and then, to free the buffers."""
     zygote.forget()
     requests = [gilk.parse_request(text) for text in inserts]
     with (

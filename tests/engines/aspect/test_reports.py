@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Reports of advice as the weaver prints them: whatever a process has written there, it is text of a bounded length."""
+"""Reports of advice as the weaver prints them: whatever a process has written there, the report is text of bounded
+length."""
 
 from __future__ import annotations
 

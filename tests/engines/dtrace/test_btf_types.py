@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Types from BTF against the compiler that wrote it, and from BTF that no compiler writes."""
+"""Types from BTF agree with the compiler that wrote it, and BTF that no compiler would write does no harm."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def test_members_are_where_the_compiler_puts_them(tmp_path: Path) -> None:
         assert isinstance(type_, Record) and type_.size == len(bytes_of[each.name])
         for path, wanted in each.leaves:
             if path.endswith("]"):
-                continue  # of an array of arrays gcc 12 has the sizes reversed
+                continue  # gcc 12 reverses the sizes of an array of arrays
             found = value(types, type_, path, bytes_of[each.name])
             assert found in (wanted, None), (each.text, path)
             missing += found is None
-    assert missing <= sum(len(each.leaves) for each in structs) / 50  # over nine bytes, in packed structs
+    assert missing <= sum(len(each.leaves) for each in structs) / 50  # some lie over nine bytes, in packed structs
 
 
 def test_what_is_named(data: bytes) -> None:
@@ -88,7 +88,7 @@ def test_what_is_named(data: bytes) -> None:
 
 
 def test_functions_have_their_parameters(data: bytes) -> None:
-    """Without the dots of one that takes any number."""
+    """The dots of a function with any number of parameters are left out."""
     found = BtfTypes("t", Btf(data)).function("taking")
     assert found is not None
     value_, given = found
@@ -117,7 +117,7 @@ def _is_inside(record: Record) -> list[bool]:
     return [0 <= one.offset <= record.size - size_of(one.type, 1) for one in record.members]
 
 
-# Written here, type by type.
+# BTF written here, type by type.
 
 
 class _Written:
@@ -125,7 +125,7 @@ class _Written:
         self.types, self.strings, self.count = bytearray(), bytearray(b"\0"), 0
 
     def add(self, kind: TypeKind, name: str, size: int, *words: int, count: int = 0, flag: bool = False) -> int:
-        """Its number."""
+        """Add a type, and return its number."""
         self.types += struct.pack("<III", self._string(name), kind << 24 | count | flag << 31, size)
         self.types += struct.pack(f"<{len(words)}I", *words)
         self.count += 1
@@ -146,7 +146,7 @@ class _Written:
 
 
 def test_what_is_written_here_is_read() -> None:
-    """Else what follows would show nothing."""
+    """Otherwise the tests below would show nothing."""
     btf = _Written()
     number = btf.add(TypeKind.INT, "int", 4, 1 << 24 | 32)
     btf.record("s", 8, ("a", number, 0), ("b", number, 3 << 24 | 33), flag=True)
@@ -181,7 +181,7 @@ def _qualifiers(btf: _Written) -> None:
 
 
 def _pointers(btf: _Written) -> None:
-    """Asked for in an order in which each is only a few more than the last."""
+    """The types are asked for in an order in which each needs only a few more than the last."""
     number = btf.add(TypeKind.INT, "int", 4, 1 << 24 | 32)
     chain = [btf.add(TypeKind.PTR, "", number + at) for at in range(2000)]
     btf.record("s", 8, *((f"m{at}", at, 0) for at in chain[::10]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Processors' chips and nodes: as lscpu(1) has them of this machine, and as a table says of others."""
+"""The chips and nodes of processors agree with lscpu(1) on this machine, and with a table for others."""
 
 from __future__ import annotations
 

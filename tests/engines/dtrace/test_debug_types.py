@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Types from debug information against the compiler that made it: where members lie, and which bits are theirs.
+"""Types from debug information agree with the compiler that made it: the places of members, and their bits.
 
-In all that it can be told to write: DWARF 3 to 5, sections compressed, types in units of their own.
+The compiler's forms are all tried: DWARF 3 to 5, compressed sections, types in units of their own.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FLAGS = [
 
 @dataclass
 class Made:
-    """``leaves``: how a member is written, and what it is set to."""
+    """A struct of the test. ``leaves`` are the C text of each member, and the value it is set to."""
 
     name: str
     text: str
@@ -80,7 +80,7 @@ def _constant(path: str, value: int) -> str:
 
 
 def written(tmp_path: Path, structs: list[Made], flags: list[str]) -> tuple[DebugTypes, dict[str, bytes]]:
-    """Compiled, run, and read: the types, and the bytes of each struct with its members set."""
+    """Compile and run the structs. Returns the types, and the bytes of each struct with its members set."""
     body = []
     for each in structs:
         sets = " ".join(f"v.{path} = {_constant(path, value)};" for path, value in each.leaves)
@@ -105,7 +105,7 @@ class Completes(Protocol):
 
 
 def value(debug: Completes, type_: Type, path: str, data: bytes) -> int | None:
-    """The value of the leaf, taken from the bytes as the types say; None where there is no such member."""
+    """The value of a leaf, extracted from the bytes by the types; None if there is no such member."""
     at, member = 0, Member("", type_, 0)
     for step in path.replace("[", ".[").split("."):
         if step.startswith("["):
@@ -138,7 +138,7 @@ def test_members_are_where_the_compiler_puts_them(tmp_path: Path, flags: list[st
             found = value(debug, type_, path, data[each.name])
             assert found in (wanted, None), (each.text, path)
             missing += found is None
-    assert missing <= sum(len(each.leaves) for each in structs) / 50  # over nine bytes, in packed structs
+    assert missing <= sum(len(each.leaves) for each in structs) / 50  # some lie over nine bytes, in packed structs
 
 
 TEXT = """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where a program of -c stands when probes go in: what of it they see tells."""
+"""The place of a program of -c when probes go in, which shows in the calls that they see."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ FLAGS = [
 
 
 def made(place: Path, *flags: str) -> Path:
-    """In a static program the library is a part of it."""
+    """Build the program and its library; in a static program the library is linked in."""
     (place / "library.c").write_text(LIBRARY)
     (place / "program.c").write_text(PROGRAM)
     common = ["gcc", "-Wall", "-pthread", "-g0"]
@@ -76,7 +76,8 @@ def test_what_has_run_by_then(tmp_path: Path, value: str, expected: dict[str, in
 
 
 def test_at_exec_the_linker_has_done_nothing(tmp_path: Path) -> None:
-    """A library that it opens is seen, and has its probes before its constructors run, as those have that are there."""
+    """A library that the program opens is seen, and has its probes before its constructors run, as do the linked
+    ones."""
     opens = "syscall::openat:entry { self->it = strstr(copyinstr(arg1), \"libother\") != NULL; }"
     opens += "syscall::openat:return /self->it && !errno/ { @[\"opened\"] = count(); }"
     program = f"#pragma D option evaltime=exec\n#pragma D option zdefs\n{COUNTS}{opens}"
@@ -89,7 +90,7 @@ def test_at_exec_the_linker_has_done_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("stripped", [False, True], ids=["named", "stripped"])
 @pytest.mark.parametrize("flags", FLAGS, ids="".join)
 def test_a_program_is_stopped_where_its_main_begins(tmp_path: Path, flags: tuple[str, ...], stripped: bool) -> None:
-    """Where that is, nm says; strip(1) moves nothing."""
+    """nm tells where main is; strip(1) moves nothing."""
     program = made(tmp_path, *flags)
     rows = [line.split() for line in run("nm", str(program)).splitlines()]
     (main,) = [int(row[0], 16) for row in rows if row[-1] == "main"]
@@ -109,7 +110,7 @@ def run(*words: str) -> str:
 
 
 def test_threads_of_constructors_are_stopped_with_it(tmp_path: Path) -> None:
-    """And go on with it."""
+    """The threads go on with the program."""
     program = '#pragma D option evaltime=main\npid$target::from_thread:entry { @["calls"] = count(); }'
     done = traced(f"{program} pid$target::from_main:return {{ @[\"returns\"] = count(); }}", made(tmp_path, "-O1"))
     assert done.numbers()["returns"] == 3 and done.errors == ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``args[n]`` of functions in languages that pass parameters otherwise than C is refused, by name."""
+"""``args[n]`` is refused, by name, for functions in languages that pass parameters otherwise than C."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ fn main() { println!("{}", hot("hello", 7)); }
 
 
 def written_in(language: int, place: Path) -> Path:
-    """A program whose debug information says that it is in that language: the assembler's text is C's otherwise."""
+    """A program whose debug information claims that language; apart from that, the assembler's text is C's."""
     (place / "hot.c").write_text(SOURCE)
     subprocess.run(["cc", "-O1", "-g", "-dA", "-S", "hot.c"], cwd=place, check=True)
     text = (place / "hot.s").read_text()

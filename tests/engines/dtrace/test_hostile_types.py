@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Debug information that lies: sizes, counts and places that no compiler writes. It is written here, entry by entry."""
+"""False debug information, with sizes, counts and places that no compiler writes. The tests write it, entry by
+entry."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ SDATA, STRING, REFERENCE, BLOCK = 0x0D, 0x08, 0x13, 0x0A
 
 @dataclass
 class One:
-    """An entry. Attributes: a number, bytes, or the name of the entry that is referred to."""
+    """An entry. An attribute is a number, bytes, or the name of the entry that it refers to."""
 
     tag: int
     name: str
@@ -33,7 +34,7 @@ class One:
 
 
 class _Unit:
-    """DWARF 4; every entry has an abbreviation of its own."""
+    """A unit of DWARF 4, in which every entry has an abbreviation of its own."""
 
     def __init__(self, entries: tuple[One, ...]) -> None:
         self.info, self.abbrev, self._number = bytearray(11), bytearray(), 0
@@ -98,7 +99,7 @@ def member(name: str, type_: str = "int", **given: int) -> One:
 
 
 def test_what_is_written_here_is_read() -> None:
-    """Else what follows would show nothing."""
+    """Otherwise the tests below would show nothing."""
     found = whole(member("a", at=0), member("b", bits=3, bit_at=33))
     assert [(one.name, one.offset, one.bits, one.shift) for one in found.members] == [("a", 0, 0, 0), ("b", 4, 3, 1)]
 
@@ -158,7 +159,7 @@ def test_an_array_of_a_thousand_dimensions() -> None:
     ids=lambda one: str(one.attributes),
 )
 def test_a_member_lies_in_its_struct(lying: One) -> None:
-    """One that does not is not there: who reads it would read what is behind."""
+    """A member outside its struct is left out: a reader would read the memory behind."""
     inner = One(STRUCT, "s", {SIZE: 8}, (member("a", at=0),))
     found = types(inner, One(STRUCT, "t", {SIZE: 8}, (member("a", at=0), lying))).named("struct", "t")
     assert isinstance(found, Record) and [one.name for one in found.members] == ["a"]
@@ -176,7 +177,7 @@ def test_qualifiers_in_a_circle() -> None:
 
 
 def test_pointers_are_not_in_each_other_without_end() -> None:
-    """Also where they are asked for in an order in which each is only a few more than the last."""
+    """This also holds if they are asked for in an order in which each needs only a few more than the last."""
     chain = [One(POINTER, f"p{n}", {TYPE: f"p{n - 1}" if n else "int"}) for n in range(2000)]
     members = [member(f"m{n}", f"p{n}", at=0) for n in range(0, 2000, 10)]
     with pytest.raises(ImageError):
@@ -192,7 +193,7 @@ def test_pointers_within_reason() -> None:
 
 
 def nested(name: str) -> Record:
-    """Two unions in each union, forty times; ``name`` is what the members are called."""
+    """A chain of forty unions, each with two members of the one before; ``name`` is the name of the members."""
     levels = [One(UNION, "u0", {SIZE: 4}, (member("x"),))]
     levels += [One(UNION, f"u{n}", {SIZE: 4}, (member(name, f"u{n - 1}"),) * 2) for n in range(1, 41)]
     found = types(*levels).named("union", "u40")

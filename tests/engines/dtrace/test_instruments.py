@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which places are told apart, where one of several probes fires."""
+"""Places at which several probes fire, and whether the program tells the probes apart."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_probes_of_several_calls_at_a_place_are_one_choice() -> None:
 
 
 def test_two_probes_of_one_call_are_two_choices() -> None:
-    """What they are given differs, and nobody looks at it: else all that is done there is the same."""
+    """The probes' arguments differ, but no clause reads them; everything else done there is the same."""
     other = ir.Given((ir.Constant(SyscallArg(0).type, 1),), select=CHOICE.select)
     rows = [(("syscall", "", "exit", "entry"), site(CHOICE, 60)), (("proc", "", "", "exit"), site(other, 60))]
     assert cases(made(rows)) == [((60, 4),), ((60, 5),)]

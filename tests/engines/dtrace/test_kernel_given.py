@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Lines of the tables of a kernel's providers: what they compile to, and what is left out."""
+"""Lines of the tables of a kernel's providers: the code that they become, and those that are left out."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def test_conditions_and_arguments_are_those_of_the_line() -> None:
 
 
 def test_a_line_about_types_that_are_not_there_is_left_out() -> None:
-    """The others stay."""
+    """The other lines stay."""
     lacking = table.rows("three | t:c | ((struct none *)arg0)->x | arg0")
     assert set(givens((*PLAIN, *lacking), Nothing())) == set(PLAIN)
     assert givens((), Nothing()) == {}
 
 
 def test_lines_have_variables_that_are_no_programs() -> None:
-    """One for all lines that are compiled together, and none of the numbers that a program's variables have."""
+    """All lines that are compiled together share a variable, whose number no variable of a program has."""
     kept = table.rows("""
         four | t:d | (self->from[arg0] = timestamp, 0) |
         four | t:e | self->from[arg0] != 0 | timestamp - self->from[arg0]

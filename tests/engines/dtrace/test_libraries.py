@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Libraries of D: which are read, in what order, and what a program sees of them."""
+"""Libraries of D: which are read, in what order, and which of their names a program sees."""
 
 from __future__ import annotations
 

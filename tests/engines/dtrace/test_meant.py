@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where a program is at home, by its descriptions alone: in a process that they number, or in the kernel."""
+"""Whether a program is about a process or about the kernel, by its probe descriptions alone."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""fds[]: of descriptors of all kinds, what the kernel says of them in /proc is what a clause finds."""
+"""fds[]: for descriptors of all kinds, a clause finds what the kernel shows in /proc."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ pid$target::look:entry /!seen[arg0]/
 }
 tick-20ms /n == $1/ { exit(0); }
 """
-_CLOEXEC = 0o2000000  # fdinfo has it; it is the descriptor's, not the file's
+_CLOEXEC = 0o2000000  # shown in fdinfo; it belongs to the descriptor, not to the file
 
 
 def test_descriptors_are_what_the_kernel_says(tmp_path: Path) -> None:
@@ -79,7 +79,8 @@ def test_descriptors_are_what_the_kernel_says(tmp_path: Path) -> None:
 
 
 def said(pid: int, fd: int) -> str:
-    """By the kernel, in /proc; of file systems by stat(1), whose names are not all mount's."""
+    """The facts about a descriptor by the kernel, in /proc; the file system's kind by stat(1), whose names partly
+    differ from mount's."""
     path = os.readlink(f"/proc/{pid}/fd/{fd}")
     facts = dict(re.findall(r"^(\w+):\s+(\S+)$", Path(f"/proc/{pid}/fdinfo/{fd}").read_text(), re.M))
     rows = [line.split() for line in Path(f"/proc/{pid}/mountinfo").read_text().splitlines()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What frames are called."""
+"""The names of frames."""
 
 from __future__ import annotations
 

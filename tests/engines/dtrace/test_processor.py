@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The option cpu: clauses that fire here run on that processor, and the thread goes back when they have."""
+"""The option cpu: clauses that gilk itself fires run on that processor, and the thread goes back afterwards."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""-h and -G: what a makefile that was written for dtrace runs, and what it is told when that cannot work."""
+"""-h and -G, as a makefile written for dtrace runs them, and the messages if that cannot work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from gilk.cli.main import main
 
-#: Status, and what is said on standard error.
+#: Returns the status, and the text on standard error.
 Dtrace = Callable[..., tuple[int, str]]
 PROVIDER = "provider app { probe start(); probe end(int); };\n"
 USES = '#include "app.h"\nint main(void) { APP_START(); if (APP_END_ENABLED()) APP_END(1); return 0; }\n'

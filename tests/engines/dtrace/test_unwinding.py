@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Tables for walking stacks, of a process that is not there any more."""
+"""Unwind tables of a process that has ended."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""While a program is written: its problems are those of `gilk dtrace`, its preview is what a session does, and the
-process does not notice."""
+"""While a program is written, its problems are those of `gilk dtrace`, its preview agrees with a session, and the
+process is not affected."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_modules_are_those_that_are_mapped(loop: Loop) -> None:
     assert found == {"a.out"} | (names - {"work"})
 
 
-#: Texts, and what stands at the place that is blamed.
+#: Texts, and the part of each that the error points to.
 WRONG = [
     ("BEGIN { x", ""),
     ("BEGIN { trace(nothing_at_all); }", "nothing_at_all"),
@@ -148,7 +148,7 @@ def test_what_is_not_run_is_a_problem(loop: Loop) -> None:
 
 
 def offsets(function: str) -> str:
-    """Probes at the instructions of a function."""
+    """A program with probes at the instructions of a function."""
     return "#pragma D option zdefs\n" + "".join(f"pid$target:a.out:{function}:{n:x} {{ }}\n" for n in range(1, 48))
 
 
@@ -165,7 +165,7 @@ RUNS = "END { exit(0); } tick-10hz { exit(0); }"
     ],
 )  # fmt: skip
 def test_a_session_does_what_the_preview_says(program: str, text: str, refusals: set[str]) -> None:
-    """As far as that does not depend on which memory is free when the session begins."""
+    """They agree as far as that does not depend on the memory that is free when the session begins."""
     with Loop([build(program)]) as target:
         found = DWriting(target.pid).preview(text)
         assert not differences(target.pid)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Types as a compiler writes them; the oracle is what the same program says of itself when it runs."""
+"""Types as a compiler writes them; the oracle is what the same program prints about itself."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_members_lie_where_the_compiler_puts_them(program: Path, btf: Btf) -> No
 
 
 def test_bit_fields(program: Path, btf: Btf) -> None:
-    """The bits that are set in memory when the field is all ones."""
+    """The bits that are set in memory if the field is all ones."""
     at = place(btf, "outer", "high")
     assert at is not None
     lines = re.findall(r"^high (\d+) (\d+)$", subprocess.check_output([program], text=True), re.MULTILINE)
@@ -97,9 +97,9 @@ def test_prototypes_are_those_of_the_source(btf: Btf) -> None:
 
 
 def test_declarations_compile_to_the_same_types(program: Path, btf: Btf, tmp_path: Path) -> None:
-    """What we print is C, and the compiler takes it for the type that it is."""
+    """The printed declarations are C, and the compiler takes them for the same types."""
     checks = []
-    for name in ("list", "name", "names", "call", "color"):  # of an array of arrays gcc 12 has the sizes reversed
+    for name in ("list", "name", "names", "call", "color"):  # gcc 12 reverses the sizes of an array of arrays
         outer = btf.find("outer", TypeKind.STRUCT)
         assert outer is not None
         member = next(m for m in btf.members(outer) if m.name == name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A kernel in miniature (small.S), whose labels say what should be found; nm says where they are."""
+"""A kernel in miniature (small.S), whose labels say what must be found; nm tells where they are."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Small:
         return TextRegion(start, self.data[start - DATA : end - DATA])
 
     def patched(self, label: str, code: bytes) -> set[str]:
-        """The functions that are refused as a whole when there is other code at a label, and why."""
+        """The functions that are refused as a whole if there is other code at a label, with the reasons."""
         (part,) = self.snapshot.parts
         at = self.at[label] - TEXT
         text = part.text.data[:at] + code + part.text.data[at + len(code) :]
@@ -75,7 +75,7 @@ class Small:
         return found
 
     def live(self, label: str) -> int:
-        """What is live before the instruction at a label."""
+        """The registers that are live before the instruction at a label."""
         span = self.kernel.image.span_at(self.at[label])
         assert span is not None
         steps = self.analysis.steps(self.analysis.function(span), self.block(label))
@@ -109,12 +109,12 @@ class TestFlow:
     def test_a_static_key_leads_both_ways(self, small: Small) -> None:
         block = small.block("key_site")
         assert set(block.successors) == {small.at["key_off"], small.at["key_on"]}
-        assert small.live("key_site") & RDX  # read only where the key leads when it is on
+        assert small.live("key_site") & RDX  # read only by the code to which the key leads when it is on
 
     def test_a_fault_leads_to_its_fixup(self, small: Small) -> None:
         block = small.block("fault_site")
         assert set(block.successors) == {small.at["behind_fault"], small.at["fixup"]}
-        assert small.live("fault_site") & RCX  # overwritten, but for a fault
+        assert small.live("fault_site") & RCX  # overwritten, unless there is a fault
 
     def test_a_static_call_that_is_off_may_read_arguments(self, small: Small) -> None:
         assert small.live("call_site") & (RDI | RSI | RDX) == RDI | RSI | RDX
@@ -173,7 +173,7 @@ ARENA = TEXT + (1 << 29)
 
 
 class TestForeign:
-    """Patches of someone else's, which the kernel does not list."""
+    """Patches by others, which the kernel does not list."""
 
     PLAIN = frozenset({"text_poke: unsafe", "halts: blacklisted"})
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The kernel's listings: this machine's own, and lines that are not as they should be."""
+"""The kernel's listings: this machine's own, and malformed lines."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TestKallsyms:
     def test_columns(self) -> None:
         symbols = kallsyms.parse(SYMBOLS)
         assert symbols.find("a_variable") == 0xFFFFFFFF82000000
-        assert symbols.find("some_exit") is None  # a module's
+        assert symbols.find("some_exit") is None  # it belongs to a module
         assert symbols.of_modules("some_exit") == {"some_module": 0xFFFFFFFFC0000000}
         assert [name for _, _, name, _ in symbols.text()][-1] == "some_exit"
 

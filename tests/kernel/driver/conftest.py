@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The driver, loaded into the virtual machine that all kernel tests share, while the tests here run."""
+"""Load the driver into the virtual machine that all kernel tests share, for the tests of this directory."""
 
 from __future__ import annotations
 

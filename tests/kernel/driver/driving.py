@@ -17,11 +17,12 @@ from tests.kernel.driver.handmade import Function
 
 SOURCES = Path(__file__).parent / "guest"
 NUMBERS = {"getpid": 39, "getuid": 102, "getgid": 104, "geteuid": 107, "getegid": 108, "getppid": 110, "getpgrp": 111}
-LIMIT = 120.0  # seconds for a command there
+LIMIT = 120.0  # seconds that a command there may take
 
 
 class Guest:
-    """`text_at_start` is the core text before the driver has written anything but its self test."""
+    """The kernel in the virtual machine. `text_at_start` is the core text before the driver has written anything but
+    its self test."""
 
     def __init__(self, vm: VM, place: Path) -> None:
         self.vm, self.link = vm, vm.link
@@ -33,7 +34,7 @@ class Guest:
         self.text_at_start = self.text(self.symbols["_stext"], self.symbols["_etext"] - self.symbols["_stext"])
 
     def compiled(self, name: str) -> Path:
-        """The program of guest/NAME.c."""
+        """The compiled program of guest/NAME.c."""
         path = self._place / name
         if not path.exists():
             include = ["-I", str(NATIVE / "abi")]
@@ -42,7 +43,7 @@ class Guest:
         return path
 
     def complaints(self) -> str:
-        """What the kernel has said that it should not have."""
+        """The lines of the kernel's log that tell of an error."""
         words = ("WARNING", "BUG", "Oops", "self-detected stall", "ftrace_bug", "general protection", "possible recurs")
         return "\n".join(line for line in self.run("dmesg").splitlines() if any(word in line for word in words))
 
@@ -68,7 +69,7 @@ class Guest:
         return self.text(self.symbols["_stext"], len(self.text_at_start))
 
     def changed(self) -> list[int]:
-        """Addresses of core text whose byte is not what it was at the start."""
+        """The addresses of core text whose byte is not what it was at the start."""
         now, before, start = self.whole_text(), self.text_at_start, self.symbols["_stext"]
         return [start + i for i, (a, b) in enumerate(zip(before, now, strict=True)) if a != b] if now != before else []
 
@@ -81,25 +82,25 @@ class Guest:
         return out.decode().strip()
 
     def mount(self, kind: str, place: str) -> None:
-        """Unless it is mounted."""
+        """Mount a file system, unless it is mounted already."""
         if f" {place} {kind} ".encode() not in self.link.read_file("/proc/mounts"):
             self.run("mount", "-t", kind, kind, place)
 
     def write(self, path: str, text: str) -> None:
-        """Without a shell, which makes system calls of its own."""
+        """Append a line to a file, without a shell, which makes system calls of its own."""
         command = ["dd", f"of={path}", "oflag=append", "conv=notrunc", "status=none"]
         status, _, err = self.vm.run(command, text.encode() + b"\n", timeout=LIMIT)
         assert status == 0, f"{path}: {err.decode()}"
 
     def module_symbol(self, name: str) -> int:
-        """The address of a symbol of a module that was loaded since; 0 when it is not there."""
+        """The address of a symbol of a module that was loaded since; 0 if there is none."""
         return self._symbols().get(name, 0)
 
     def call(self, name: str, count: int, threads: int = 1) -> None:
         self.run(str(self.program), str(NUMBERS[name]), str(count), str(threads))
 
     def counted(self, driver: Driver, units: Sequence[DriverUnit], call: str, count: int) -> list[int]:
-        """Apply, make the calls, undo; by how much each of the client's counters has risen."""
+        """Apply the units, make the calls, and undo. Returns by how much each of the client's counters has risen."""
         with self.text_untouched():
             assert [each.verdict for each in driver.apply(units)] == [Verdict.OK] * len(units)
             for unit in units:
@@ -117,7 +118,7 @@ class Guest:
 
     @contextmanager
     def text_untouched(self) -> Iterator[None]:
-        """The core text afterwards is what it is now."""
+        """Assert that the core text is the same after the block as before."""
         before = self.whole_text()
         yield
         assert self.whole_text() == before

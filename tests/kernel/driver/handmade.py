@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Patches written by hand for the tests of the driver: no planner, no emitter, a few bytes each."""
+"""Patches written by hand for the tests of the driver, a few bytes each, without planner or emitter."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ def jump(at: int, to: int) -> bytes:
 
 
 def count(offset: int) -> bytes:
-    """incq %gs:offset"""
+    """The code of incq %gs:offset."""
     return bytes.fromhex("6548ff0425") + struct.pack("<i", offset)
 
 
 def count_far(offset: int) -> bytes:
-    """push %rax; movabs $offset, %rax; incq %gs:(%rax); pop %rax"""
+    """The code of push %rax; movabs $offset, %rax; incq %gs:(%rax); pop %rax."""
     return b"\x50\x48\xb8" + struct.pack("<q", offset) + bytes.fromhex("6548ff00") + b"\x58"
 
 
 def stamp(hello: Hello, rings: Rings, reserve: int, at: int, iid: int) -> bytes:
-    """A record of class 0, as ilk_abi.h shows it, but for the bits of rsp; keeps everything but the flags.
+    """Code that makes a record of class 0 as ilk_abi.h shows it, but for the bits of rsp. It keeps everything but the
+    flags.
 
-    `at` is where it will lie.
+    `at` is its address.
     """
     wpos = struct.pack("<i", rings.wpos[0])
     start = bytes.fromhex("505152") + bytes.fromhex("65488b0425") + wpos  # push rax, rcx, rdx; mov wpos, rax
@@ -44,7 +45,7 @@ def stamp(hello: Hello, rings: Rings, reserve: int, at: int, iid: int) -> bytes:
     body = bytes.fromhex("4889c1 0f31 8901 895104")  # mov rax, rcx; rdtsc; mov eax, (rcx); mov edx, 4(rcx)
     body += bytes.fromhex("65488b0425") + struct.pack("<i", hello.current_gs)
     body += bytes.fromhex("8b80") + struct.pack("<i", hello.pid_offset)
-    body += bytes.fromhex("89410c c74108") + struct.pack("<I", iid)  # who; the iid commits
+    body += bytes.fromhex("89410c c74108") + struct.pack("<I", iid)  # who; writing the iid commits the record
     slow = b"\xb8" + struct.pack("<I", 4 * rings.number)
     call_at = at + len(start) + len(loop) + 2 + len(slow)
     slow += b"\xe8" + struct.pack("<i", reserve - call_at - 5) + bytes.fromhex("4885c0")  # call; test rax, rax
@@ -53,7 +54,7 @@ def stamp(hello: Hello, rings: Rings, reserve: int, at: int, iid: int) -> bytes:
 
 
 def registers_call(pc: int, function: int, iid: int, thunk: int, at: int) -> bytes:
-    """Run a C instrument through the thunk; keeps everything. `at` is where it will lie."""
+    """Code that runs a C instrument through the thunk, and keeps everything. `at` is its address."""
     shift = 8  # of rax, which is pushed before the four words
     code = b"\x50"
     for value in (iid, function, shift, pc):
@@ -102,7 +103,7 @@ class Function:
         raise LookupError("this function has no such window")
 
     def windows(self) -> list[tuple[Instruction, ...]]:
-        """Windows of several instructions that do not overlap, as long as may be, with no jump into one."""
+        """Windows of several instructions that do not overlap, as long as possible, with no jump into one."""
         targets = {each.near_branch_target for each in Decoder(64, self.code, ip=self.address)}  # behind returns too
         found: list[tuple[Instruction, ...]] = []
         run: list[Instruction] = []
@@ -117,7 +118,7 @@ class Function:
 
     @property
     def ret(self) -> tuple[int, bytes]:
-        """Address and window of the first return: with the int3 behind it, where it has any."""
+        """The address and the window of the first return, with the int3 after it, if there are any."""
         start = self.instructions[-1].ip - self.address
         end = start + self.instructions[-1].len
         while self.code[end] == 0xCC:
@@ -148,7 +149,8 @@ class Bench:
         return address
 
     def moved(self, hook: bytes, old: bytes, behind: int) -> tuple[int, int]:
-        """A patch of `hook`, the instructions `old` and a jump behind their window; and where `old` is in it."""
+        """Put a patch of `hook`, the instructions `old` and a jump behind their window. Returns the patch's address,
+        and that of `old` in it."""
         at = self.next
         body = hook + old
         patch = self.put(body + jump(at + len(body), behind))
@@ -161,7 +163,7 @@ class Bench:
         return DriverUnit(next(self.numbers), kind, address, patch, old, new, copy)
 
     def trapping(self, unit: DriverUnit) -> DriverUnit:
-        """The same with int3 in the bytes that it frees: nobody survives to be in them."""
+        """The same unit with int3 in the bytes that it frees: a task that executed them would die."""
         return replace(unit, new=unit.new[:5].ljust(len(unit.old), b"\xcc"))
 
     def before(self, function: Function, run: Sequence[Instruction], hook: bytes) -> DriverUnit:

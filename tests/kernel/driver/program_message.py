@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The message by which the driver loads a D program, for those who change it before it is sent."""
+"""The message by which the driver loads a D program, for tests that change it before it is sent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SMALL = {
 
 
 def program_message(text: str, processors: int) -> bytes:
-    """The whole message of a program of BEGIN, END and ticks, with little memory: a group for each probe."""
+    """The whole message of a program of BEGIN, END and ticks, with little memory and a group for each probe."""
     options = Options()
     for name, value in _SMALL.items():
         options.set(name, value)

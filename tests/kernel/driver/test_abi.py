@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""driver_abi.py says what ilk_abi.h says: sizes, places and numbers as a compiler has them."""
+"""driver_abi.py agrees with ilk_abi.h: sizes, offsets and numbers as a compiler has them."""
 
 from __future__ import annotations
 

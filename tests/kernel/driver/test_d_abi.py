@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""d_messages.py says what ilk_d_abi.h and the checker say: sizes, places and numbers as a compiler has them."""
+"""d_messages.py agrees with ilk_d_abi.h and the checker: sizes, offsets and numbers as a compiler has them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_places_in_an_event(tmp_path: Path) -> None:
 
 
 def test_edges_follow_one_another() -> None:
-    """Each distribution of its own edges knows where these begin."""
+    """Each distribution with edges of its own knows where these begin."""
     what = (Aggregating(Function.LLQUANTIZE, 0, 1, 1, 10, 10), Aggregating(Function.COUNT))
     made = [Aggregation(n, str(n), what[n % 2], (), 0) for n in range(4)]
     rows = [abi.AGGREGATION.unpack(row) for row in abi.pack_rows(made)]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The driver in a stock kernel: what it puts in counts right, and what it takes out leaves no trace.
+"""The driver in a stock kernel: probes that it puts in count correctly, and taking them out leaves no trace.
 
-The oracle for counts is how often a program makes a system call that nothing
-else makes; for the text, its bytes in /proc/kcore.
+The oracle for counts is how often a program makes a system call that nothing else makes; the oracle for the text is
+/proc/kcore.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def test_fentry_goes_through_ftrace(guest: Guest, driver: Driver, bench: Bench, 
 
 
 def test_functions_of_one_message_are_led_to_a_patch_each(guest: Guest, driver: Driver, bench: Bench) -> None:
-    """And taking out some of them leaves the others where they are."""
+    """Taking out some of them leaves the others in place."""
     names = ("getppid", "getpgrp", "getuid", "geteuid")
     block = driver.counters(len(names))[0]
     patches = [bench.put(count(block.offset(i)) + b"\xc3") for i in range(len(names))]
@@ -147,7 +147,7 @@ def test_functions_of_one_message_are_led_to_a_patch_each(guest: Guest, driver: 
 
 
 def test_all_at_once(guest: Guest, driver: Driver, bench: Bench) -> None:
-    """Several functions, each in two ways, in one message."""
+    """Several functions, each in two ways, are in one message."""
     units, calls = [], ("getppid", "getpgrp", "getuid", "geteuid", "getgid", "getegid")
     block = driver.counters(len(calls))[0]
     for i, name in enumerate(calls):
@@ -179,7 +179,7 @@ def test_the_module_stays_while_a_client_is_there(guest: Guest, driver: Driver) 
 
 
 def test_the_text_is_what_it_was(guest: Guest) -> None:
-    """After all of the above. Static keys may have moved since; those of this boot are settled by now."""
+    """This test runs after all the above. Static keys of this boot have settled by the start."""
     assert [hex(each) for each in guest.changed()] == []
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Rings that keep the newest records: none is in part another's, and what was overwritten is counted."""
+"""Rings that keep the newest records: no record is partly another's, and overwritten records are counted."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ def stamped(guest: Guest, driver: Driver, bench: Bench, rings: Rings, name: str 
 
 
 def far_call(address: int) -> bytes:
-    """movabs $address, %r11; call *%r11"""
+    """The code of movabs $address, %r11; call *%r11."""
     return b"\x49\xbb" + struct.pack("<Q", address) + b"\x41\xff\xd3"
 
 
 def sleeping(guest: Guest, driver: Driver, bench: Bench, rings: Rings) -> tuple[DriverUnit, DriverUnit]:
-    """getuid makes a record whose time is filled in before a sleep, and the rest after it; getgid ends that."""
+    """Units by which getuid makes a record whose time is filled in before a sleep, and the rest after it; getgid
+    ends the sleep."""
     woken = driver.counters(1)[0].offset(0)
     nap = b"\x50\xbf" + struct.pack("<I", NAP) + far_call(guest.symbols["msleep"]) + b"\x58"  # push %rax ... pop %rax
     nap += bytes.fromhex("6548833c25") + struct.pack("<i", woken) + b"\0"  # cmpq $0, %gs:woken
@@ -53,7 +54,7 @@ def sleeping(guest: Guest, driver: Driver, bench: Bench, rings: Rings) -> tuple[
 
 
 def calls(guest: Guest, name: str, *numbers: int, cpus: str = "3") -> list[str]:
-    """The command; `cpus` is the mask of those that it may run on."""
+    """The command that makes the calls; `cpus` is the mask of the CPUs on which it may run."""
     return ["taskset", cpus, str(guest.program), str(NUMBERS[name]), *map(str, numbers)]
 
 
@@ -64,7 +65,7 @@ def wake(guest: Guest) -> None:
 
 @contextmanager
 def preemptible(guest: Guest) -> Iterator[None]:
-    """Tasks may be preempted anywhere in the kernel."""
+    """In the block, tasks may be preempted anywhere in the kernel."""
     guest.mount("debugfs", "/sys/kernel/debug")
     guest.write(PREEMPTION, "full")
     try:
@@ -78,7 +79,7 @@ def applied(driver: Driver, *units: DriverUnit) -> None:
 
 
 def test_the_newest_are_kept(guest: Guest, driver: Driver, bench: Bench) -> None:
-    """The records of the last to come are all there, on whatever CPU they were made; and some of those before."""
+    """The records of the last calls are all there, on whatever CPU they were made, and some of those before."""
     rings = driver.records((16, 0, 0, 0), flight=True)  # 4096 records
     applied(driver, stamped(guest, driver, bench, rings))
     guest.call("getppid", 10000, threads=4)
@@ -94,7 +95,7 @@ def test_the_newest_are_kept(guest: Guest, driver: Driver, bench: Bench) -> None
 
 
 def whole(chunks: list[RingChunk]) -> int:
-    """How many records; each has its number, and each CPU's times go up."""
+    """The number of records. Each must have its number, and the times of each CPU must increase."""
     times: dict[int, list[int]] = {}
     for chunk in chunks:
         for time, iid, who in rows(chunk):
@@ -122,7 +123,7 @@ def test_reading_while_they_are_overwritten(guest: Guest, driver: Driver, bench:
 
 
 def test_a_record_under_way_is_not_overwritten(guest: Guest, driver: Driver, bench: Bench) -> None:
-    """Tasks sleep in the middle of a record, and meanwhile others fill the ring several times over."""
+    """Tasks sleep in the middle of a record, while others fill the ring several times over."""
     rings = driver.records((15, 0, 0, 0), flight=True)
     applied(driver, stamped(guest, driver, bench, rings), *sleeping(guest, driver, bench, rings))
     slow = [guest.link.spawn(calls(guest, "getuid", 1), lambda _: None, print) for _ in range(4)]
@@ -148,7 +149,7 @@ def test_tasks_that_are_preempted_while_they_record(guest: Guest, driver: Driver
 
 
 def test_all_chunks_have_a_record_under_way(guest: Guest, driver: Driver, bench: Bench) -> None:
-    """Then there is no room, which is counted; and there is again when they are done."""
+    """Then there is no room, and the loss is counted; when the records are complete there is room again."""
     rings = driver.records((15, 0, 0, 0), flight=True)
     applied(driver, stamped(guest, driver, bench, rings), *sleeping(guest, driver, bench, rings))
     slow = []

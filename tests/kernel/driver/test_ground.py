@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the driver proves of padding and of windows, by reading a function; a module has a function for each case."""
+"""The driver's proofs about padding and windows, which it finds by reading a function; a module has a function for
+each case."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def place_of(guest: Guest, name: str, wanted: bytes) -> int:
 
 
 def padded(guest: Guest, driver: Driver, bench: Bench, name: str) -> tuple[UnitOutcome, int]:
-    """What the driver says to a pad over the function's padding, and where that is; it is gone again."""
+    """Apply a pad over the function's padding, and undo it. Returns the driver's verdict, and the address of the
+    padding."""
     address = place_of(guest, name, PADDING)
     patch = bench.put(b"\xcc")
     pad = DriverUnit(1, DriverUnitKind.PAD, address, patch, PADDING, jump(address, patch).ljust(len(PADDING), b"\xcc"))
@@ -71,7 +73,7 @@ def test_padding_that_is_run(ground: Guest, driver: Driver, bench: Bench, name: 
 
 
 def test_padding_behind_the_jump_of_a_static_key(ground: Guest, driver: Driver, bench: Bench) -> None:
-    """It is run once the key is turned off."""
+    """The padding is run once the key is turned off."""
     outcome, address = padded(ground, driver, bench, "ground_key_jump")
     assert (outcome.verdict, outcome.detail) == (Verdict.RUN_INTO, address - 1)
 
@@ -80,7 +82,7 @@ def test_padding_behind_the_jump_of_a_static_key(ground: Guest, driver: Driver, 
 def test_padding_that_a_short_jump_leads_to(
     ground: Guest, driver: Driver, bench: Bench, name: str, before: int
 ) -> None:
-    """Or to what runs into it."""
+    """The jump leads to the padding, or to code that runs into it."""
     outcome, address = padded(ground, driver, bench, f"ground_{name}")
     assert (outcome.verdict, outcome.detail) == (Verdict.LEADER, address - before)
 
@@ -115,7 +117,7 @@ def kprobe(guest: Guest, place: str) -> Iterator[None]:
 
 
 def test_a_window_before_a_kprobe(guest: Guest, driver: Driver, bench: Bench) -> None:
-    """What has been under the kprobe, and what follows, is not known for as long as it is there."""
+    """While the kprobe is there, the driver cannot know the instruction under it, nor those that follow."""
     function = guest.function("__x64_sys_getppid")
     run = function.window(10, several=True)
     behind = function.find(lambda each: each.ip > run[-1].next_ip)
@@ -127,7 +129,7 @@ def test_a_window_before_a_kprobe(guest: Guest, driver: Driver, bench: Bench) ->
 
 
 def returns_of_cold_parts(guest: Guest) -> Iterator[tuple[int, int]]:
-    """Jumps of core functions' cold parts, and where they lead; not the first instruction of the part."""
+    """Jumps of core functions' cold parts, with their targets; without the first instructions of the parts."""
     lowest, highest = guest.symbols["_stext"], guest.symbols["_etext"]
     for name, start in guest.symbols.items():
         if name.endswith(".cold") and lowest <= start < highest:
@@ -140,7 +142,7 @@ def returns_of_cold_parts(guest: Guest) -> Iterator[tuple[int, int]]:
 def test_a_jump_from_elsewhere_that_a_kprobe_covers_still_leads_there(
     guest: Guest, driver: Driver, bench: Bench
 ) -> None:
-    """Only the int3 of its cold part is to be seen; what is behind it cannot be read in step."""
+    """Only the int3 of the cold part can be seen; the code behind it cannot be decoded."""
     for source, target in returns_of_cold_parts(guest):
         instructions = list(Decoder(64, guest.text(target - 15, 30), ip=target - 15))
         if not any(each.ip == target for each in instructions):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Messages that are wrong, and clients that go at the wrong time, do no harm to the kernel."""
+"""Wrong messages, and clients that go at the wrong time, do no harm to the kernel."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_client_is_killed_at_any_time(guest: Guest) -> None:
 
 @pytest.mark.timeout(300)
 def test_a_client_that_is_killed_while_its_units_are_checked(guest: Guest) -> None:
-    """Nothing of a large message is written then: the kill is not put off until all of it was carried out."""
+    """Nothing of a large message is written then: the kill takes effect before all of it was carried out."""
     function = guest.function("__x64_sys_getppid")
     run = function.window(10, several=True)
     with guest.text_untouched():

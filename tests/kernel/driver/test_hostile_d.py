@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Messages about D programs that are wrong, code that was tampered with, and clients that go amid either."""
+"""Wrong messages about D programs, code that was tampered with, and clients that go in the middle do no harm."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Rings in the client's own memory: guest/mapped.py reads them there, for its memory must be the kernel's."""
+"""Rings in the client's own memory: guest/mapped.py reads them in the virtual machine, whose kernel must map them."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ def test_what_finds_no_room_is_counted(said: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("how", ["while written", "while overwritten"])
 def test_reading_while_it_is_written(said: dict[str, Any], how: str) -> None:
-    """Every record is found whole, or counted."""
+    """Every record is read whole, or counted as lost."""
     assert said[how] == [120000, True]
 
 
 def test_it_can_be_waited_for(said: dict[str, Any]) -> None:
-    """Not before the watermark, three chunks, is reached; nor after they were read; and who waits is woken."""
+    """The rings are not ready before the watermark of three chunks is reached, nor after they were read; and a
+    waiting client is woken."""
     assert said["waiting"] == [[False, False, True, False, True], 3 * 1024 + 1]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Others who change code at the same places: kprobes, ftrace, static keys, modules that go, processors that go."""
+"""Others that change code at the same places: kprobes, ftrace, static keys, modules and processors that go."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ MODULE, MODULE_FUNCTION = "dummy", "dummy_setup"
 
 @pytest.fixture
 def unit(guest: Guest, driver: Driver, bench: Bench) -> DriverUnit:
-    """A count before one instruction of getppid."""
+    """A unit that counts before one instruction of getppid."""
     function = guest.function("__x64_sys_getppid")
     return bench.before(function, function.window(5, several=False), count(driver.counters(1)[0].gs))
 
 
 @contextmanager
 def registered(guest: Guest, address: int) -> Iterator[None]:
-    """A kprobe that has its copy of the instruction, but is not in force: nothing is to be seen of it in the text."""
+    """A kprobe that is registered but not enabled: it has its copy of the instruction, and the text shows nothing of
+    it."""
     offset = address - guest.symbols["__x64_sys_getppid"]
     guest.write(f"{TRACING}/kprobe_events", f"p:gilktest __x64_sys_getppid+{offset}")
     try:
@@ -85,7 +86,7 @@ def test_a_kprobe_within_a_window(guest: Guest, driver: Driver, bench: Bench) ->
 
 
 def test_a_kprobe_over_a_splice(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
-    """Both count; the splice cannot go before the kprobe does."""
+    """Both count; the splice cannot be undone before the kprobe is gone."""
     with guest.text_untouched():
         driver.apply([unit])
         with kprobe(guest, unit.address):
@@ -109,7 +110,8 @@ def test_a_kprobe_that_is_registered_but_not_in_force(guest: Guest, driver: Driv
 
 @pytest.mark.parametrize("several", [False, True])
 def test_a_kprobe_that_is_registered_over_a_splice(guest: Guest, driver: Driver, bench: Bench, several: bool) -> None:
-    """It has our jump for its instruction, and follows it as soon as it is in force, whatever is there by then."""
+    """The kprobe copies the splice's jump as its instruction, and follows it once it is enabled, whatever is there
+    by then."""
     function = guest.function("__x64_sys_getppid")
     unit = bench.before(function, function.window(5, several), count(driver.counters(1)[0].gs))
     with guest.text_untouched():

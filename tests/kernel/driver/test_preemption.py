@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Tasks that are preempted within a window, or within a patch, while splices come and go.
+"""Tasks are preempted within a window, or within a patch, while splices come and go.
 
-An emulated processor takes interrupts between blocks of code only, unless it
-is made to stop at every instruction: without that these tests would show
-nothing. That they do show something, the negative control says: with the wait
+An emulated processor takes interrupts only between blocks of code, unless it is made to stop at every instruction,
+without which these tests would show nothing. The negative control proves that they do show something: with the wait
 before the jumps left out, the same load brings the kernel down.
 """
 
@@ -50,7 +49,8 @@ def splices(functions: list[Function], driver: Driver, bench: Bench) -> list[Dri
 
 
 def come_and_go(guest: Guest, functions: list[Function], rounds: int) -> None:
-    """A client each round: when it goes, its splices and then the memory of its patches go with it, at once."""
+    """Let a client come and go in each round: when it goes, its splices and then the memory of its patches go at
+    once."""
     for _ in range(rounds):
         driver = Driver(guest.link)
         units = splices(functions, driver, Bench(driver))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Records by generated code: every hit gives one, or is counted as lost; in order, whole, and of the right task."""
+"""Records by generated code: every hit gives one, or is counted as lost; records are in order, whole, and of the
+right task."""
 
 from __future__ import annotations
 
@@ -77,7 +78,7 @@ def test_a_ring_goes_round_many_times(guest: Guest, driver: Driver, bench: Bench
 
 
 def test_reading_while_it_is_written(guest: Guest, driver: Driver, bench: Bench) -> None:
-    """Two clients of the link: the calls run in the machine while we read."""
+    """The link has two clients: the calls run in the machine while the test reads."""
     rings = driver.records((17, 0, 0, 0))
     driver.apply([stamped(guest, driver, bench, rings)])
     output = bytearray()
@@ -100,7 +101,7 @@ def test_four_clients_can_have_rings(guest: Guest, driver: Driver) -> None:
 
 
 def test_an_instrument_in_c_sees_the_registers(guest: Guest, driver: Driver, bench: Bench) -> None:
-    """A call of ilk_log_registers through the thunk: its record holds rip, and what the system call was given."""
+    """ilk_log_registers is called through the thunk: its record holds rip, and the arguments of the system call."""
     rings = driver.records((0, 0, 0, 20))
     function = guest.function("__x64_sys_getppid")
     run = function.window(5, several=False)
@@ -124,7 +125,7 @@ def test_an_instrument_in_c_sees_the_registers(guest: Guest, driver: Driver, ben
 
 
 def test_an_instrument_is_not_entered_again(guest: Guest, driver: Driver, bench: Bench) -> None:
-    """One that calls a function which is itself instrumented with it: the inner hits are counted as missed."""
+    """The instrument calls a function which has the same instrument: the inner hits are counted as missed."""
     function, inner = guest.function("__x64_sys_getppid"), guest.function("__x64_sys_getpgrp")
     block = driver.counters(2)[0]
     calls_inner = bench.put(count(block.offset(0)) + b"\x48\xb8" + struct.pack("<Q", inner.address) + b"\xff\xe0")
@@ -148,7 +149,7 @@ def test_a_filter_needs_rings(driver: Driver) -> None:
 
 
 def test_a_set_of_processes(driver: Driver) -> None:
-    """How many are in it is told; one that cannot be changes nothing."""
+    """The driver tells how many processes are in the set; an impossible number changes nothing."""
     driver.records((15, 0, 0, 0))
     assert driver.filter(only=True, add=[1, 2, 3, (1 << 22) - 1]) == 4
     assert driver.filter(only=True, add=[3, 4], remove=[1, 77]) == 4
@@ -161,7 +162,7 @@ def test_a_set_of_processes(driver: Driver) -> None:
 
 
 def test_what_c_instruments_log_is_filtered(guest: Guest, driver: Driver, bench: Bench) -> None:
-    """Theirs alone is left out: they run all the same."""
+    """Only the records of other processes are left out: the instruments run all the same."""
     rings = driver.records((0, 17, 0, 0))
     function, block = guest.function("__x64_sys_getppid"), driver.counters(1)[0]
     run = function.window(5, several=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the driver refuses to splice, by name; the kernel's own lists say where such places are."""
+"""Places that the driver refuses to splice, by name; the kernel's own lists say where such places are."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.xdist_group("lab")
 
 @pytest.fixture
 def unit(guest: Guest, driver: Driver, bench: Bench) -> DriverUnit:
-    """A good one, not applied."""
+    """A valid unit, not applied."""
     function = guest.function("__x64_sys_getppid")
     return bench.before(function, function.window(10, several=True), count(driver.counters(1)[0].gs))
 
@@ -34,7 +34,7 @@ def verdict(driver: Driver, unit: DriverUnit) -> Verdict:
 
 
 def at(guest: Guest, bench: Bench, address: int, size: int = 0) -> DriverUnit:
-    """A TRAP over the instruction at `address`, or a jump over `size` bytes; as the bytes there are."""
+    """A TRAP over the instruction at `address`, or a jump over `size` bytes, with the bytes that are there now."""
     code = guest.text(address, 16)
     if size:
         patch, copy = bench.moved(b"", code[:size], address + size)
@@ -83,7 +83,8 @@ def test_every_line_of_the_kprobe_blacklist(guest: Guest, driver: Driver, bench:
 
 @pytest.mark.parametrize("name", ["__rcu_read_lock", "__rcu_read_unlock", "hw_breakpoint_exceptions_notify"])
 def test_no_trap_in_what_traps_need(guest: Guest, driver: Driver, bench: Bench, name: str) -> None:
-    """The kernel asks its notifiers of a trap, one before us, under RCU: it would trap again on the way to us."""
+    """The kernel calls its notifiers of a trap, one before the driver's, under RCU: these functions would trap again
+    on that way."""
     function = guest.function(name)
     assert verdict(driver, at(guest, bench, function.instructions[1].ip)) == Verdict.BLACKLIST
 
@@ -208,7 +209,7 @@ def test_a_patch_in_no_arena(driver: Driver, unit: DriverUnit, guest: Guest) -> 
 
 
 def test_a_call_within_a_window(guest: Guest, driver: Driver, bench: Bench) -> None:
-    """A frame below may return into the middle of it."""
+    """A frame below may return into the middle of the window."""
     function = guest.function("__x64_sys_getppid")
     index = next(i for i, each in enumerate(function.instructions) if i > 1 and each.is_call_near)
     run = function.instructions[index : index + 2]
@@ -218,7 +219,7 @@ def test_a_call_within_a_window(guest: Guest, driver: Driver, bench: Bench) -> N
 
 
 def jumped_into(function: Function) -> list[Instruction]:
-    """Two instructions of which the second is a jump's target, and as many more as it takes for a window; or none."""
+    """Two instructions of which the second is the target of a jump, and as many more as a window takes; or none."""
     targets = {each.near_branch_target for each in function.instructions if each.is_jcc_short_or_near}
     for index in range(2, len(function.instructions) - 2):
         run = function.instructions[index - 1 : index + 2]

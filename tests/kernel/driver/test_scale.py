@@ -24,7 +24,7 @@ REFUSALS_THAT_ARE_DUE = {
 
 @dataclass
 class Code:
-    """Patches one behind another, filled into an arena at once; counter and patch have one index."""
+    """Patches one after another, filled into an arena at once; counter and patch have the same index."""
 
     start: int
     blocks: Sequence[CounterRange]
@@ -46,7 +46,7 @@ class Code:
 
 @pytest.fixture(scope="module")
 def entries(guest: Guest) -> list[int]:
-    """Functions of core text that ftrace knows."""
+    """The functions of core text that ftrace knows."""
     guest.mount("tracefs", "/sys/kernel/tracing")
     rows = guest.link.read_file("/sys/kernel/tracing/available_filter_functions").decode().splitlines()
     found = {guest.symbols.get(row, 0) for row in rows if "[" not in row}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The driver finds by itself what leads into a window from elsewhere: cold parts, exception fixups, other clients."""
+"""The driver finds by itself everything that leads into a window from elsewhere: cold parts, exception fixups, other
+clients."""
 
 from __future__ import annotations
 
@@ -18,13 +19,13 @@ from tests.kernel.driver.handmade import Bench, count, jump, moves
 
 pytestmark = pytest.mark.xdist_group("lab")
 ENOUGH = 5
-#: Such a window may besides be in the way of something else.
+#: Such a window may also conflict with something else.
 REFUSED = (Verdict.LEADER, Verdict.BLACKLIST, Verdict.STATIC_KEY, Verdict.ALTERNATIVE, Verdict.EXCEPTION)
 Run = list[Instruction]
 
 
 class Code:
-    """The kernel's functions by address, as /proc/kallsyms has them."""
+    """The kernel's functions by address, from /proc/kallsyms."""
 
     def __init__(self, guest: Guest) -> None:
         self.read = guest.text
@@ -36,13 +37,13 @@ class Code:
         return sorted(self.names)
 
     def decoded(self, start: int) -> Run:
-        """From a symbol to the next."""
+        """The instructions from a symbol to the next."""
         behind = bisect.bisect_right(self.starts, start)
         size = min(self.starts[behind] - start, 1 << 15) if behind < len(self.starts) else 0
         return list(Decoder(64, self.read(start, size), ip=start))
 
     def window_over(self, target: int) -> Run:
-        """Instructions that can be moved, at least five bytes, of which the second is at `target`; or none."""
+        """Movable instructions of at least five bytes, the second of which is at `target`; or none."""
         start = self.starts[bisect.bisect_right(self.starts, target) - 1]
         all_of_it = self.decoded(start)
         index = next((i for i, each in enumerate(all_of_it) if each.ip == target), 0)
@@ -63,7 +64,7 @@ def code(guest: Guest) -> Code:
 
 
 def returns_of(code: Code, in_module: bool) -> Iterator[int]:
-    """Where jumps of cold parts lead, other than to the start of a function."""
+    """The targets of jumps in cold parts, except the starts of functions."""
     for start in code.starts:
         name, module = code.names[start]
         if name.endswith(".cold") and bool(module) == in_module:
@@ -75,7 +76,7 @@ def returns_of(code: Code, in_module: bool) -> Iterator[int]:
 
 @pytest.mark.parametrize("in_module", [False, True], ids=["core", "module"])
 def test_cold_parts_go_back(driver: Driver, bench: Bench, code: Code, in_module: bool) -> None:
-    """Into the middle of their functions; no other jump leads there."""
+    """Cold parts jump back into the middle of their functions; no other jump leads there."""
     found = 0
     for target in returns_of(code, in_module):
         if run := code.window_over(target):
@@ -105,7 +106,7 @@ def test_fixups_of_exceptions(guest: Guest, driver: Driver, bench: Bench, code: 
 def test_a_jump_that_a_unit_has_displaced_still_leads_there(
     guest: Guest, driver: Driver, bench: Bench, code: Code
 ) -> None:
-    """In a module, which is gone through again: the jump itself is in a patch by then."""
+    """The module is read again, when the jump itself is already in a patch."""
     for start in code.starts:
         name, module = code.names[start]
         if not (name.endswith(".cold") and module):
@@ -127,7 +128,7 @@ def test_a_jump_that_a_unit_has_displaced_still_leads_there(
 
 
 def test_places_that_another_client_has(guest: Guest, driver: Driver, bench: Bench) -> None:
-    """Its own plans are told what is in the way; once the other is gone they are carried out."""
+    """Our own plan is refused because of the other client; once that is gone, the plan can be carried out."""
     function = guest.function("__x64_sys_getppid")
     run = function.window(10, several=True)
     mine = bench.before(function, run, count(driver.counters(1)[0].gs))

@@ -15,7 +15,7 @@ from gilk.targets.kernel.target import KernelTarget
 from tests.kernel.driver.driving import Guest
 
 POINTS = 1 << 17  # that one session may have
-#: How functions are named that every load goes through: half of those with points are to be among them.
+#: Names of functions that every load goes through: half of the functions with points are to be among them.
 BUSY = re.compile(
     r"(pipe_|vfs_|do_|__do_|copy_|wake_up|futex_|unmap_|page_|__alloc_|sock_|unix_|hrtimer_|path_|__x64_sys_|schedule)\w*"
 )
@@ -23,7 +23,7 @@ BUSY = re.compile(
 
 @dataclass
 class Churn:
-    """Which functions, is up to the seed; what became of all points is in `tactics` and `refusals`."""
+    """Sessions with functions chosen by the seed; `tactics` and `refusals` count what became of all points."""
 
     guest: Guest
     kernel: KernelTarget
@@ -39,7 +39,7 @@ class Churn:
         self._busy = [name for name in self._names if BUSY.fullmatch(name)]
 
     def sessions(self, turns: int, functions: int, *instruments: str) -> None:
-        """So many sessions, one after another, each with points in so many functions."""
+        """Run so many sessions, one after another, each with points in so many functions."""
         for _ in range(turns):
             with KernelSession(self.kernel, points=POINTS) as session:
                 self._session(session, functions, instruments or ("blocks=count",))
@@ -47,7 +47,8 @@ class Churn:
             assert session.restored is True
 
     def _session(self, session: KernelSession, functions: int, instruments: Sequence[str]) -> None:
-        """In, half of it out, and as much in again elsewhere: plans are made over what is there."""
+        """Put points in, take half out, and put as many in elsewhere: the plans take account of those that are
+        there."""
         first = session.insert_wanted(list(self._wanted(functions, instruments)))
         session.poll()
         session.remove(first[::2])
@@ -62,6 +63,6 @@ class Churn:
         names = {*self._random.sample(self._names, functions // 2), *self._random.sample(self._busy, functions // 2)}
         for name in sorted(names):
             chosen = self._random.choice(instruments)
-            if chosen == "entry=time" and ".cold" in name:  # part of a function, which is not called
+            if chosen == "entry=time" and ".cold" in name:  # a part of a function, which is not called
                 chosen = "entry=stamp"
             yield from expand(self.kernel, [parse(f"kernel:{name}:{chosen}")])

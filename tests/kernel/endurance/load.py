@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Work for the kernel while splices come and go: stress-ng, and whatever else changes code or processors."""
+"""Work for the kernel while splices come and go: stress-ng, and everything else that changes code or processors."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import pytest
 from gilk.targets.kernel.channel import RemoteProcess
 from tests.kernel.driver.driving import Guest
 
-#: What enters the kernel in different ways; each with as many workers as given, at the lowest priority: a grace period
-#: is over when everyone has been on a processor, and the driver is to get its turn.
+#: Ways to enter the kernel, each with as many workers as given, at the lowest priority: a grace period ends when
+#: everyone has been on a processor, and the driver must get its turn.
 STRESSORS = ("fork", "pipe", "switch", "vm", "sock", "futex", "mmap", "timer", "open", "epoll", "sem", "signal")
 START, END = 30.0, 60.0  # seconds for a worker to begin, and to end
 
 
 @contextmanager
 def stressed(guest: Guest, stressors: Sequence[str] = STRESSORS) -> Iterator[RemoteProcess]:
-    """One worker of each; they are still at work at the end."""
+    """In the block, one worker of each stressor is at work; all must still be at work at its end."""
     if not shutil.which("stress-ng"):
         pytest.skip("stress-ng is not installed: tools/setup test")
     words = ["nice", "-n", "19", "stress-ng", "--oomable", "--vm-bytes", "32M", "--temp-path", "/dev/shm"]
@@ -32,7 +32,8 @@ def stressed(guest: Guest, stressors: Sequence[str] = STRESSORS) -> Iterator[Rem
 
 @contextmanager
 def running(guest: Guest, command: Sequence[str], begun: str = "") -> Iterator[RemoteProcess]:
-    """A command that goes on by itself until the end, from when it has said `begun`; it may not end before."""
+    """Run a command for the time of the block, which begins when the command has printed `begun`; it may not end
+    before."""
     said = bytearray()
     process = guest.link.spawn(command, said.extend, said.extend)
     waited = 0.0
@@ -50,7 +51,7 @@ def running(guest: Guest, command: Sequence[str], begun: str = "") -> Iterator[R
 
 @contextmanager
 def repeated(guest: Guest, name: str, script: str) -> Iterator[None]:
-    """A shell script, again and again until the end, each time to its end. A turn that fails fails the test."""
+    """In the block, run a shell script again and again, each time to its end. A run that fails fails the test."""
     flag = f"/run/gilk-{name}"
     guest.run("touch", flag)
     loop = f"echo begun; while [ -e {flag} ]; do {script}\ndone"

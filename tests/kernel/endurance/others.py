@@ -12,13 +12,13 @@ from tests.kernel.driver.driving import Guest
 from tests.kernel.endurance.load import repeated
 
 TRACING = "/sys/kernel/tracing"
-#: What every system call of a load goes through, or many.
+#: Functions that all system calls of a load go through, or many of them.
 FUNCTIONS = (
     "vfs_read", "vfs_write", "pipe_read", "pipe_write", "path_openat", "dput", "do_futex", "__task_pid_nr_ns",
     "copy_process", "unix_stream_sendmsg", "hrtimer_start_range_ns", "try_to_wake_up",
 )  # fmt: skip
 NAMES = " ".join(FUNCTIONS)
-#: One turn of each: it changes something, and changes it back.
+#: A turn of each changes something, and changes it back.
 OTHERS = {
     "processors": """
         cd /sys/devices/system/cpu/cpu1; echo 0 > online; sleep 0.1; echo 1 > online; sleep 0.1""",
@@ -46,7 +46,7 @@ def others(guest: Guest, which: Mapping[str, str]) -> Iterator[None]:
 
 
 def come_and_go(guest: Guest, kernel: KernelTarget, turns: int) -> int:
-    """Hits of all."""
+    """Let points at FUNCTIONS come and go. Returns the number of hits."""
     hits = 0
     for _ in range(turns):
         with KernelSession(kernel, points=1 << 14) as session:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Kernels and drivers that do not fit: each has an error with a name, and no harm is done."""
+"""Kernels and drivers that do not fit: each gives an error with a name, and no harm is done."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_kernel_that_was_locked_down_when_it_started(tmp_path: Path) -> None:
 
 
 def test_a_kernel_that_is_locked_down_later(tmp_path: Path) -> None:
-    """The driver that is there lets nobody in any more; another is not let in."""
+    """The loaded driver accepts no clients any more, and no other driver can be loaded."""
     with boot(Machine(arguments=STRICT)) as vm:
         guest = Guest(vm, tmp_path)
         guest.load()
@@ -71,7 +71,8 @@ def test_a_kernel_that_is_locked_down_later(tmp_path: Path) -> None:
 
 
 def test_a_driver_for_another_kernel(unloaded: Guest, tmp_path: Path) -> None:
-    """One in which what modules rely on has another layout: the kernel knows by a checksum before each name."""
+    """In the other kernel, structures that modules rely on have another layout: the kernel notices by the checksum
+    before each name."""
     content = bytearray(unloaded.module.read_bytes())
     name = content.index(b"module_layout\0".ljust(56, b"\0"))
     content[name - 8] ^= 1
@@ -82,7 +83,7 @@ def test_a_driver_for_another_kernel(unloaded: Guest, tmp_path: Path) -> None:
     assert not driver_load.loaded(unloaded.link)
 
 
-@pytest.mark.stress  # compiles the driver
+@pytest.mark.stress  # it compiles the driver
 def test_a_driver_of_another_version(unloaded: Guest, tmp_path: Path) -> None:
     for part in ("abi", "ilk"):
         shutil.copytree(NATIVE / part, tmp_path / part)
@@ -103,7 +104,7 @@ def test_a_driver_of_another_version(unloaded: Guest, tmp_path: Path) -> None:
 def test_no_headers_for_an_instrument(
     guest: Guest, kernel: KernelTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The session goes on without it."""
+    """The session goes on without the instrument."""
     source = tmp_path / "tick.c"
     source.write_text("#include <gilk.h>\nvoid tick(unsigned int iid) { }\n")
     monkeypatch.setenv("GILK_KERNELS", str(tmp_path))
@@ -117,7 +118,7 @@ def test_no_headers_for_an_instrument(
 
 
 def test_points_in_a_module_that_has_gone(guest: Guest) -> None:
-    """Another may lie there by now: the plan was made for bytes that are there no more."""
+    """Other code may lie there by now: the plan was made for bytes that are gone."""
     guest.run("modprobe", "dummy")
     kernel = KernelTarget(guest.link)
     kernel.analysis()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Points at everything at once: all entries, all blocks of a subsystem, all blocks of the kernel.
 
-What it takes is printed; what is asserted is that the kernel goes on, counts, and is afterwards what it was.
+The test prints what it takes, and asserts that the kernel goes on, counts, and is afterwards what it was.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.kernel.endurance.turns import TURNS
 
 pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stress, pytest.mark.timeout(4 * 3600)]
 WORK = "ls -R /sys/kernel > /dev/null 2>&1; find /proc/self -maxdepth 2 > /dev/null 2>&1; cat /proc/meminfo"
-#: Points, how many there are at least, and how many of those the work above hits at least.
+#: Points, the least number of them, and the least number of those that the work above hits.
 CASES = {
     "the entries of all functions": ("*:entry", 35_000, 1500),
     "all blocks of tcp": ("tcp_*:blocks", 4_000, 0),
@@ -31,7 +31,7 @@ WHOLE = ("*:blocks", 550_000, 15_000)
 
 
 class Report:
-    """Seconds by what took them, and what it cost."""
+    """The seconds and the memory that the parts of a test take."""
 
     def __init__(self, guest: Guest, name: str) -> None:
         self._guest, self.lines = guest, [name]
@@ -53,7 +53,7 @@ class Report:
         )
 
     def _available(self) -> int:
-        """KiB"""
+        """The available memory in KiB."""
         rows = self._guest.link.read_file("/proc/meminfo").decode().splitlines()
         return next(int(row.split()[1]) for row in rows if row.startswith("MemAvailable"))
 
@@ -66,13 +66,14 @@ def test_everything_at_once(guest: Guest, kernel: KernelTarget, name: str, capsy
 
 @TURNS
 def test_the_whole_kernel_at_once(guest: Guest, kernel: KernelTarget, capsys: pytest.CaptureFixture[str]) -> None:
-    """Half an hour, in which threads of QEMU's that run at once starve each other until the kernel says so."""
+    """This takes half an hour, in which QEMU's processors would starve each other if they ran at once."""
     with capsys.disabled():
         put_in_and_out(guest, kernel, "all blocks of the kernel", *WHOLE)
 
 
 def put_in_and_out(guest: Guest, kernel: KernelTarget, name: str, points: str, least: int, hits: int) -> None:
-    """``points``: how many there are at least, and how many of those WORK hits at least. Prints what it took."""
+    """Put the points in and out, and print what that takes. There must be at least ``least`` points, of which WORK
+    hits at least ``hits``."""
     report = Report(guest, f"{name}: {points}")
     with KernelSession(kernel, points=1 << 20) as session:
         with report.timed("planned and inserted"):

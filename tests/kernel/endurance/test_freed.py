@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A task is preempted within a patch when its client goes: the patch stays until the task has left it.
 
-The patch here is a long loop, and tasks do nothing but run through it, so there
-is always one inside. That the wait for them is needed, the negative control
-says: without it, the task goes on in memory that was freed.
+The patch here is a long loop, and tasks only run through it, so that one is always inside. The negative control proves
+that the wait for them is needed: without it, a task goes on in memory that was freed.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ from tests.kernel.endurance.conftest import STRICT
 
 pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stress]
 TURNS = 1 << 26  # of the loop: tenths of a second, which is many ticks
-TASKS = "3"  # more than processors: some are always preempted
+TASKS = "3"  # more than processors, so that some are always preempted
 LIMIT = 60.0  # seconds
-CALL = "getuid"  # in no section of RCU: for readers of that, memory of units is waited for in any case
+CALL = "getuid"  # in no RCU section: the driver always waits for RCU's readers
 
 
 def lingering(counter: int, turns: int) -> bytes:
-    """pushfq; push %rcx; incq %gs:counter; mov $turns, %ecx; 1: dec %ecx; jnz 1b; pop %rcx; popfq"""
+    """The code of pushfq; push %rcx; incq %gs:counter; mov $turns, %ecx; 1: dec %ecx; jnz 1b; pop %rcx; popfq."""
     return b"\x9c\x51" + count(counter) + b"\xb9" + turns.to_bytes(4, "little") + bytes.fromhex("ffc975fc599d")
 
 
 def linger(guest: Guest) -> int:
-    """Tasks go through a patch until it is gone, while its client goes: how many have been in it."""
+    """Have tasks go through a patch until it is gone, while its client goes. Returns how many have been in it."""
     driver = Driver(guest.link)
     function = guest.function(f"__x64_sys_{CALL}")
     run = function.window(5, several=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Clients are killed at any moment, with their splices on the way of everyone: all of that is undone."""
+"""Clients are killed at any moment, with their splices in functions that everyone calls: everything is undone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.kernel.endurance.load import STRESSORS, stressed
 
 pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stress]
 SOURCE = Path(__file__).parent / "guest" / "killed.c"
-#: Without jumps from other functions into them, and called by everything.
+#: Functions that no other function jumps into, and that everything calls.
 FUNCTIONS = (
     *("__x64_sys_getppid", "__task_pid_nr_ns", "__x64_sys_getpid", "__x64_sys_getuid", "__x64_sys_sched_yield"),
     *("pid_vnr", "fdget_pos", "__fdget_pos", "__x64_sys_read", "__x64_sys_write", "ksys_read", "ksys_write"),
@@ -32,7 +32,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def splices(guest: Guest) -> list[str]:
-    """For the program: each place that the driver takes, its kind, and what is there."""
+    """The arguments for the program: each place that the driver accepts, its kind, and its bytes."""
     functions = [guest.function(name) for name in FUNCTIONS if name in guest.symbols]
     bench = Bench(Driver(guest.link))
     units = [bench.before(function, run, b"") for function in functions for run in function.windows()]
@@ -42,7 +42,7 @@ def splices(guest: Guest) -> list[str]:
 
 
 def killed(guest: Guest, program: Path, seed: int, rounds: int) -> list[int]:
-    """How often while it set up, applied, had all in force, undid."""
+    """How often the client was killed while it set up, applied, had everything in force, and undid."""
     places = splices(guest)
     assert len(places) > 8
     command = [str(program), str(seed), str(rounds), *places]

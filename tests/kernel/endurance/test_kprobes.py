@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Kprobes come and go at the same functions, and in the midst of them, as points do."""
+"""Kprobes come and go at the entries of the same functions as points, and inside them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_all_of_them_at_once_for_long(guest: Guest, kernel: KernelTarget) -> Non
 
 
 def taken(guest: Guest, function: Function, turns: int) -> set[Verdict]:
-    """Splices come and go where kprobes do, in the midst of a function: what the driver says to them."""
+    """Let splices come and go in the middle of a function, where kprobes do too. Returns the driver's verdicts."""
     found: set[Verdict] = set()
     for _ in range(turns):
         driver = Driver(guest.link)
@@ -49,7 +49,7 @@ def taken(guest: Guest, function: Function, turns: int) -> set[Verdict]:
 
 
 def until_all_is_undone(guest: Guest) -> None:
-    """Splices on which a kprobe sat when their client went go when it does."""
+    """Wait until all splices are gone: one on which a kprobe sat when its client went goes when the kprobe does."""
     driver, limit = Driver(guest.link), time.monotonic() + 60
     while driver.status().units and time.monotonic() < limit:
         guest.call("getppid", 10)
@@ -60,7 +60,7 @@ def until_all_is_undone(guest: Guest) -> None:
 def kprobes_within(guest: Guest, turns: int) -> set[Verdict]:
     function = guest.function("__x64_sys_getppid")
     places = " ".join(f"+{run[0].ip - function.address}" for run in function.windows())
-    # The kernel refuses one that would lie within a jump of ours.
+    # The kernel refuses a kprobe that would lie within one of the driver's jumps.
     script = f"""
         cd {TRACING}
         for at in {places}; do echo "p:gilkload/at_${{at#+}} __x64_sys_getppid$at" >> kprobe_events || true; done
@@ -80,7 +80,7 @@ def kprobes_within(guest: Guest, turns: int) -> set[Verdict]:
     return found
 
 
-#: Also of a splice of the turn before, which is there for as long as a kprobe sits on it.
+#: Verdicts that may come, also about a splice of the turn before, which stays while a kprobe sits on it.
 DUE = {Verdict.OK, Verdict.KPROBE, Verdict.STALE, Verdict.BUSY, Verdict.OVERLAP, Verdict.UNREAD}
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The kernel's own live patches, of a function with our points in it: each does its work, in whatever order they go.
+"""The kernel's own live patches, of a function with points in it: each does its work, in whatever order they go.
 
-What a patched function does is the patch's. Its old body, with the points in it,
-is not run then; its entry belongs to ftrace, and so to both.
+A patched function does what the patch says. Its old body, with the points in it, is not run then; its entry belongs to
+ftrace, and so to both.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def module(guest: Guest, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def settled(guest: Guest) -> None:
-    """No task is left on its way from the one function to the other."""
+    """Wait until no task is in transition from the one function to the other."""
     limit = time.monotonic() + LIMIT
     while guest.link.read_file(f"/sys/kernel/livepatch/{NAME}/transition") != b"0\n":
         assert time.monotonic() < limit, "the live patch does not settle"
@@ -59,7 +59,7 @@ def patched(guest: Guest, module: Path) -> Iterator[None]:
 
 
 def reads(guest: Guest, times: int) -> set[str]:
-    """Whose /proc/cmdline it is, as often as it is read."""
+    """Read /proc/cmdline so often. Returns which functions have answered: "patched", "original"."""
     found = guest.run("sh", "-c", f"for i in $(seq {times}); do cat /proc/cmdline; done")
     return {"patched" if line == PATCHED else "original" for line in found.splitlines()}
 
@@ -97,7 +97,7 @@ def test_points_under_a_live_patch(guest: Guest, kernel: KernelTarget, module: P
 @pytest.mark.stress
 @pytest.mark.timeout(3600)
 def test_live_patches_and_points_for_long(guest: Guest, kernel: KernelTarget, module: Path) -> None:
-    """Each comes and goes as it likes, while the function is called all the time."""
+    """Each comes and goes independently, while the function is called all the time."""
     turn = f"""
         insmod {module}
         while [ $(cat /sys/kernel/livepatch/{NAME}/transition) != 0 ]; do sleep 0.1; done

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Points come and go all over a kernel that is busy with everything it has."""
+"""Points come and go all over a kernel that is busy with all its work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ HOURS = int(os.environ.get("GILK_ENDURANCE", "30"))  # sessions of the long run
 
 
 def survived(churn: Churn) -> None:
-    """Any block may be drawn, reserved ones too: what share of those allowed has a place, test_scan.py tells."""
+    """Assert that points were hit, and that nearly all had a tactic. Reserved blocks may be drawn too; test_scan.py
+    tests the share among the others."""
     assert churn.hit > 0
     assert sum(churn.tactics.values()) > 0.95 * (sum(churn.tactics.values()) + sum(churn.refusals.values()))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Modules with points in them are unloaded under load: their points go along, and the next ones can be put in."""
+"""Modules with points in them are unloaded under load: their points go with them, and later points can be put in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MODULE, FUNCTIONS = "dummy", ("dummy_setup", "dummy_xmit", "dummy_dev_init")
 
 
 def session_in_module(guest: Guest, where: str) -> int:
-    """Load it, put points in, use it, unload it with the points in: how many points there were."""
+    """Load the module, put points in, use it, and unload it with the points in. Returns the number of points."""
     guest.run("modprobe", MODULE)
     kernel = KernelTarget(guest.link)
     with KernelSession(kernel, points=1 << 10) as session:
@@ -38,7 +38,7 @@ def test_a_module_goes_with_points_in_it(guest: Guest) -> None:
 @pytest.mark.stress
 @pytest.mark.timeout(3600)
 def test_modules_go_with_points_in_them_for_long(guest: Guest) -> None:
-    """Others come and go at the same time, so that addresses change hands."""
+    """Other modules come and go at the same time, so that addresses are used again."""
     others = "for each in ifb veth bonding; do modprobe $each; done; rmmod ifb veth bonding"
     with stressed(guest), repeated(guest, "modules", others):
         for turn in range(15):

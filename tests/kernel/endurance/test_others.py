@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Others change code and processors at the same time, at the same functions, while points come and go there."""
+"""Others change code and processors at the same functions while points come and go there."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def test_others_come_and_go_too(guest: Guest, kernel: KernelTarget, name: str) -
 @TURNS
 @pytest.mark.timeout(7200)
 def test_all_of_them_at_once_for_long(guest: Guest, kernel: KernelTarget) -> None:
-    """A change waits for all processors, again and again, and here they have one of ours: it takes ten seconds."""
+    """Each change waits for all processors several times, and one of them belongs to the test's load: it takes ten
+    seconds."""
     with stressed(guest, ["pipe", "futex"]), others(guest, OTHERS):
         assert come_and_go(guest, kernel, 4) > 0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Functions come and go in ftrace's table of those that call something directly, while others look it up all the time.
+"""Functions come and go in ftrace's table of those with a direct call, while others look it up all the time.
 
-The table is a hash with chains. On a machine that overwrites what is freed, a reader who is led through an entry that
+The table is a hash with chains. On a machine that overwrites freed memory, a reader who is led through an entry that
 was freed too early does not survive.
 """
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stress]
 TRACING = "/sys/kernel/tracing"
 HOT, CALL = "__do_sys_getppid", "getppid"
 GOLDEN_RATIO_64 = 0x61C8864680B583EB  # include/linux/hash.h
-LEAST_BITS = 5  # of the table, while there are few in it: kernel/trace/ftrace.c
+LEAST_BITS = 5  # of the table while it has few entries: kernel/trace/ftrace.c
 NEIGHBOURS = 50
 
 
@@ -37,7 +37,7 @@ def neighbours(guest: Guest, hot: int) -> list[int]:
 
 
 def come_and_go(guest: Guest, turns: int) -> int:
-    """How often the hot function was counted."""
+    """Let direct calls come and go. Returns how often the hot function was counted."""
     hot = guest.symbols[HOT]
     driver = Driver(guest.link)
     bench, block = Bench(driver), driver.counters(1)[0]
@@ -55,7 +55,7 @@ def come_and_go(guest: Guest, turns: int) -> int:
 
 
 def looked_up_all_the_time(guest: Guest, turns: int) -> None:
-    """The function tracer on the same function is why the kernel looks up where else the function leads."""
+    """The function tracer is on the same function, so the kernel looks up the function's direct call."""
     guest.mount("tracefs", TRACING)
     guest.write(f"{TRACING}/set_ftrace_filter", HOT)
     guest.write(f"{TRACING}/current_tracer", "function")

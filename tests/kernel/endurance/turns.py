@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""For tests whose machine's processors take turns: QEMU runs them in one thread, not in one each.
+"""A fixture for tests on a machine whose processors take turns: QEMU runs them in one thread.
 
-Otherwise one of its threads may translate code just while another changes it, and keep the old translation: an int3
-that has gone is hit for ever. Kprobes and static keys that change all the time bring it about within minutes.
+With a thread for each processor, one of QEMU's threads may translate code just while another changes it, and keep the
+old translation: an int3 that has gone is then hit for ever. Kprobes and static keys that change all the time bring this
+about within minutes.
 """
 
 import pytest

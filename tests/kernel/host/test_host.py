@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""D's runtime in the stock kernel (native/host/kernel.h): a module runs it, and the consumer reads what comes of it."""
+"""D's runtime in the stock kernel (native/host/kernel.h): a module runs it, and the consumer reads its memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gilk.trace.d.records import Records
 pytestmark = pytest.mark.xdist_group("lab")
 NAME = "gilk_test_host"
 SOURCE = Path(__file__).parent / "guest" / NAME
-LIMIT = 120.0  # seconds for a command there
+LIMIT = 120.0  # seconds that a command there may take
 CPUS = 2
 DD = ("dd", f"of=/sys/module/{NAME}/parameters/run", "conv=notrunc", "status=none")
 KNOWN = (
@@ -43,7 +43,7 @@ OPTIONS = MemoryOptions(
 
 
 class Module:
-    """The module in the machine."""
+    """The module, loaded in the machine."""
 
     def __init__(self, vm: VM) -> None:
         self._vm, self.layout = vm, OPTIONS.layout()
@@ -54,7 +54,7 @@ class Module:
         return out.decode()
 
     def test(self, what: str) -> list[list[str]]:
-        """The lines that it says, as words."""
+        """Have the module run a test. Returns the lines that it prints, split into words."""
         self.run(*DD, given=what.encode())
         return [line.split() for line in self.run("cat", f"/sys/module/{NAME}/parameters/run").splitlines()]
 
@@ -64,7 +64,7 @@ class Module:
         self.run("dd", f"of=/dev/{NAME}", "bs=1M", "conv=notrunc", "status=none", given=bytes(content))
 
     def memory(self) -> ProgramMemory:
-        """A copy of what it is now."""
+        """A copy of the program's memory as it is now."""
         status, content, err = self._vm.run(["cat", f"/dev/{NAME}"], timeout=LIMIT)
         assert status == 0, err.decode()
         return ProgramMemory(self.layout, bytearray(content))
@@ -86,7 +86,7 @@ def module(vm: VM, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Module]
 
 
 def test_what_clauses_leave_is_what_a_consumer_reads(module: Module) -> None:
-    """On all processors at once: records, aggregations, variables, speculations."""
+    """This runs on all processors at once: records, aggregations, variables, speculations."""
     count = 1000
     module.initialise()
     module.test(f"clauses {count}")
@@ -124,7 +124,7 @@ def test_what_finds_no_room_is_counted(module: Module) -> None:
     assert AggregationReader(memory, KNOWN).snapshot()[1, b""] == (CPUS * count,)
 
 
-#: How many bytes can be read; of nothing less than 0.
+#: The number of bytes that can be read, less than 0 if none.
 LOADS = {
     **{"module": 27, "text": 64, "struct": 8, "direct": 100, "mapped": 8192},
     **{"half": 4096, "edge": 3},
@@ -140,7 +140,7 @@ def test_no_address_does_harm(module: Module) -> None:
 
 
 def test_the_memory_of_the_process(module: Module) -> None:
-    """Read and written as its task; not in an interrupt, whatever that has interrupted."""
+    """It is read and written in the context of the process's task, but never in an interrupt."""
     assert [" ".join(words) for words in module.test("process")] == [
         *("peek 0", "poke 0", "seen 1", "back 0", "unmapped -1 -1", "interrupt -1 -1", "unchecked 1", "ran 1"),
         *("identity 1", f"text dd of {len(' '.join(DD)) + 1}"),
@@ -152,7 +152,7 @@ def test_the_clock_goes_on_and_never_back(module: Module) -> None:
 
 
 def test_signals_are_sent_when_interrupts_are_on_again(module: Module) -> None:
-    """The two that are meant, not those for another thread, or of no number."""
+    """Only the two intended signals are sent, not those for another thread, or with an invalid number."""
     assert module.test("signal") == [["early", "0,", "signals", "2"]]
 
 

@@ -25,7 +25,7 @@ def guest(vm: VM, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
 
 @pytest.fixture(scope="package")
 def kernel(guest: Guest) -> KernelTarget:
-    """Read once: nothing is loaded or unloaded meanwhile."""
+    """The kernel, read once: nothing is loaded or unloaded meanwhile."""
     target = KernelTarget(guest.link)
     target.analysis()
     return target
@@ -40,5 +40,5 @@ def session(kernel: KernelTarget, guest: Guest) -> Iterator[KernelSession]:
 
 @pytest.fixture(scope="package")
 def calls(exchange: Path) -> Path:
-    """The program calls.c, where the virtual machine sees it."""
+    """The program calls.c, at a place that the virtual machine sees."""
     return compile_to(exchange / "calls", [Path(__file__).with_name("calls.c")], ("-O2", "-static"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""D programs in the kernel of the tests' machine, from their text to what they print."""
+"""Run D programs in the kernel of the tests' machine, from their texts to their output."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from gilk.runs.elsewhere import Elsewhere
 from gilk.targets.kernel.target import KernelTarget
 from tests.lang.d.sessions import Pages
 
-LIMIT = 120.0  # seconds, of a program that does not end by itself
+LIMIT = 120.0  # seconds for a program that does not end by itself
 
 
 @dataclass(frozen=True)
 class Ran:
-    """``restored``: the kernel's code is what it was. ``ended``: not for want of time."""
+    """The result of a D program. ``restored`` is whether the kernel's code is what it was, ``ended`` whether the
+    program ended before the time was up."""
 
     lines: list[str]
     errors: str
@@ -39,7 +40,8 @@ def program(
     kernel: KernelTarget, text: str, command: Sequence[str] = (), arguments: Sequence[str] = (),
     pids: Sequence[int] = (), **options: str,
 ) -> tuple[Consumer, int]:  # fmt: skip
-    """Compiled, and the process of the command, which waits. ``pids``: processes that run already."""
+    """The consumer of a compiled program, and the number of the process of the command, which waits. ``pids`` are
+    processes that run already."""
     machine = OtherMachine(Elsewhere(kernel.link, lambda: None), kernel)
     target = machine.start(command) if command else 0
     if pids:
@@ -58,7 +60,7 @@ def ran(
     kernel: KernelTarget, text: str, command: Sequence[str] = (), arguments: Sequence[str] = (),
     pids: Sequence[int] = (), work: Callable[[], object] = lambda: None, **options: str,
 ) -> Ran:  # fmt: skip
-    """To its end, or that of the command, which does not outlive it, or of ``pids``. ``work`` is done meanwhile."""
+    """Run a program until it ends, or the command or ``pids`` do. ``work`` is done meanwhile."""
     consumer, target = program(kernel, text, command, arguments, pids, **options)
     assert consumer.machine is not None
     due = time.monotonic() + LIMIT

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Makes a system call N times three functions deep, each of which has a frame; then, half a second later, as often from a
- * library that is opened by then. usage: deep N LIBRARY
+ * Makes a system call N times, three functions deep, each with a frame; then, half a second later, N times from a
+ * library that it has opened. Usage: deep N LIBRARY
  */
 #include <dlfcn.h>
 #include <poll.h>

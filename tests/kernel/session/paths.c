@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * paths DIRECTORY FILE: open files of all kinds, write to FILE what /proc says of each, and ask for the flags of each.
- * Then the same of some behind a root of their own, and of one whose directory another thread renames meanwhile.
+ * paths DIRECTORY FILE: opens files of all kinds, writes to FILE what /proc says of each, and asks for the flags of each.
+ * Then does so with some files under another root, and with one whose directory another thread renames meanwhile.
  */
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * /dev/planted: a driver with faults. Who has opened it for writing may ask for one of four numbers (ioctl 101), and
- * note one (ioctl 102). Nobody looks whether there is a fifth number, or whether there are numbers at all.
+ * /dev/planted: a driver with faults. A client that has opened it for writing may ask for one of four numbers (ioctl 101),
+ * and note one (ioctl 102). The driver does not check the index, nor whether there are numbers at all.
  */
 #include <linux/fs.h>
 #include <linux/miscdevice.h>

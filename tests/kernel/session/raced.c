@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Looks whether "name" is its own file, and opens it by that name then; a process of its own that has been executed, the
- * attacker, does something in between, when told to or all the time. It says what it has read, by line:
+/* Checks whether "name" is its own file, and then opens it by that name; another process, the attacker, does something in
+ * between, on command or all the time. It prints what it has read, by line:
  *
  * "attacker PID"; for each of STEPS "STEP RESULT", with what the open gave: own, secret, or why it failed; for the race
  * "raced OWN SECRET DENIED", once SECRET or DENIED is ROUNDS. Usage: raced DIRECTORY ROUNDS
@@ -103,7 +103,7 @@ static pid_t attacker(const char *program)
 
 static ino_t own;
 
-/* 0 if the name is not its own file; then what was opened, or not. */
+/* 0 if the name is not its own file; otherwise what the open gave. */
 static const char *look(char which)
 {
 	static char bytes[16];
@@ -112,7 +112,7 @@ static const char *look(char which)
 
 	if (stat("name", &st) || st.st_ino != own)
 		return 0;
-	if (which == 's') /* it does so itself */
+	if (which == 's') /* here the program itself does it */
 		exchanged();
 	else if (which)
 		ask(which);

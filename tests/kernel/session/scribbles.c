@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A process that has the memory which it shares with code in the kernel, and means no good: FILE AMOUNT.
+ * A hostile process that shares memory with code in the kernel: FILE AMOUNT.
  *
- * AMOUNT 0: it says that there are more instances than there is room for, and has the kernel look. Else one thread
- * writes there whatever it likes for as long as another makes so many system calls, each of which has to work.
+ * With AMOUNT 0 it sets a number of instances that exceeds the room, and has the kernel look. Otherwise one thread
+ * writes random data there while another makes so many system calls, each of which has to work.
  */
 #include <fcntl.h>
 #include <pthread.h>

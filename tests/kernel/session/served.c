@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Serves three clients in turn, as often as it is told, and reads its own file for them: in all 500 bytes for the first
- * each time, 600 for the second, 700 for the third. Between them it reads for nobody, and what is no file. */
+/* Serves three clients in turn, as often as it is told, and reads its own file for them: each time 500 bytes in all for the
+ * first, 600 for the second, 700 for the third. In between it reads for no client, and things that are no file. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Parts that the compiler has split off blacklisted functions: the image knows of each what the kernel says."""
+"""Parts that the compiler has split off blacklisted functions: the image treats each as the kernel does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.xdist_group("lab")
 
 
 def trap(guest: Guest, bench: Bench, address: int) -> DriverUnit:
-    """Over the first instruction of a function."""
+    """A trap over the first instruction of a function."""
     code = guest.text(address, 16)
     old = code[: Function(address, code).decoded().len]
     patch, copy = bench.moved(b"", old, address + len(old))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Several D programs in one kernel, of clients that come and go, and are killed: each counts all that it should."""
+"""Several D programs in one kernel, whose clients come and go, and are killed: each counts everything that it
+should."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ ALL = sorted(f"{function} {edge}" for function in ("do_msgsnd", "msgrcv") for ed
 
 
 class Second:
-    """A client in the machine, which is ready."""
+    """A second client, in the machine, which is ready."""
 
     def __init__(self, guest: Guest, text: str) -> None:
         self.said = bytearray()
@@ -74,14 +75,14 @@ def second(guest: Guest) -> Iterator[Second]:
 
 
 def units(guest: Guest) -> int:
-    """How many the driver has, of all clients."""
+    """The number of units that the driver has, of all clients."""
     found = Driver(guest.link).status().units
     guest.link.close_driver()
     return found
 
 
 def wait_for_none(guest: Guest) -> None:
-    """The driver looks once a second after clients that are gone."""
+    """Wait until the driver has no units. It looks for clients that are gone once a second."""
     for _ in range(500):
         if not units(guest):
             return
@@ -90,13 +91,13 @@ def wait_for_none(guest: Guest) -> None:
 
 
 def test_programs_share_probes_and_are_killed_as_they_come(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
-    """The one whose splices they are is killed: they stay for the other one, and go with it."""
+    """The client that made the splices is killed: they stay for the other client, and go with that."""
     before = text_of(kernel, FUNCTIONS)
     with second(guest) as first:
         spliced = text_of(kernel, FUNCTIONS)
         between = ran(kernel, PROGRAM, [str(calls), str(TIMES)])
         assert sorted(between.lines) == [f"{name} {TIMES}" for name in ALL] and not between.errors
-        assert between.restored is True  # it has spliced nothing itself
+        assert between.restored is True  # it has made no splices itself
         consumer, _ = program(kernel, PROGRAM, destructive="")  # nobody watches it, and the machine may be slow
         assert not consumer.start()
         assert text_of(kernel, FUNCTIONS) == spliced != before
@@ -110,7 +111,7 @@ def test_programs_share_probes_and_are_killed_as_they_come(kernel: KernelTarget,
 
 
 def test_a_program_whose_client_says_nothing_is_aborted(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
-    """What it has counted until then is told, and that it was aborted; its probes are taken out as ever."""
+    """What it has counted until then is reported, and that it was aborted; its probes are taken out as usual."""
     before = text_of(kernel, FUNCTIONS)
     text = PROGRAM + "BEGIN { printf(\"begun\\n\"); }"
     shell(guest, "echo 3600 > /sys/module/ilk/parameters/deadman")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""sysinfo, vminfo, and what changes priorities and takes signals, beside what the kernel counts of the same work."""
+"""sysinfo, vminfo, and the probes of changed priorities and received signals, beside the kernel's own counts of the
+same work."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ PYTHON = ("/usr/bin/python3", "-c")
 
 
 def test_calls_and_bytes_are_those_that_dd_makes(kernel: KernelTarget, guest: Guest) -> None:
-    """The counts of a dd that is asked for a hundred blocks more."""
+    """The counts of two runs of dd differ by the hundred blocks that one of them copies more."""
     text = """
         sysinfo:::sysread /pid == $target/ { @a = sum(arg0); }
         sysinfo:::syswrite /pid == $target/ { @b = sum(arg0); }
@@ -36,7 +37,7 @@ def test_calls_and_bytes_are_those_that_dd_makes(kernel: KernelTarget, guest: Gu
 
 
 def test_processes_and_switches_are_those_of_proc_stat(kernel: KernelTarget, guest: Guest) -> None:
-    """The switches of the shell are those that its task has counted itself, between two of its system calls."""
+    """The shell's switches are those that its task has counted itself, between two of its system calls."""
     text = """
         self int looks, done; self unsigned long before;
         sysinfo:::pswitch { @everywhere = sum(arg0); }
@@ -70,7 +71,7 @@ def ctxt(guest: Guest) -> int:
 
 
 def test_faults_are_those_that_rusage_counts(kernel: KernelTarget, guest: Guest) -> None:
-    """Memory that is touched, and that is written to after a fork: a page is a fault of its own each time."""
+    """Memory is touched, and written to after a fork: each page is a fault of its own each time."""
     script = (
         "import mmap, os\n"
         "m = mmap.mmap(-1, 200 * 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\n"
@@ -108,7 +109,8 @@ def disk(guest: Guest) -> Iterator[str]:
 
 
 def test_pages_are_those_that_vmstat_counts(guest: Guest, disk: str) -> None:
-    """Between two looks at it, which has them in KiB; a request that is no whole number of pages is one page more."""
+    """/proc/vmstat is read before and after, and counts in KiB; a request of a fraction of a page counts as one page
+    more."""
     kernel = KernelTarget(guest.link)
     text = """
         syscall::kill:entry /pid == $target/ { looks++; }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""raise() and stop() in a kernel: the process that comes by is stopped, or ends, and no other."""
+"""raise() and stop() in a kernel: the process that reaches the probe is stopped, or ends, and no other."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def users(exchange: Path) -> Path:
 
 
 def wait_for_state(guest: Guest, process: Turning, wanted: str) -> None:
-    """As the kernel tells it (proc_pid_stat(5))."""
+    """Wait until the process has this state, by proc_pid_stat(5)."""
     due = time.monotonic() + PATIENCE
     while (told := guest.link.read_file(f"/proc/{process.pid}/stat").rpartition(b") ")[2][:1].decode()) != wanted:
         assert time.monotonic() < due, told
@@ -39,7 +39,8 @@ def wait_for_state(guest: Guest, process: Turning, wanted: str) -> None:
 def test_a_process_is_stopped_where_it_comes_by(
     kernel: KernelTarget, guest: Guest, users: Path, where: str, meanwhile: bool
 ) -> None:
-    """At its third turn, and goes on when it is let go on. One that is stopped when the program ends is named."""
+    """The process stops at its third turn, and goes on when it is continued. A process still stopped at the
+    program's end is named."""
     with turning(guest, users, 2) as (process, other):
 
         def go_on() -> None:
@@ -86,7 +87,7 @@ def test_a_signal_ends_the_process_that_it_is_for(kernel: KernelTarget, guest: G
 
 
 def test_what_may_not_be_sent_one_is_not(kernel: KernelTarget, guest: Guest) -> None:
-    """A client that has loaded the program itself, what an interrupt came to, numbers that no signal has."""
+    """No signal is sent to the program's own client, from interrupts, or with an invalid number."""
     text = """
         int errors, tried;
         BEGIN { raise(SIGKILL); } BEGIN { stop(); } BEGIN { raise(0); } BEGIN { raise(65); } BEGIN { raise(-1); }
@@ -101,7 +102,7 @@ def test_what_may_not_be_sent_one_is_not(kernel: KernelTarget, guest: Guest) -> 
 
 
 def test_code_that_was_not_loaded_as_destructive_is_refused(kernel: KernelTarget, guest: Guest) -> None:
-    """By the driver, whatever the client thinks of it."""
+    """The driver refuses it, whatever the client says."""
     consumer, _ = program(kernel, "syscall::getpgid:entry { raise(9); }")
     with pytest.raises(TargetError, match="clause 1: bad deed"):
         consumer.start()

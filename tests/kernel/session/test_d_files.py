@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""fsinfo in a live stock kernel: what a script asks of a file system is what is seen, with names and bytes."""
+"""fsinfo in a live stock kernel: the operations that a script makes on a file system are seen, with names and bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ WORK = f"""mkdir {PLACE}; cd {PLACE}; mkdir -m 700 below; dd if=/dev/zero of=wri
 
 
 def test_what_is_asked_of_a_file_system_is_seen(kernel: KernelTarget, guest: Guest) -> None:
-    """Seven writes of 100 bytes, reads of 50 until there is nothing, and each name as often as the script has it."""
+    """There are seven writes of 100 bytes, reads of 50 until the end, and each operation on names as often as the
+    script does it."""
     shell(guest, "mountpoint -q /dev/shm || { mkdir -p /dev/shm; mount -t tmpfs none /dev/shm; }")
     names = ("mkdir", "rmdir", "unlink", "symlink", "link", "rename")
     of_names = ", ".join(f"fsinfo:::{name}" for name in names)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk dtrace`` in the kernel of the machine that it runs on: here, in the virtual machine's."""
+"""``gilk dtrace`` in the kernel of its own machine: here it runs in the virtual machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ fbt::vfs_write:entry /pid == $target/ { @v = count(); }
 """
 
 
-@pytest.mark.stress  # the virtual machine reads its own kernel: minutes, where it is emulated
+@pytest.mark.stress  # the virtual machine reads its own kernel, which takes minutes under emulation
 @pytest.mark.timeout(1800)
 def test_the_kernel_of_this_machine_needs_no_option(guest: Guest) -> None:
     command = f"dd if=/dev/zero of=/dev/null bs=1 count={WRITES}"
@@ -26,4 +26,4 @@ def test_the_kernel_of_this_machine_needs_no_option(guest: Guest) -> None:
     assert status == 0, errors.decode()
     writes, in_kernel = map(int, said.split())
     assert writes == in_kernel
-    assert WRITES <= writes <= WRITES + 20, errors.decode()  # and what dd says at its end
+    assert WRITES <= writes <= WRITES + 20, errors.decode()  # with what dd prints at its end

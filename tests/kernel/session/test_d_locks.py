@@ -17,7 +17,7 @@ from tests.kernel.session.test_d_tables import BEGIN, END
 pytestmark = pytest.mark.xdist_group("lab")
 TRIES = 10
 EVENT = re.compile(r"^ *\S.*?-(\d+) +\[.*: contention_(begin|end): (\S+) \((?:flags|ret)=(\S+)\)$", re.MULTILINE)
-#: Two who write to one open file wait for its mutex, two who have opened it for its rw_semaphore.
+#: Two writers to one open file wait for its mutex; two that have opened it themselves wait for its rw_semaphore.
 WORK = """
     command='dd if=/dev/zero bs=1M count=20 status=none'
     { $command & $command & wait; } > /dev/shm/locked
@@ -37,7 +37,7 @@ PROGRAM = """
 
 
 def name_of(flags: str) -> tuple[str, str] | None:
-    """The probe that is about a wait with such flags, and 1 of a writer; None: of no probe."""
+    """The probe for a wait with such flags, and "1" for a writer; None if no probe is about it."""
     words = set(flags.split("|"))
     if words & {"READ", "WRITE"} and words <= {"READ", "WRITE", "SPIN"}:
         return "rw-spin" if "SPIN" in words else "rw-block", str(int("WRITE" in words))
@@ -46,7 +46,7 @@ def name_of(flags: str) -> tuple[str, str] | None:
 
 
 def waits(said: str) -> Counter[tuple[str, str, str]]:
-    """The waits that ftrace saw the end of, by probe, task and side."""
+    """The waits whose end ftrace saw, by probe, task and side."""
     begun: dict[tuple[str, str], tuple[str, str] | None] = {}
     found: Counter[tuple[str, str, str]] = Counter()
     for task, what, lock, rest in EVENT.findall(said):
@@ -58,7 +58,7 @@ def waits(said: str) -> Counter[tuple[str, str, str]]:
 
 
 def test_waits_are_those_that_ftrace_sees(kernel: KernelTarget, guest: Guest) -> None:
-    """The children of a shell wait; it is tried again until both kinds of waits have been seen."""
+    """The children of a shell wait; the test repeats that until both kinds of waits have been seen."""
     shell(guest, "mountpoint -q /dev/shm || { mkdir -p /dev/shm; mount -t tmpfs none /dev/shm; }")
     kinds: set[str] = set()
     for _ in range(TRIES):

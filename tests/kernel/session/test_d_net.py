@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""ip, tcp and udp in a live stock kernel, beside what the kernel counts in /proc/net of the same work."""
+"""ip, tcp and udp in a live stock kernel, beside the kernel's counts of the same work in /proc/net."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PORT = 4711
 CLIENTS = 3
 WORDS = 40
 COUNTERS = "/proc/net/snmp /proc/net/snmp6"
-#: Both ends in one program: connections one after the other, each of which is written to and closed.
+#: Both ends are in one program: connections one after the other, each of which is written to and closed.
 TCP = f"""
 import socket
 family, address, refused = socket.AF_INET6 if %(six)d else socket.AF_INET, "%(address)s", 0
@@ -61,7 +61,7 @@ def loopback(guest: Guest) -> Iterator[None]:
 
 
 def counters(guest: Guest) -> Counter[str]:
-    """By protocol and name: ``TcpInSegs``, ``Udp6InDatagrams``."""
+    """The kernel's counters by protocol and name: ``TcpInSegs``, ``Udp6InDatagrams``."""
     found: Counter[str] = Counter()
     names: list[str] = []
     for line in shell(guest, f"cat {COUNTERS}").splitlines():
@@ -106,7 +106,7 @@ def test_segments_are_those_that_the_kernel_counts(kernel: KernelTarget, guest: 
 
 @VERSIONS
 def test_connections_go_through_their_states(kernel: KernelTarget, version: int) -> None:
-    """The states of the end that closes first."""
+    """The expected states are those of the end that closes first."""
     text = f"""
         tcp:::state-change /args[3]->tcps_rport == {PORT}/
         {{
@@ -115,7 +115,7 @@ def test_connections_go_through_their_states(kernel: KernelTarget, version: int)
         }}"""
     done = ran(kernel, text, work(TCP, version))
     address = "::1" if version == 6 else "127.0.0.1"
-    # a socket that waits for the end of its time is another one, so that this one is closed
+    # in TIME_WAIT another socket takes the place of this one, which is closed
     states = ["syn-sent", "established", "fin-wait-1", "fin-wait-2", "closed"]
     steps = [f"state-{a} state-{b} {PORT} {address}" for a, b in itertools.pairwise(states)]
     assert done.lines[-len(steps) :] == steps and len(done.lines) % CLIENTS == 0

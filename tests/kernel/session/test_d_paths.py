@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""fds[], cwd and paths in a live stock kernel, beside what /proc and strace say of the same run."""
+"""fds[], cwd and paths in a live stock kernel, beside those that /proc and strace show of the same run."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.programs.build import compile_to
 
 pytestmark = pytest.mark.xdist_group("lab")
 STRSIZE = 256
-CLOSES = 0o2000000  # O_CLOEXEC, which is the descriptor's
-RACES = 2000  # as paths.c has it
+CLOSES = 0o2000000  # O_CLOEXEC, which belongs to the descriptor, not to the file
+RACES = 2000  # the same as in paths.c
 TEXT = """
     syscall::fcntl:entry /execname == "paths" && arg1 == 3/ {
         printf("a|%d|%s|%s|%s\\n", (int)arg0, fds[arg0].fi_pathname, fds[arg0].fi_name, fds[arg0].fi_dirname);
@@ -34,7 +34,7 @@ TEXT = """
 
 @dataclass(frozen=True)
 class Told:
-    """The lines of the program, of /proc; of strace; and of the clauses."""
+    """The lines of the program about /proc, of strace, and of the clauses."""
 
     proc: list[list[str]]
     traced: list[str]
@@ -114,7 +114,7 @@ def test_the_rest_is_what_proc_tells(told: Told) -> None:
 
 
 def test_directories_are_those_of_the_task(told: Told) -> None:
-    """A root is told as the first process sees it, which may have another one than the command."""
+    """A root is shown as the first process sees it, whose own root may differ from the command's."""
     inside, root = told.places[:-4], told.places[0][1]
     assert len(inside) >= 20 and all(each == [told.directory, root] for each in inside)
     assert told.places[-4:] == [["/", root.rstrip("/") + told.directory]] * 4
@@ -126,7 +126,8 @@ def test_a_path_that_changes_has_names_that_were_there(told: Told) -> None:
 
 
 def test_arguments_are_those_that_proc_tells(kernel: KernelTarget) -> None:
-    """The arguments of the process that runs; none of a process that another one makes known."""
+    """pr_psargs has the arguments of the running process, but is empty for a process that other probes pass as an
+    argument."""
     text = """
         syscall::write:entry /pid == $target/ { printf("%s\\n", curpsinfo->pr_psargs); exit(0); }
         sched:::off-cpu /pid == $target/ { other += args[1]->pr_pid != pid && args[1]->pr_psargs != ""; }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""D programs in a live stock kernel: what they count, time and record is what ftrace, /proc and the program say."""
+"""D programs in a live stock kernel: their counts, times and records agree with ftrace, /proc and the program."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_system_calls_are_those_that_the_program_makes(kernel: KernelTarget, cal
 
 
 def test_arguments_and_results_are_those_of_the_calls(kernel: KernelTarget, calls: Path) -> None:
-    """getpgid(0x1000 + i) of processes that are not there: -ESRCH."""
+    """The program calls getpgid(0x1000 + i), of processes that do not exist: -ESRCH."""
     text = """
         syscall::getpgid:entry /pid == $target/ { @low = min(arg0); @high = max(arg0); @all = sum(arg0); }
         syscall::getpgid:return /pid == $target/ { @errors[errno, (int)arg1] = count(); }
@@ -108,7 +108,7 @@ def test_every_entry_has_its_return(kernel: KernelTarget, calls: Path) -> None:
 
 
 def test_bytes_read_are_those_of_proc(kernel: KernelTarget, guest: Guest) -> None:
-    """The bytes that vfs_read() returned are those that dd has asked for, in as many calls."""
+    """vfs_read() returned the bytes that dd asked for, in as many calls."""
     text = """
         fbt::vfs_read:return /pid == $target && (long)arg1 > 0/ { @ = sum((long)arg1); }
         fbt::vfs_read:entry /pid == $target/ { @calls = count(); }
@@ -121,7 +121,7 @@ def test_bytes_read_are_those_of_proc(kernel: KernelTarget, guest: Guest) -> Non
 
 
 def test_records_have_what_was_computed(kernel: KernelTarget, calls: Path) -> None:
-    """Predicates, arithmetic, associative arrays, strings of the task and of its memory."""
+    """The clauses have predicates, arithmetic, associative arrays, and strings of the task and of its memory."""
     text = """
         syscall::getpgid:entry /pid == $target && arg0 % 100 == 0 && execname == "calls"/ {
             seen[arg0] = ++this->n + n++;
@@ -141,7 +141,7 @@ def test_strings_are_read_from_the_process(kernel: KernelTarget) -> None:
 
 
 def test_progeny_are_the_children_of_children(kernel: KernelTarget) -> None:
-    """The commands of a shell that a shell runs are; whoever else reads meanwhile is not."""
+    """The commands of a shell that a shell runs count; other processes that execute meanwhile do not."""
     text = """
         proc:::exec-success /progenyof($target)/ { printf("%s\\n", execname); }
         proc:::exec-success /!progenyof($target) && ppid == $target/ { @wrong = count(); }
@@ -151,7 +151,7 @@ def test_progeny_are_the_children_of_children(kernel: KernelTarget) -> None:
 
 
 def test_strings_are_searched_and_taken_apart(kernel: KernelTarget) -> None:
-    """The name of a file, where the process has it; and numbers of devices, as the kernel has them."""
+    """The strings are a file's name in the process's memory, and device numbers in the kernel's."""
     text = """
         syscall::openat:entry /pid == $target && strstr(copyinstr(arg1), "such") != NULL/ {
             this->name = copyinstr(arg1);
@@ -181,7 +181,7 @@ def test_the_program_has_a_beginning_and_an_end(kernel: KernelTarget) -> None:
 
 
 def test_profile_fires_on_every_processor(kernel: KernelTarget, guest: Guest) -> None:
-    """Both are idle, or not: each has a timer of its own. Ten are waited for on each, however long that takes."""
+    """Each processor has a timer of its own, idle or not. The test waits for ten firings on each."""
     text = """
         profile-97 { @[cpu] = count(); seen[cpu]++; }
         profile-97 /seen[0] >= 10 && seen[1] >= 10/ { exit(0); }
@@ -251,7 +251,7 @@ def test_code_that_was_tampered_with_does_not_run(kernel: KernelTarget, guest: G
 
 
 def test_all_is_gone_with_the_client(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
-    """In the midst of it, without a word: as when it is killed."""
+    """The client goes in the middle of its work without a message, as if it were killed."""
     names = ["vfs_read", "x64_sys_call"]
     before = text_of(kernel, names)
     consumer, _ = program(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Memory that clauses in a kernel take for themselves, and what they write to processes: as the processes say it is."""
+"""Memory that clauses in a kernel allocate, and memory that they write in processes, as the processes see it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def written(exchange: Path) -> Path:
 def test_a_process_has_what_was_written_to_it(
     kernel: KernelTarget, guest: Guest, written: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Memory that it has written to, that it has never touched, on two pages, and that it passes to a system call."""
+    """It is memory that the process has written to, that it has never touched, that is on two pages, and that it
+    passes to a system call."""
     text = """
         pid$target:a.out:shown:entry {
             this->n = (int *)alloca(8); this->n[0] = 4000; *(this->n + 1) = 711; this->n[0] += this->n[1];
@@ -43,7 +44,8 @@ def test_a_process_has_what_was_written_to_it(
 
 
 def test_memory_is_taken_filled_and_read(kernel: KernelTarget, guest: Guest, written: Path) -> None:
-    """From the process, from the kernel, and from a string; in parts, bit by bit."""
+    """The bytes come from the process, from the kernel, and from a string, and are read in parts, down to
+    bit-fields."""
     text = """
         struct bits { unsigned int low : 3; int high : 5; };
         syscall::getpgid:entry /pid == $target/ {
@@ -87,7 +89,7 @@ BAD = {
 def test_what_cannot_be_done_is_a_fault_each_time(
     kernel: KernelTarget, guest: Guest, written: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The clauses behind it run; the process, and the kernel, are as they were."""
+    """The later clauses run; the process, and the kernel, are as they were."""
     clauses = [f"syscall::getpgid:entry /pid == $target/ {{ {each}; trace(1); }}" for each in BAD]
     text = "\n".join([*clauses, 'syscall::getpgid:entry /pid == $target/ { printf("behind\\n"); }'])
     done = ran(kernel, text, [str(written), "1"], destructive="", clausetime="1000000")
@@ -103,7 +105,7 @@ def test_what_cannot_be_done_is_a_fault_each_time(
 def test_memory_that_may_not_be_written_is_a_fault(
     kernel: KernelTarget, guest: Guest, written: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Memory that a process has for reading; and that of gilk, which fires BEGIN itself."""
+    """It is memory that the process may only read, and that of gilk, which fires BEGIN itself."""
     text = """
         BEGIN { copyout(alloca(8), uregs[R_RSP], 8); trace(1); }
         pid$target:a.out:shown:entry { copyoutstr("no", arg2, 3); trace(1); }
@@ -115,7 +117,7 @@ def test_memory_that_may_not_be_written_is_a_fault(
 
 
 def test_a_chill_lasts_as_long_as_it_should_and_not_for_ever(kernel: KernelTarget, guest: Guest, written: Path) -> None:
-    """A processor chills for half a second at the most in a second, however often it is asked to."""
+    """A processor chills for at most half a second in each second, however often it is asked to."""
     text = f"""
         BEGIN {{ begun = timestamp; }}
         syscall::getpgid:entry /pid == $target/ {{ self->t = timestamp; self->told = 0; }}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Each script of examples/d/kernel tells of a kernel at work what its first lines promise."""
+"""Each script of examples/d/kernel prints about a busy kernel what its first lines promise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.kernel.session.d_programs import ran
 pytestmark = pytest.mark.xdist_group("lab")
 SCRIPTS = Path(__file__).parents[3] / "examples" / "d" / "kernel"
 WORK = ["sh", "-c", "for n in 1 2 3; do cat /proc/version | wc -c; done; cat /no/file; /no/program; sleep 0.1; true"]
-#: What a script is given, and what it has to say.
+#: The arguments of each script, and its expected output.
 CASES = {
     "bitesize": ("", r"^$|bytes"),
     "cswstat": ("", r"\d{4} \w+ +\d+ [\d:]+ +[1-9]\d* +\d+ +[1-9]\d*"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Speculations of D programs in a live kernel: what is committed comes out, whole and once; the rest never does."""
+"""Speculations of D programs in a live kernel: a committed one comes out, complete and once; others never do."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.kernel.session.d_programs import ran
 
 pytestmark = pytest.mark.xdist_group("lab")
 TIMES = 300
-NUMBERS = range(0x1000, 0x1000 + TIMES)  # that the program calls getpgid() with
+NUMBERS = range(0x1000, 0x1000 + TIMES)  # the program calls getpgid() with these numbers
 
 
 def test_what_is_committed_comes_out(kernel: KernelTarget, calls: Path) -> None:
-    """One speculation is enough for all calls: each gives it back at once."""
+    """One speculation is enough for all calls, as each gives it back at once."""
     text = """
         syscall::getpgid:entry /pid == $target/ { self->s = speculation(); self->n = arg0; }
         syscall::getpgid:entry /self->s/ { speculate(self->s); printf("%d %s\\n", arg0, probefunc); }
@@ -33,7 +33,8 @@ def test_what_is_committed_comes_out(kernel: KernelTarget, calls: Path) -> None:
 
 
 def test_many_records_are_committed_in_their_order(kernel: KernelTarget, calls: Path) -> None:
-    """More than a clause moves itself: the driver moves them when it is asked for more records."""
+    """These are more records than a clause moves itself: the driver moves them when the client asks for more
+    records."""
     text = """
         BEGIN { s = speculation(); }
         syscall::getpgid:entry /pid == $target/ { speculate(s); printf("%d\\n", arg0); }
@@ -72,7 +73,7 @@ def test_records_that_a_speculation_has_no_room_for_are_counted_and_told(kernel:
         syscall::getpgid:entry /pid == $target/ { speculate(s); printf("%d\\n", arg0); }
         syscall::exit_group:entry /pid == $target/ { commit(s); }"""
     done = ran(kernel, text, [str(calls), str(TIMES)], specsize="4k")
-    fit = 4096 // 64  # of a record's head, and eight bytes
+    fit = 4096 // 64  # a record's head takes 64 bytes with its eight bytes of data
     assert done.lines == [str(number) for number in NUMBERS[:fit]]
     assert sum(int(line.split()[1]) for line in done.errors.splitlines()) == TIMES - fit
     assert "speculative drop" in done.errors

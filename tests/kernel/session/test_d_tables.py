@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""rawtp, sched, proc and io in a live stock kernel, beside the events that ftrace records of the same work."""
+"""rawtp, sched, proc and io in a live stock kernel, beside ftrace's events of the same work."""
 
 from __future__ import annotations
 
@@ -38,13 +38,14 @@ FIELDS = re.compile(r"(\w+)=(\S+)")
 
 
 def traced(said: str, event: str) -> list[dict[str, str]]:
-    """The fields of each event, in order; ``task``: the number of the task that ran."""
+    """The fields of each event, in order; ``task`` is the number of the task that ran."""
     lines = re.findall(rf"^ *\S.*?-(\d+) +\[.*: {event}: (.*)$", said, re.MULTILINE)
     return [{"task": task, **dict(FIELDS.findall(rest))} for task, rest in lines]
 
 
 def is_within(ours: Sequence[object], theirs: Sequence[object], least: int) -> bool:
-    """Theirs are ours, and some that came before the program began, or after its end."""
+    """Whether `ours` is a contiguous part of `theirs`, which may have more before the program began and after it
+    ended."""
     starts = range(len(theirs) - len(ours) + 1)
     return len(ours) >= least and any(theirs[at : at + len(ours)] == ours for at in starts)
 
@@ -107,7 +108,7 @@ def test_switches_and_wakeups_are_those_that_ftrace_sees(kernel: KernelTarget, g
     sleeps, switches, on = map(int, done.lines[-2].split())
     states = [one["prev_state"] for one in switched if one["prev_pid"] == target][-len(off) :]
     assert sleeps == switches == sum(not state.startswith("R") for state in states)
-    assert abs(on - len(off)) <= 1  # it begins and ends with one of them
+    assert abs(on - len(off)) <= 1  # the program begins and ends with one of them
     assert done.lines[-1] == "1"
 
 
@@ -121,7 +122,7 @@ def disk(guest: Guest, exchange: Path) -> Iterator[str]:
 
 
 def test_requests_are_those_that_ftrace_sees(guest: Guest, disk: str) -> None:
-    """The device, the place, the size and the file of each."""
+    """The device, the place, the size and the file of each request agree."""
     kernel = KernelTarget(guest.link)
     shell(guest, BEGIN.format(events="block/block_bio_queue"))
     text = """
@@ -164,8 +165,8 @@ QUEUE = "nullb0"
 
 @pytest.fixture
 def queue(guest: Guest) -> Iterator[str]:
-    """A block device that has a queue, in which bios become requests; nothing else uses it."""
-    at_once = "-E lazy_itable_init=0,lazy_journal_init=0"  # nothing is written later, nor read
+    """A file system on a block device with a queue, in which bios become requests; nothing else uses it."""
+    at_once = "-E lazy_itable_init=0,lazy_journal_init=0"  # nothing is written or read later
     shell(guest, f"modprobe ext4 && modprobe null_blk memory_backed=1 gb=1 && mkfs.ext4 -q {at_once} /dev/nullb0")
     options = "no_prefetch_block_bitmaps,noinit_itable"
     shell(guest, f"mkdir -p /tmp/queue && mount -o {options} /dev/nullb0 /tmp/queue && sync")
@@ -174,13 +175,15 @@ def queue(guest: Guest) -> Iterator[str]:
 
 
 def counters(guest: Guest) -> list[int]:
-    """Reads, those that were merged, and sectors; writes likewise (Documentation/block/stat.rst)."""
+    """The device's counts of reads, merged reads and read sectors, then the same of writes
+    (Documentation/block/stat.rst)."""
     found = [int(word) for word in shell(guest, f"cat /sys/block/{QUEUE}/stat").split()]
     return [*found[:3], *found[4:7]]
 
 
 def test_ends_of_requests_are_those_that_the_device_counts(guest: Guest, queue: str) -> None:
-    """Each bio ends once, also where several become one request; it is one that began, or a part that was split off."""
+    """Each bio ends once, also if several become one request; it is one that was started, or a part that was split
+    off."""
     kernel = KernelTarget(guest.link)
     text = """
         io:::start /args[1]->dev_name == "nullb0"/ { started[args[0]->b_addr] = 1; }
@@ -197,7 +200,7 @@ def test_ends_of_requests_are_those_that_the_device_counts(guest: Guest, queue: 
             printa("bad %@d %@d\\n", @unmatched, @failed);
             printa("%s %@d %@d\\n", @bios, @bytes); printa("name %s %@d\\n", @names);
         }"""
-    # two processors end requests at once: an aggregation counts all of them, a global variable does not
+    # Two processors end requests at once: an aggregation counts all of them, a global variable does not.
     work = f"""dd if=/dev/zero of={queue}/large bs=64k count=40; sync; echo 3 > /proc/sys/vm/drop_caches
         cat {queue}/large > /dev/null; dd if=/dev/zero of={queue}/direct bs=4k count=50 oflag=direct; sync"""
     shell(guest, BEGIN.format(events="block/block_rq_complete block/block_split"))
@@ -217,7 +220,7 @@ def test_ends_of_requests_are_those_that_the_device_counts(guest: Guest, queue: 
 
 
 def test_whoever_waits_for_a_request_goes_on(guest: Guest, disk: str) -> None:
-    """At once for each that it has begun to wait for, which is as often as ftrace sees the function that waits."""
+    """wait-done follows each wait-start at once; both come as often as ftrace sees the function that waits."""
     kernel = KernelTarget(guest.link)
     text = """
         io:::wait-start, io:::wait-done /execname == "sync" && args[1]->dev_name == "ram0"/ {
@@ -226,7 +229,7 @@ def test_whoever_waits_for_a_request_goes_on(guest: Guest, disk: str) -> None:
         io:::wait-done /execname == "sync"/ { @wrong = sum(self->open != args[0]->b_addr); self->open = 0; }
         END { printa("%s %d %x %@d\\n", @); printa("wrong %@d\\n", @wrong); }"""
     shell(guest, TRACING.format(names="submit_bio_wait"))
-    work = f"for n in 1 2 3 4 5; do echo $n > {disk}/waited; sync /dev/ram0; done"  # its cache is flushed
+    work = f"for n in 1 2 3 4 5; do echo $n > {disk}/waited; sync /dev/ram0; done"  # the disk's cache is flushed
     done = ran(kernel, text, ["sh", "-c", work])
     waited = len(re.findall(r"^ *sync-\d+ .*: submit_bio_wait <-", shell(guest, TOLD), re.MULTILINE))
     rows = [line.split() for line in done.lines]
@@ -247,7 +250,8 @@ def test_a_module_is_held_as_long_as_a_program_is_at_its_tracepoints(guest: Gues
 
 
 def test_points_that_make_no_sense_are_refused(kernel: KernelTarget, guest: Guest) -> None:
-    """Of no program, of no group, of a name without an end or that no tracepoint has; and there is no harm in many."""
+    """The wrong points have no program, no group, an unterminated name, or a name that no tracepoint has; many of
+    them do no harm."""
     consumer, _ = program(kernel, "BEGIN { n++; }")
     made, enabled = consumer.compiled.program, consumer.enabled
     layout = MemoryOptions(2, scratches=0, aggregations=1, globals_size=520).layout()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A kernel's types, variables and stacks in D say what /proc, ftrace and kallsyms of the same boot say."""
+"""A kernel's types, variables and stacks in D agree with /proc, ftrace and kallsyms of the same boot."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIMES = 20
 
 
 def test_the_task_is_the_one_that_runs(kernel: KernelTarget, calls: Path) -> None:
-    """By way of its struct as by D's own variables; and by way of variables of which each processor has one."""
+    """The task's struct agrees with D's own variables, and with per-CPU variables."""
     text = """
         syscall::getpgid:entry /pid == $target/ {
             this->task = (struct task_struct *)curthread;
@@ -67,7 +67,8 @@ def test_variables_are_those_of_proc(kernel: KernelTarget, guest: Guest) -> None
 
 
 def test_arguments_have_the_types_of_the_function(kernel: KernelTarget) -> None:
-    """vfs_read(struct file *, char *, size_t, loff_t *) and do_filp_open(int, struct filename *, ...)."""
+    """The functions are vfs_read(struct file *, char *, size_t, loff_t *) and do_filp_open(int, struct filename *,
+    ...)."""
     text = """
         fbt::vfs_read:entry /pid == $target && args[2] == 777/ {
             @[stringof(args[0]->f_path.dentry->d_name.name), args[0]->f_inode->i_rdev >> 20] = sum(args[2]);
@@ -81,7 +82,8 @@ def test_arguments_have_the_types_of_the_function(kernel: KernelTarget) -> None:
 
 
 def test_system_calls_have_the_types_of_their_arguments(kernel: KernelTarget, calls: Path) -> None:
-    """As a call's format file has them: int and long, of which the upper bits mean nothing or all, and pointers."""
+    """The types are those of a call's format file: int and long, whose upper bits have no meaning or all of it, and
+    pointers."""
     text = """
         syscall::getpgid:entry /pid == $target/ { @ = sum(args[0]); @size[sizeof (args[0])] = count(); }
         syscall::openat:entry /pid == $target/ { @names[args[0], copyinstr((uintptr_t)args[1])] = count(); }
@@ -93,7 +95,8 @@ def test_system_calls_have_the_types_of_their_arguments(kernel: KernelTarget, ca
 
 
 def test_a_stack_is_the_one_that_ftrace_sees(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
-    """From the function on to the system call; caller is the second, and stackdepth as many as there are."""
+    """The stack goes from the function to the system call; caller is the second frame, and stackdepth the number of
+    frames."""
     name = "load_msg"
     shell(guest, TRACING.format(names=name) + "echo 1 > options/func_stack_trace\n")
     text = f"""
@@ -106,7 +109,7 @@ def test_a_stack_is_the_one_that_ftrace_sees(kernel: KernelTarget, guest: Guest,
     theirs = re.findall(r"=> (\S+)", trace.partition("<stack trace>")[2].partition("calls-")[0])
     frames = [line.strip() for line in done.lines if "`" in line and not line.startswith(("depth", "names"))]
     ours = [re.sub(r"\+0x.*", "", frame.partition("`")[2]) for frame in frames]
-    length = len(ours) - 2  # those of stack(2) come behind
+    length = len(ours) - 2  # the frames of stack(2) come last
     assert ours[:length] == theirs[-length:] and theirs[-1].startswith("entry_SYSCALL") and ours[0] == name
     assert ours[length:] == ours[:2]
     (depth,) = [line.split() for line in done.lines if line.startswith("depth")]
@@ -114,7 +117,8 @@ def test_a_stack_is_the_one_that_ftrace_sees(kernel: KernelTarget, guest: Guest,
 
 
 def test_a_sample_has_the_stack_of_what_was_interrupted(kernel: KernelTarget) -> None:
-    """A task that does nothing but read /dev/zero is in read(): its stacks lead there. In user mode there is none."""
+    """A task that only reads /dev/zero is in read(), so its stacks lead there. In user mode there is no kernel
+    stack."""
     text = """
         syscall::read:entry /pid == $target && arg2 == 1000000/ { reading = 1; }
         profile-997 /pid == $target && arg0 && reading/ { @[stack()] = count(); n++; }
@@ -128,7 +132,8 @@ def test_a_sample_has_the_stack_of_what_was_interrupted(kernel: KernelTarget) ->
 
 
 def test_no_address_that_a_program_makes_up_does_harm(kernel: KernelTarget, guest: Guest) -> None:
-    """The ends of all ranges of addresses, holes, and all registers of devices: faults, or the memory there."""
+    """The addresses are the ends of all address ranges, holes, and all device registers: each access is a fault, or
+    reads memory."""
     devices = re.findall(r"^0x(\w+)-0x\w+ .*ioremap", shell(guest, "cat /proc/vmallocinfo"), re.MULTILINE)
     assert devices
     ends = [0, 0x1000, 1 << 47, 0xFFFF << 48, 0xFFFF8 << 44, 0xFFFFFF << 40, 0xFFFFFFFF << 32, 0xFFFFFFFF80000000]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""One D program over the kernel and processes counts what the programs say that they did, and what ftrace counts."""
+"""One D program about the kernel and processes counts what the programs report themselves, and what ftrace counts."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def users(exchange: Path) -> Path:
 
 
 def offset_of(path: Path, name: str) -> int:
-    """The place of a function, or of data, in the file, by nm and readelf."""
+    """The offset in the file of a function, or of data, by nm and readelf."""
     symbols = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
     address = int(re.findall(rf"^(\w+) [a-zA-Z] {name}$", symbols, re.MULTILINE)[0], 16)
     rows = subprocess.run(["readelf", "-lW", path], capture_output=True, text=True, check=True).stdout
@@ -90,7 +90,7 @@ def expected(times: int) -> dict[str, int]:
 
 
 class Turning:
-    """A process there that makes turns as it is told to."""
+    """A process in the machine that makes turns when it is told to."""
 
     def __init__(self, guest: Guest, path: Path) -> None:
         self._guest, self._path = guest, path
@@ -100,7 +100,7 @@ class Turning:
         assert guest.link.channel.until(lambda: b"\n" in self.said, PATIENCE)
         self.pid = int(self.said.split()[0])
         self.turns = 0
-        self.turn(1)  # it executes the program by now
+        self.turn(1)  # by now it executes the program
 
     def turn(self, count: int) -> None:
         self.turns += count
@@ -112,11 +112,11 @@ class Turning:
         assert self.process.wait(PATIENCE) == 0
 
     def byte(self, name: str) -> bytes:
-        """The byte that its memory has where the function begins."""
+        """The first byte of the function in the process's memory."""
         return self._memory(name, "x", 1)
 
     def number(self, name: str) -> int:
-        """The 16-bit variable of that name."""
+        """The value of the process's 16-bit variable of that name."""
         return int.from_bytes(self._memory(name, "w", 2), "little")
 
     def _memory(self, name: str, kind: str, size: int) -> bytes:
@@ -145,7 +145,8 @@ def turning(guest: Guest, path: Path, count: int) -> Iterator[list[Turning]]:
 
 
 def test_clauses_of_both_share_variables(kernel: KernelTarget, guest: Guest, users: Path) -> None:
-    """A flag that a function of the process sets is seen at system calls, and only there; a child has none of it."""
+    """A flag that a function of the process sets is seen at the system calls of its thread only; a child does not
+    have it."""
     for command in ([str(users), str(TIMES)], [str(users), str(TIMES), "fork"]):
         done = ran(kernel, BOTH, command)
         assert counted(done.lines) == expected(TIMES)
@@ -154,7 +155,7 @@ def test_clauses_of_both_share_variables(kernel: KernelTarget, guest: Guest, use
 
 
 def test_counts_and_values_are_those_of_ftrace(kernel: KernelTarget, guest: Guest, users: Path) -> None:
-    """At the same instruction, at the same time."""
+    """Both probe the same instruction, at the same time."""
     shell(guest, EVENTS.format(path=users, offset=offset_of(users, "inner")))
     try:
         done = ran(kernel, BOTH, [str(users), str(TIMES)])
@@ -181,7 +182,7 @@ def test_a_library_is_traced_with_the_calls_that_it_makes(kernel: KernelTarget, 
 
 
 def test_arguments_registers_and_stacks(kernel: KernelTarget, guest: Guest, users: Path) -> None:
-    """All ten arguments, registers, who has called, where a function begins as well as where it returns."""
+    """The test covers all ten arguments, the registers and the caller, at the function's entry and at its return."""
     text = """
         pid$target:a.out:many:entry { @s["given"] = sum(arg0 + 2 * arg1 + 3 * arg2 + 4 * arg3 + 5 * arg4 + 6 * arg5 +
             7 * arg6 + 8 * arg7 + 9 * arg8 + 10 * arg9); }
@@ -203,7 +204,8 @@ def test_arguments_registers_and_stacks(kernel: KernelTarget, guest: Guest, user
 
 
 def test_arguments_have_the_types_of_the_program(kernel: KernelTarget, guest: Guest, users: Path) -> None:
-    """By its debug information: structs and what they lead to, bit-fields, numbers of less than 64 bits."""
+    """The types come from the debug information: structs and the targets of their pointers, bit-fields, short
+    integers."""
     text = """
         pid$target:a.out:placed:entry { @n[copyinstr((uintptr_t)args[0]->next->name)] = count();
             @s["more"] = sum(args[0]->more); @s["by"] = sum(args[1]); @s["next"] = sum(args[0]->next->u.numbers[2]); }
@@ -221,7 +223,7 @@ def test_arguments_have_the_types_of_the_program(kernel: KernelTarget, guest: Gu
 
 
 def test_pages_of_the_process_are_made_present(kernel: KernelTarget, guest: Guest, users: Path) -> None:
-    """A text that the process has not touched, on two pages, is read; and nothing is done twice for it."""
+    """The string is on two pages that the process has not touched; it is read, and no action is repeated for that."""
     text = """
         pid$target:a.out:shown:entry /copyinstr(arg0) == strjoin("text ", lltostr(seen))/ { @n["equal"] = count(); }
         pid$target:a.out:shown:entry { printf("%s\\n", copyinstr(arg0)); seen++; }
@@ -235,7 +237,7 @@ def test_pages_of_the_process_are_made_present(kernel: KernelTarget, guest: Gues
 def test_pages_are_not_made_present_for_a_clause_that_has_done_something(
     kernel: KernelTarget, guest: Guest, users: Path
 ) -> None:
-    """Nor are there any where the process may not read: both are faults, each time, and the rest is done once."""
+    """Nor are pages that the process may not read: each access is a fault, and the rest of the clause is done once."""
     text = """
         pid$target:a.out:shown:entry { @n["before"] = count(); self->text = copyinstr(arg0); @n["read"] = count(); }
         pid$target:a.out:shown:entry { self->text = copyinstr(arg1); @n["never"] = count(); }
@@ -245,7 +247,8 @@ def test_pages_are_not_made_present_for_a_clause_that_has_done_something(
 
 
 def test_processes_that_are_not_meant_are_left_alone(kernel: KernelTarget, guest: Guest, users: Path) -> None:
-    """Two of three processes of one program, which ends as they do; the third's memory is never touched."""
+    """Two of three processes of the program are meant, and the D program ends with them; the third's memory is never
+    touched."""
     with turning(guest, users, 3) as (first, second, other):
         before = other.byte("inner")
         seen: list[bytes] = []
@@ -272,7 +275,7 @@ def test_processes_that_are_not_meant_are_left_alone(kernel: KernelTarget, guest
 def test_without_the_filter_processes_are_hit_that_are_not_meant(
     users: Path, exchange: Path, tmp_path: Path
 ) -> None:
-    """The negative control of the test before: the driver does not ask whose memory it is."""
+    """Negative control of the test above: without the filter the driver hits all processes."""
     text = """
         pid$target:a.out:inner:entry { @[pid] = count(); } fbt::do_msgsnd:entry { }
         END { printa("%d %@d\\n", @); }"""
@@ -293,7 +296,7 @@ def test_without_the_filter_processes_are_hit_that_are_not_meant(
 
 @pytest.fixture(scope="module")
 def opening(exchange: Path) -> tuple[Path, Path]:
-    """A program, and the library that it opens after a while, whose path it is given."""
+    """A program, and the library that it opens after a while at the path that it is given."""
     here = Path(__file__).parent
     library = compile_to(exchange / "libopenedlate.so", [here / "later.c"], (*FRAMES, "-shared", "-fPIC"))
     return compile_to(exchange / "opens", [here / "deep.c"], FRAMES), library
@@ -310,7 +313,7 @@ HITS = {"entry": TIMES, "return": TIMES, "calls": TIMES, "numbers": sum(range(TI
 def test_a_library_that_is_opened_later_has_its_probes(
     kernel: KernelTarget, guest: Guest, opening: tuple[Path, Path]
 ) -> None:
-    """From its first call on, as the program makes them; without being told of the file they are refused."""
+    """The probes are there from the library's first call on. If the file was not announced, they are refused."""
     command = [str(opening[0]), str(TIMES), str(opening[1])]
     done = ran(kernel, OPENED, command, opened=str(opening[1]))
     assert counted(done.lines) == HITS and not done.errors
@@ -325,7 +328,8 @@ def test_a_library_that_is_opened_later_has_its_probes(
 def test_a_program_that_is_executed_later_has_its_probes(
     kernel: KernelTarget, guest: Guest, opening: tuple[Path, Path]
 ) -> None:
-    """And so has what it opens, in a process that ran before. A file that is mapped already has each probe once."""
+    """So has the library that it opens, in a process that ran before. A file that is mapped already has each probe
+    once."""
     said = bytearray()
     words = ["sh", "-c", 'echo $$; read word; exec "$@"', "sh", str(opening[0]), str(TIMES), str(opening[1])]
     process = guest.link.spawn(words, said.extend, said.extend)
@@ -343,7 +347,7 @@ def test_a_program_that_is_executed_later_has_its_probes(
 
 
 def test_a_list_is_of_several_processes(kernel: KernelTarget, guest: Guest, users: Path) -> None:
-    """Once for all of them by $target, and by their numbers for each."""
+    """The probes are listed once for all processes with $target, and for each with their numbers."""
     with turning(guest, users, 2) as (first, second):
         machine = OtherMachine(Elsewhere(kernel.link, lambda: None), kernel)
         for by_number in (False, True):
@@ -357,7 +361,7 @@ def test_a_list_is_of_several_processes(kernel: KernelTarget, guest: Guest, user
 
 
 def test_a_client_that_is_killed_leaves_nothing(kernel: KernelTarget, guest: Guest, users: Path) -> None:
-    """The process goes on meanwhile; of two clients the other one's probe stays until it goes, too."""
+    """The process goes on meanwhile; with two clients, the other client's probe stays until that client goes."""
     with turning(guest, users, 1) as (process,):
         before = process.byte("inner")
         text = f"pid{process.pid}:a.out:inner:entry {{ @ = count(); }} fbt::do_msgsnd:entry {{ }}"
@@ -407,7 +411,7 @@ def test_what_cannot_be_had_is_named(kernel: KernelTarget, guest: Guest, users: 
 def test_a_file_that_has_changed_meanwhile_is_left_alone(
     kernel: KernelTarget, guest: Guest, users: Path, exchange: Path
 ) -> None:
-    """Between what gilk has read and what the driver is given."""
+    """The file changes after gilk has read it and before the driver opens it."""
     path, place = exchange / "changed", offset_of(users, "inner")
     content = bytearray(users.read_bytes())
     path.write_bytes(content)

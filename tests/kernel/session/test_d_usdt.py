@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""USDT probes in one program with the kernel: they fire as often as the programs say that they came by, with the values
-that they passed, and programs know whether somebody listens."""
+"""USDT probes in one program with the kernel: they fire as often as the programs pass them, with the values that
+they pass, and programs see whether somebody listens."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.kernel.session.test_d_uprobes import FRAMES, TIMES, counted, turning
 from tests.programs.build import build, compile_to
 
 pytestmark = pytest.mark.xdist_group("lab")
-STEPS = 1000  # that marked.c makes
+STEPS = 1000  # steps of marked.c
 SEMAPHORE = "users_turned_semaphore"
 BESIDE = "fbt::do_msgsnd:entry { } "
 
@@ -32,7 +32,8 @@ def users(exchange: Path) -> Path:
 def test_every_passage_fires_with_the_values_of_the_program(
     kernel: KernelTarget, guest: Guest, variant: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Operands in registers and parts of them, on the stack, at symbols, and constants, wherever the program lies."""
+    """The operands are in registers and parts of them, on the stack, at symbols, and constants, wherever the program
+    lies."""
     text = """#pragma D depends_on provider marked
         marked$target:::work-step { @n["passages"] = count(); @s["first"] = sum(arg0); @s["second"] = sum(arg1); }
         marked$target:a.out::work__step { @s["third"] = sum(arg2); @s["both"] = sum(arg3 * 10 + arg4); }
@@ -51,7 +52,7 @@ def test_every_passage_fires_with_the_values_of_the_program(
 
 
 def test_clauses_of_both_share_variables(kernel: KernelTarget, guest: Guest, users: Path) -> None:
-    """A child, which nobody asked for, hits nothing."""
+    """A child, which is not traced, hits nothing."""
     text = """
         users$target:::turned { self->turned = arg0; @s["turned"] = sum(arg0); @s["counted"] = sum(arg1); }
         syscall::getpgid:entry /pid == $target && self->turned/ { @n["after"] = count(); self->turned = 0; }
@@ -65,7 +66,7 @@ def test_clauses_of_both_share_variables(kernel: KernelTarget, guest: Guest, use
 
 
 def test_who_listens_is_told_to_those_that_are_meant(kernel: KernelTarget, guest: Guest, users: Path) -> None:
-    """Semaphores rise in two of three processes of one program, and are what they were when it is over."""
+    """The semaphores rise in two of three processes of the program, and are afterwards what they were."""
     with turning(guest, users, 3) as (first, second, other):
         seen: list[int] = []
 
@@ -91,7 +92,7 @@ def test_who_listens_is_told_to_those_that_are_meant(kernel: KernelTarget, guest
 
 
 def test_a_client_that_is_killed_leaves_no_semaphore_raised(kernel: KernelTarget, guest: Guest, users: Path) -> None:
-    """Nor does one that ends; it is raised once, however many listen."""
+    """A client that ends leaves none either; a semaphore is raised once, however many listen."""
     with turning(guest, users, 1) as (process,):
         text = f"users{process.pid}:::turned {{ @ = count(); }} fbt::do_msgsnd:entry {{ }}"
         first = Second(guest, text)

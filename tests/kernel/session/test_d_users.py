@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What clauses in a kernel tell of user space: stacks are those that ftrace records, memory is what the program has."""
+"""Clauses in a kernel see user space correctly: stacks are those that ftrace records, memory is that of the program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.programs.build import compile_to
 
 pytestmark = pytest.mark.xdist_group("lab")
 TIMES = 20
-FRAMES = ("-O0", "-fno-omit-frame-pointer")  # leaves have frames, too
+FRAMES = ("-O0", "-fno-omit-frame-pointer")  # so that leaf functions have frames too
 BEGIN = """\
 cd /sys/kernel/tracing
 echo > trace; echo 1 > options/userstacktrace; echo 1 > events/syscalls/sys_enter_getpgid/enable
@@ -35,7 +35,7 @@ STACKS = """
 
 @pytest.fixture(scope="module")
 def deep(exchange: Path) -> list[str]:
-    """A command, of functions with frames at addresses that are known."""
+    """The command of a program whose functions have frames and known addresses."""
     here = Path(__file__).parent
     library = compile_to(exchange / "libopenedlater.so", [here / "later.c"], (*FRAMES, "-shared", "-fPIC"))
     program = compile_to(exchange / "deep", [here / "deep.c"], (*FRAMES, "-no-pie", "-fno-pie"))
@@ -48,7 +48,7 @@ def addresses(program: str) -> dict[str, int]:
 
 
 def stacks(lines: list[str]) -> Counter[tuple[str, ...]]:
-    """How often each was counted, frames as they are printed."""
+    """The number of times that each stack was counted; frames are as printed."""
     found: Counter[tuple[str, ...]] = Counter()
     frames: list[str] = []
     for line in lines:
@@ -61,7 +61,7 @@ def stacks(lines: list[str]) -> Counter[tuple[str, ...]]:
 
 
 def test_stacks_are_those_that_ftrace_walks(kernel: KernelTarget, guest: Guest, deep: list[str]) -> None:
-    """Those of a process that has ended by the time that they are printed, and of a library that it opened late."""
+    """The process has ended by the time that its stacks are printed, and it opened a library late."""
     shell(guest, BEGIN)
     done = ran(kernel, STACKS, deep, clausetime="200000")
     walked = [
@@ -103,7 +103,8 @@ def test_a_task_of_the_kernel_has_no_stack_there(kernel: KernelTarget) -> None:
 
 
 def test_memory_of_the_process_is_what_it_writes(kernel: KernelTarget) -> None:
-    """As a string, of as many bytes as are asked for; as a number; what is not there is a fault, and so is too much."""
+    """The memory is read as a string, as so many bytes, and as a number; missing memory is a fault, and so are too
+    many bytes."""
     text = """
         syscall::write:entry /pid == $target/ {
             printf("%s|%s|%x|%s\\n", stringof(copyin(arg1, arg2)), stringof(copyin(arg1, 3)), *(int *)copyin(arg1, 4),

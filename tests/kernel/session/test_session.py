@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Probes in a live stock kernel: counts are those of the calls made and of ftrace, values are those handed over."""
+"""Probes in a live stock kernel: counts are those of the calls made and of ftrace, values are those passed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gilk.trace.probes import RecordKind
 from tests.kernel.driver.driving import NUMBERS, Guest
 
 TIMES = 300
-#: Of System V messages, which nothing but our program sends.
+#: Functions of System V messages, which only the tests' program sends.
 MESSAGES = (
     *("do_msgsnd", "do_msgrcv.constprop.0", "load_msg", "store_msg", "free_msg", "ksys_msgsnd", "newque", "freeque"),
 )
@@ -50,7 +50,7 @@ def text_of(kernel: KernelTarget, names: list[str]) -> list[bytes]:
 
 
 def test_one_session_after_another(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
-    """By way of one link: nothing of the first is in the way of the second, and it stays ended."""
+    """Both sessions use one link: the first does not hinder the second, and stays ended."""
     with KernelSession(kernel, points=1 << 10) as first:
         first.insert("kernel:__x64_sys_getpgid:entry", "stamp")
         run(guest, calls, 20)
@@ -91,7 +91,7 @@ def test_entries_are_those_that_ftrace_counts(
 
 
 def test_every_block_of_some_functions(session: KernelSession, kernel: KernelTarget, guest: Guest, calls: Path) -> None:
-    """They go on as they did, the first blocks are entered once a call, and the text is what it was."""
+    """The functions work as before, the first blocks are entered once a call, and the text is restored."""
     names = present(kernel, MESSAGES)
     before = text_of(kernel, names)
     wanted = [f"kernel:{name}:{where}" for name in names for where in ("blocks", "blocks-post")]
@@ -128,7 +128,8 @@ for _ in range(6):
 
 
 def test_times_are_those_of_the_other_machines_clock(session: KernelSession, guest: Guest) -> None:
-    """Whatever its kernel thinks of a counter that is emulated: a program there reads its clock before and after."""
+    """This holds even if the machine's kernel distrusts an emulated counter: a program there reads its clock before
+    and after."""
     session.insert("kernel:__x64_sys_getpgid:entry", "stamp")
     said = guest.run("python3", "-ISc", CLOCK).splitlines()
     times = [session.start + time for time in session.close()["time"].to_pylist()]
@@ -139,7 +140,7 @@ def test_times_are_those_of_the_other_machines_clock(session: KernelSession, gue
 
 
 def test_arguments_and_registers(session: KernelSession, guest: Guest, calls: Path) -> None:
-    """find_vpid(number) is called by getpgid with what the program asks for; both see it in rdi."""
+    """getpgid calls find_vpid(number) with the program's argument; both instruments see it in rdi."""
     session.insert("kernel:__x64_sys_getpgid:entry", "stamp")
     session.insert("kernel:find_get_pid:entry", "count")
     args = session.insert("kernel:find_task_by_vpid:entry", "args")
@@ -158,7 +159,7 @@ def test_arguments_and_registers(session: KernelSession, guest: Guest, calls: Pa
 
 
 def test_what_another_client_has_is_refused_by_name(session: KernelSession, guest: Guest) -> None:
-    """And the rest of the function is instrumented without it."""
+    """The rest of the function is instrumented without that point."""
     function, out = guest.function("__x64_sys_getppid"), bytearray()
     window = function.window(10, several=True)
     words = [str(guest.compiled("second")), hex(window[0].ip), function.bytes_of(*window).hex()]
@@ -178,7 +179,8 @@ def test_what_another_client_has_is_refused_by_name(session: KernelSession, gues
 
 
 def test_records_of_some_processes_only(session: KernelSession, guest: Guest) -> None:
-    """Two that do the same, one of them twice as often, of which the other is wanted. Counts are of both."""
+    """Two processes do the same, one of them twice as often, and records of the other are wanted. Counts are of
+    both."""
     for instrument in ("stamp", "args", "regs", "count"):
         (probe,) = session.insert("kernel:__x64_sys_getpgrp:entry", instrument)
         assert probe.tactic is not None
@@ -198,9 +200,8 @@ def test_records_of_some_processes_only(session: KernelSession, guest: Guest) ->
 
 
 def test_interrupts_of_a_processor(kernel: KernelTarget, guest: Guest) -> None:
-    """A shell waits, on the second processor, for children that sleep. What wakes them are interrupts of that
-    processor, and they come while nobody runs there: they are its own, and only they are, of all that others do.
-    """
+    """A shell waits on the second processor for children that sleep. Interrupts of that processor wake them, and
+    come while no task runs there: those records belong to the processor, and no other interrupts do."""
     out = bytearray()
     script = "echo $$; read go; for n in 1 2 3 4 5; do sleep 0.1; done"
     shell = guest.link.spawn(["taskset", "-c", "1", "sh", "-c", script], out.extend, out.extend)
@@ -226,7 +227,8 @@ def test_interrupts_of_a_processor(kernel: KernelTarget, guest: Guest) -> None:
 
 
 def test_a_flight_recorder(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
-    """The smallest buffers: of many calls the last are there, when asked for and at the end; others were counted."""
+    """The buffers are the smallest: of many calls the last are there, when asked for and at the end; the others were
+    counted."""
     taken = []
     with KernelSession(kernel, points=1 << 10, ring=1 << 15, flight=True) as session:
         session.insert("kernel:__x64_sys_getpgid:entry", "args")
@@ -309,7 +311,8 @@ def instruments(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_instruments_in_c(session: KernelSession, guest: Guest, calls: Path, instruments: Path) -> None:
-    """The paper's form, kernel structures, text, variables of their own, a value behind a pointer, and printk."""
+    """The instruments use the paper's form, kernel structures, text, variables of their own, a value behind a
+    pointer, and printk."""
     names = ("simple_instr", "whose", "name_of_task", "counts_itself", "size_of_message", "prints")
     probes = [session.insert("kernel:store_msg:entry", gilk.c(instruments, name))[0] for name in names[:4]]
     probes += session.insert("kernel:free_msg:entry", gilk.c(instruments, names[4]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A machine that falls silent in the middle of a run, or never hears the end of it."""
+"""A machine falls silent in the middle of a run, or never hears that the run has ended."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CALLS = 500
 
 @pytest.fixture
 def run(kernel: KernelTarget, guest: Guest, tmp_path: Path) -> Iterator[Run]:
-    """A run of a command that makes some calls and does not end, up to when they were seen."""
+    """A run whose command makes some calls and does not end; yielded once the calls were seen."""
     script = f"{guest.program} {NUMBERS['getpgrp']} {CALLS} 1; exec sleep 1000"
     elsewhere = Elsewhere(guest.link, lambda: None)
     requests = [parse("kernel:__x64_sys_getpgrp:entry=stamp")]
@@ -44,8 +44,8 @@ def silent(*_: Any) -> bytes:
 
 
 def finished(run: Run, guest: Guest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Whatever fails while it ends, the file has what had come."""
-    monkeypatch.setattr(guest.link, "close", lambda: None)  # which would end the machine
+    """Finish the run: whatever fails meanwhile, the file has the records that had come."""
+    monkeypatch.setattr(guest.link, "close", lambda: None)  # closing the link would end the machine
     result = run.finish()
     monkeypatch.undo()
     assert run.lost is not None
@@ -67,7 +67,8 @@ def test_in_the_middle(run: Run, guest: Guest, monkeypatch: pytest.MonkeyPatch, 
 def test_when_everything_is_to_be_taken_out(
     run: Run, guest: Guest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As it is where a processor hangs: changing code takes all of them. It is not waited for as if all were well."""
+    """A processor that hangs has this effect, because changing code takes all processors. gilk then waits less than
+    usual."""
     before = guest.link.patience
     monkeypatch.setattr(run.sessions[0], "_restore", silent)
     run._hurry()

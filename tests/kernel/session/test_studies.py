@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The studies of the paper, as the examples make them."""
+"""The paper's studies, as the examples do them."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ EXAMPLES = Path(__file__).parents[3] / "examples" / "kernel"
 def example(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None and spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)  # where dataclasses look for it
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)  # dataclasses look for the module there
     spec.loader.exec_module(module)
     return module
 
 
 def test_two_tracers_see_the_same_forks(kernel: KernelTarget, guest: Guest, exchange: Path, tmp_path: Path) -> None:
-    """In one task, gilk's time of an event lies between ftrace's of it and of the next: at entries ftrace is first."""
+    """In one task, gilk's time of an event lies between ftrace's time of it and of the next: at entries ftrace comes
+    first."""
     study, helpers = example("pulsar_study"), example("studying")
     program = helpers.compiled("pulsar", exchange)
     result = study.study(Kernel(kernel, Elsewhere(guest.link, lambda: None)), program, 2, 10, 50)
@@ -57,7 +58,8 @@ def test_two_tracers_see_the_same_forks(kernel: KernelTarget, guest: Guest, exch
 
 @pytest.mark.stress
 def test_every_block_behind_fork(kernel: KernelTarget, guest: Guest, exchange: Path, tmp_path: Path) -> None:
-    """Control goes from each block to one that follows it in the code, or by way of one that could not be spliced."""
+    """Control goes from each block to one that follows it in the code, possibly by way of blocks that could not be
+    spliced."""
     study, helpers = example("fork_study"), example("studying")
     fork = Kernel(kernel, Elsewhere(guest.link, lambda: None))
     phases, restored = study.study(fork, helpers.compiled("pulsar", exchange), 2, 5)
@@ -84,7 +86,7 @@ def test_every_block_behind_fork(kernel: KernelTarget, guest: Guest, exchange: P
 
 @pytest.mark.stress
 def test_packets_are_those_of_tcpdump(kernel: KernelTarget, guest: Guest, exchange: Path, tmp_path: Path) -> None:
-    """On one processor the order is the same too; gilk's place is a few instructions behind tcpdump's."""
+    """On one processor the order is the same too; gilk's point is a few instructions behind tcpdump's."""
     study, helpers = example("network_study"), example("studying")
     program = f"taskset -c 1 {helpers.compiled('traffic', exchange)}"
     traffic = study.study(Kernel(kernel, Elsewhere(guest.link, lambda: None)), program, 5, 8)
@@ -112,7 +114,7 @@ def test_packets_are_those_of_tcpdump(kernel: KernelTarget, guest: Guest, exchan
     ],
 )
 def test_a_study_is_one_command(tmp_path: Path, name: str, words: list[str], said: str) -> None:
-    """As large as the paper's, in a machine of its own."""
+    """The study is as large as the paper's, in a machine of its own."""
     command = [sys.executable, str(EXAMPLES / f"{name}.py"), str(tmp_path), *words]
     done = subprocess.run(
         command,
@@ -128,7 +130,7 @@ def test_a_study_is_one_command(tmp_path: Path, name: str, words: list[str], sai
 
 
 def test_the_pipe_study_finds_the_slowest_program(kernel: KernelTarget, guest: Guest, tmp_path: Path) -> None:
-    """sed has by far the most to do: who feeds it waits to write, and who is behind it waits to read."""
+    """sed has by far the most work: the program that feeds it waits to write, and the one behind it waits to read."""
     study = example("pipe_study")
     table, restored = study.study(Kernel(kernel, Elsewhere(guest.link, lambda: None)))
     guest.link.close_driver()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Samples of a kernel beside others: on one time line."""
+"""Samples of a kernel and of other targets are on one time line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gilk.trace.reading import read
 from tests.kernel.driver.driving import Guest
 
 CALLS = 10
-#: A function of its own, with room for a jump, then a system call, and so on in turns.
+#: Calls a function of its own, with room for a jump, and then makes a system call, again and again.
 TURNS = r"""
 #include <unistd.h>
 __attribute__((noinline)) void marked(void) { __asm__ volatile("nop; nop; nop; nop; nop"); }
@@ -32,7 +32,7 @@ int main(void)
 }
 """
 SLEEPS = 10
-#: Sleeps on a processor where its child is busy all the time.
+#: Sleeps on a processor that its child keeps busy.
 WAITS = r"""
 #define _GNU_SOURCE
 #include <sched.h>
@@ -59,7 +59,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_another_machines_kernel_is_put_on_ours(session: KernelSession, guest: Guest, calls: Path) -> None:
-    """What happens there between two looks at our clock has a time between them."""
+    """An event there between two readings of this machine's clock has a time between these."""
     zero = time.monotonic_ns()
     session.align(zero, session.clock)
     session.insert("kernel:__x64_sys_getpgid:entry", "stamp")
@@ -74,7 +74,8 @@ def test_another_machines_kernel_is_put_on_ours(session: KernelSession, guest: G
 
 @pytest.mark.stress
 def test_a_process_and_the_kernel_it_runs_on(kernel: KernelTarget, guest: Guest, exchange: Path) -> None:
-    """gilk runs there too, with both as its targets: by one counter, so their samples take turns without exception."""
+    """gilk runs in the virtual machine, with both as its targets. They use one counter, so their samples strictly
+    alternate."""
     program, samples = compiled(exchange / "turns", TURNS), exchange / "turns.parquet"
     points = ["-i", "marked:entry=stamp", "-i", "kernel:__x64_sys_getsid:entry=args"]
     there(guest, "run", *points, "-o", str(samples), "--", str(program))
@@ -84,7 +85,7 @@ def test_a_process_and_the_kernel_it_runs_on(kernel: KernelTarget, guest: Guest,
 
 @pytest.mark.stress
 def test_interrupts_while_another_runs(kernel: KernelTarget, guest: Guest, exchange: Path) -> None:
-    """What a sleeping program waits for comes while another has its processor: only --kernel=irq shows it."""
+    """The event that a sleeping program waits for comes while another has its processor: only --kernel=irq shows it."""
     program, trace = compiled(exchange / "waits", WAITS), exchange / "waits.parquet"
     wanted = ["--kernel=*hrtimer_interrupt", "--kernel=hrtimer_wakeup", "--kernel=__x64_sys_*nanosleep"]
     found = {}
@@ -106,7 +107,7 @@ def compiled(path: Path, source: str) -> Path:
 
 
 def there(guest: Guest, *words: str) -> None:
-    """gilk, in the virtual machine."""
+    """Run gilk in the virtual machine."""
     guest.link.close_driver()
     settings = {
         "PYTHONPATH": ROOT / "src",

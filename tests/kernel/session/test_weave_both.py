@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Aspects in a process and in the kernel that it runs on at once, by a weaver in the virtual machine; and processes
-that write whatever they like into the memory that both have."""
+"""Aspects in a process and in its kernel at once, with a weaver in the virtual machine; and processes that write
+anything into the memory that both share."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ HERE = Path(__file__).parent
 SOURCE = HERE.parents[2] / "src"
 RACE = HERE.parents[2] / "examples" / "aspects" / "race.aspect"
 DOCUMENTED = HERE.parents[2] / "docs" / "cli" / "weave.md"
-PATIENCE = 600.0  # seconds for a weaver there, which an emulated machine runs
+PATIENCE = 600.0  # seconds for a weaver in the machine, which may be emulated
 ROUNDS = 10
 GETSID = "call(long __x64_sys_getsid(const struct pt_regs *regs))"
 
 #: The example of docs/cli/weave.md: what a server has read for each of its clients.
 SERVED = re.search(r"```aspect\n(/\* How many bytes of files a server .*?)```", DOCUMENTED.read_text(), re.DOTALL)[1]  # type: ignore[index]
-#: The same, with an element in the kernel where the driver lets nobody in, and with advice that does not compile.
+#: The same, with an element at a place in the kernel that the driver refuses, and with advice that does not compile.
 REFUSED = (
     SERVED + "K: call(void asm_exc_page_fault(void));",
     SERVED + "A: call(void served(long other)) then { nowhere(); there = 1; };",
@@ -65,7 +65,7 @@ class Away:
         )
 
     def told(self) -> list[dict[str, Any]]:
-        """The objects that it has said."""
+        """The JSON objects that it has printed."""
         lines = bytes(self.said).decode().splitlines()
         return [json.loads(line) for line in lines if line.startswith("{")]
 
@@ -83,7 +83,7 @@ class Away:
 
 @pytest.fixture(scope="module")
 def image(kernel: KernelTarget, exchange: Path) -> Path:
-    """The kernel of the machine, read from here."""
+    """The kernel of the machine, read from outside it, in a file."""
     path = exchange / "kernel.image"
     path.write_bytes(pickle.dumps(kernel.kernel, pickle.HIGHEST_PROTOCOL))
     return path
@@ -111,7 +111,8 @@ def written(place: Path, text: str) -> Path:
 
 
 def compiled(kernel: KernelTarget, path: Path, shared: bool = True) -> WovenKernel:
-    """The kernel's part; its module is kept for a weaver in the machine, which would take minutes for it."""
+    """The kernel's part of the aspects. Its compiled module is cached for a weaver in the machine, which would take
+    minutes to compile it."""
     file = confined_file(read_aspects(path), shared)
     aspects = numbered(file, automata(file))
     one = WovenKernel(kernel, file, aspects, WovenLayout(aspects, file.tables))
@@ -120,7 +121,7 @@ def compiled(kernel: KernelTarget, path: Path, shared: bool = True) -> WovenKern
 
 
 def nothing_is_left(guest: Guest) -> None:
-    """No module, and no client of the driver."""
+    """Assert that there is no module, and no client of the driver."""
     gone = "n=0; while grep -q ^gilk_ /proc/modules && [ $n -lt 600 ]; do sleep 0.1; n=$((n+1)); done"
     assert "gilk_" not in guest.run("sh", "-c", f"{gone}; cat /proc/modules")
     driver = Driver(guest.link)
@@ -131,14 +132,14 @@ def nothing_is_left(guest: Guest) -> None:
 
 
 def read_for(client: int) -> int:
-    """In bytes, as the program says."""
+    """The number of bytes that the program reads for a client, by its source."""
     return sum(500 + 100 * client for each in range(ROUNDS) if each % 3 == client)
 
 
 def test_a_sequence_begins_in_a_process_and_goes_on_in_the_kernel(
     kernel: KernelTarget, guest: Guest, image: Path, server: Path, exchange: Path
 ) -> None:
-    """The count of each client is the bytes that the program reads of its file for it, and nothing else."""
+    """The count of each client is the bytes that the program reads of its file for that client, and nothing else."""
     path = written(exchange, SERVED)
     compiled(kernel, path)
     with guest.text_untouched():
@@ -154,7 +155,8 @@ def test_a_sequence_begins_in_a_process_and_goes_on_in_the_kernel(
 
 
 def said_by(racer: bytes) -> tuple[dict[str, str], list[int], int]:
-    """By step, what the open gave; how often the race gave its own file, the secret and none; the attacker's number."""
+    """The racer's output: by step, the file that the open gave; how often the race gave its own file, the secret and
+    none; and the attacker's process number."""
     rows = [line.split() for line in racer.decode().splitlines() if not line.startswith("{")]
     (attacker,) = (int(row[1]) for row in rows if row[0] == "attacker")
     (race,) = ([int(one) for one in row[1:]] for row in rows if row[0] == "raced")
@@ -164,9 +166,9 @@ def said_by(racer: bytes) -> tuple[dict[str, str], list[int], int]:
 def test_a_race_is_stopped_and_the_kernel_knows_whose_it_was(
     kernel: KernelTarget, guest: Guest, image: Path, racer: Path
 ) -> None:
-    """A program whose file an attacker exchanges: without the aspect it reads the secret at each step that changes the
-    file, and at last in the race. With it it never does; the attacker is named, and neither for what happens to other
-    files, nor for what the program itself has done."""
+    """An attacker exchanges the file of a program. Without the aspect the program reads the secret at each step that
+    changes the file, and at last in the race; with the aspect it never does. The attacker is named, but nobody for
+    changes of other files, or for what the program itself has done."""
     opened = {"n": "own", "e": "secret", "m": "secret", "u": "secret", "o": "own", "r": "own", "s": "secret"}
     status, said, errors = guest.vm.run([str(racer), "/run/raced.alone", "1"], timeout=PATIENCE)
     assert (status, said_by(said)[0], said_by(said)[1][1:]) == (0, opened, [1, 0]), errors
@@ -190,7 +192,7 @@ def test_a_race_is_stopped_and_the_kernel_knows_whose_it_was(
 def test_a_refusal_of_either_leaves_both_unchanged(
     kernel: KernelTarget, guest: Guest, image: Path, server: Path, exchange: Path
 ) -> None:
-    """The kernel refuses when the process has its part already; the process, when the kernel has its memory."""
+    """The kernel refuses when the process has its part already; the process refuses when the kernel has its memory."""
     paths = [written(exchange, text) for text in REFUSED]
     for path in paths:
         compiled(kernel, path)
@@ -206,7 +208,7 @@ def test_a_refusal_of_either_leaves_both_unchanged(
 def test_a_weaver_that_is_killed_leaves_nothing(
     kernel: KernelTarget, guest: Guest, image: Path, server: Path, exchange: Path, step: str
 ) -> None:
-    """Wherever it is amid its work; the program, which waits to begin, is killed with it."""
+    """This holds wherever the weaver is in its work; the program, which waits to begin, is killed with it."""
     path = written(exchange, SERVED)
     compiled(kernel, path)
     with guest.text_untouched():
@@ -234,7 +236,8 @@ aspect text: perthread seq(K: {GETSID} && bind(char word[200], current->comm);
 
 @contextmanager
 def woven_alone(kernel: KernelTarget, path: Path) -> Iterator[tuple[WovenKernel, int]]:
-    """The kernel's part alone, with its state in memory that processes can have: a descriptor of the relay's."""
+    """The kernel's part alone, woven, with its state in memory that processes can have; the number is a descriptor
+    of the relay's."""
     one = compiled(kernel, path)
     try:
         descriptor = one.share()
@@ -245,14 +248,14 @@ def woven_alone(kernel: KernelTarget, path: Path) -> Iterator[tuple[WovenKernel,
 
 
 def matches(one: WovenKernel) -> list[int]:
-    """How often the first element of each aspect has matched, as the state says."""
+    """How often the first element of each aspect has matched, by the state."""
     view = bytearray(one._layout.size)
     one.read_state(view)
     return [each.matches[0] for each in WovenState(one._layout, one._aspects, memoryview(view)).counts()]
 
 
 def scribbled(vm: VM, program: Path, descriptor: int, amount: int) -> bytes:
-    """The program there writes into the memory that the relay has as ``descriptor``, which is its parent."""
+    """Have the program in the machine write into the memory that the relay, its parent, has open as ``descriptor``."""
     script = f"exec {program} /proc/$PPID/fd/{descriptor} {amount}"
     status, said, errors = vm.run(["sh", "-c", script], timeout=PATIENCE)
     assert status == 0, (status, said, errors)
@@ -262,7 +265,7 @@ def scribbled(vm: VM, program: Path, descriptor: int, amount: int) -> bytes:
 def test_a_process_that_scribbles_over_the_state_does_no_harm(
     kernel: KernelTarget, guest: Guest, scribbler: Path, exchange: Path
 ) -> None:
-    """The kernel of these tests panics at the first warning, and where the memory ends nothing is mapped."""
+    """The kernel of these tests panics at the first warning, and nothing is mapped after the end of the memory."""
     with guest.text_untouched(), woven_alone(kernel, written(exchange, MANY)) as (one, descriptor):
         assert scribbled(guest.vm, scribbler, descriptor, 0) == b"survived\n"
         assert matches(one) == [2, 2, 2]
@@ -270,13 +273,13 @@ def test_a_process_that_scribbles_over_the_state_does_no_harm(
     nothing_is_left(guest)
 
 
-#: Of numbers in the state, in native/include/gilk_aspect.h, and what is there without them.
+#: The bounds checks of numbers in the state, in native/include/gilk_aspect.h, and their replacements without the check.
 BOUNDS = {"return high < limit ? high : limit;": "return high + 0 * limit;", "at = at < limit ? at : 0;": ""}
 
 
 @pytest.fixture
 def believing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Modules are made of headers that believe how many instances there are, and where one is free."""
+    """Build modules with headers that trust the state's number of instances, and its index of a free one."""
     native = tmp_path / "native"
     shutil.copytree(NATIVE, native)
     header = native / "include" / "gilk_aspect.h"
@@ -293,7 +296,7 @@ def believing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_kernel_that_believed_the_state_would_be_harmed(
     believing: None, scribbler: Path, exchange: Path, tmp_path: Path
 ) -> None:
-    """The same program, and the same aspects, in a machine that goes down with them."""
+    """The same program, and the same aspects, bring a machine down without the checks."""
     with boot(Machine(cpus=2, arguments=STRICT, rw=(exchange,))) as machine:
         guest = Guest(machine, tmp_path)
         guest.load()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Aspects in a live stock kernel: matches are the calls that a program makes, values are those that it hands over, and
+"""Aspects in a live stock kernel: matches are the calls that a program makes, values are those that it passes, and
 nothing is left behind."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FUNCTIONS = ["find_task_by_vpid", "load_msg", "store_msg", "do_msgsnd"]
 
 
 class Woven:
-    """The end of a weaving in which a program ran."""
+    """The result of a weaving during which a program ran."""
 
     def __init__(self, weaving: Weaving, reports: list[WovenReport]) -> None:
         self.reports = reports
@@ -124,7 +124,7 @@ aspect own: perthread var(int n = 40) seq(
 
 
 def test_sequences_are_followed(kernel: KernelTarget, guest: Guest, calls: Path, tmp_path: Path) -> None:
-    """A message is made, fetched and freed; the number of system calls after the first is that of the program's."""
+    """A message is made, fetched and freed; the number of system calls after the first is the program's."""
     found = woven(kernel, guest, calls, tmp_path, SEQUENCES)
     sent, own = found.counts["sent"], found.counts["own"]
     assert sent.matches == (TIMES, TIMES, TIMES)
@@ -201,7 +201,7 @@ MODULE_LICENSE("GPL");
 
 
 def test_a_module_goes_when_its_client_is_killed(kernel: KernelTarget, guest: Guest, exchange: Path) -> None:
-    """And not before, whoever asks for it: patches may lead there."""
+    """The module cannot be removed before that by anybody: patches may lead there."""
     name = "gilk_held"
     made = compile_module(name, {"one": MODULE}, f"obj-m := {name}.o\n{name}-y := one.o\n", headers_of(kernel.release))
     (exchange / f"{name}.ko").write_bytes(made.content)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Advice in place of functions of a live stock kernel: faults of a driver are mended, as a program sees, and the code
-is what it was afterwards."""
+"""Advice in place of functions of a live stock kernel: it mends a driver's faults, which a program checks, and
+afterwards the code is what it was."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def module(exchange: Path, guest: Guest) -> Path:
 
 @pytest.fixture(scope="module")
 def planted(guest: Guest, module: Path) -> Iterator[KernelTarget]:
-    """The kernel with the driver in it."""
+    """The kernel with the faulty driver loaded."""
     guest.run("insmod", str(module))
     yield KernelTarget(guest.link)
     guest.link.close_driver()
@@ -73,7 +73,7 @@ def written(place: Path, text: str) -> Path:
 
 
 def test_the_example_keeps_a_null_pointer_from_being_followed(planted: KernelTarget, guest: Guest) -> None:
-    """The kernel of these tests panics at the first oops, and it does without the aspect: the test below."""
+    """The kernel of these tests panics at the first oops; the test below shows that it does so without the aspect."""
     before = text_of(planted, FUNCTIONS)
     with replaced(planted, FIX) as one:
         assert text_of(planted, FUNCTIONS) != before
@@ -113,9 +113,9 @@ PGID = "import os\ntry: os.getpgid(4194303)\nexcept OSError as error: print(erro
 
 
 def test_advice_says_what_a_function_does(planted: KernelTarget, guest: Guest, tmp_path: Path) -> None:
-    """A number too large gets an error, from the first advice that stands there, and nothing matches at a return that
-    there was not; a function that returns nothing is left out; advice that cannot read what it returns has the
-    function run; a function of the kernel's own is replaced for one argument. Afterwards all is as before."""
+    """A number that is too large gets an error from the first advice at the call, and nothing matches at a return
+    that did not happen. A function that returns nothing is left out; advice that cannot read its result has the
+    function run; a function of the kernel itself is replaced for one argument. Afterwards all is as before."""
     before = text_of(planted, FUNCTIONS)
     assert asked(guest, "w", *NUMBERS, "102:1") == ["10", "20", "30", "40", "4242", "1"]
     with guest.text_untouched(), replaced(planted, written(tmp_path, MENDED)) as one:
@@ -142,7 +142,7 @@ def test_advice_says_what_a_function_does(planted: KernelTarget, guest: Guest, t
 
 
 def test_a_fix_comes_and_goes_while_the_driver_is_asked(planted: KernelTarget, guest: Guest, tmp_path: Path) -> None:
-    """The answer is the function's own or the advice's, and changes as often as that comes and goes."""
+    """The answer is the function's own or the advice's, and changes whenever the advice comes or goes."""
     said = bytearray()
     words = [sys.executable, "-I", str(ASKS), "forever", "w", "101:4"]
     program = guest.link.spawn(words, said.extend, said.extend, environment=dict(os.environ))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""accounting.aspect in Debian's squid and the kernel that it runs on, by a weaver in the virtual machine."""
+"""accounting.aspect in Debian's squid and the kernel that it runs on, with a weaver in the virtual machine."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(5400), pytest.
 ACCOUNTING = Path(__file__).parents[3] / "examples" / "aspects" / "accounting.aspect"
 THERE = "/run/squid"
 READS = ["vfs_read"]
-PLANNING = 3600.0  # seconds for all of squid's code, which an emulated machine looks through
-PORT = 3128  # nobody else listens there
+PLANNING = 3600.0  # seconds to analyse all of squid's code on an emulated machine
+PORT = 3128  # no other program listens there
 
 
 def there(guest: Guest, *command: str, given: bytes = b"") -> str:
@@ -33,7 +33,7 @@ def there(guest: Guest, *command: str, given: bytes = b"") -> str:
 
 @pytest.fixture
 def cached(guest: Guest, exchange: Path) -> list[tuple[str, str]]:
-    """A cache in the machine: the requests that hit it."""
+    """A cache in the machine; returns the requests that hit it."""
     with squid.place() as place:
         asked = squid.fill(place, PORT)
         shutil.copytree(place / "cache", exchange / "cache")
@@ -44,7 +44,7 @@ def cached(guest: Guest, exchange: Path) -> list[tuple[str, str]]:
 
 
 def answers(guest: Guest, asked: list[tuple[str, str]]) -> dict[str, int]:
-    """By client: how many bytes it was answered there."""
+    """The number of bytes in the answers to each client, in the machine."""
     command, given = squid.asking(PORT, asked)
     told: dict[str, int] = json.loads(there(guest, *command, given=given))
     return told
@@ -57,9 +57,9 @@ def ended(guest: Guest) -> None:
 def test_squid_is_accounted_per_client_through_the_kernel(
     kernel: KernelTarget, guest: Guest, image: Path, exchange: Path, cached: list[tuple[str, str]]
 ) -> None:
-    """The kernel's vfs_read has read as many bytes of regular files, while squid had a client's requests, as the file
-    of its object has, times its requests. The clients and squid's own log agree about the bodies. What strace sees of
-    the same requests is in tests/behaviour/test_weave_squid.py."""
+    """The kernel's vfs_read has read, while squid handled a client's requests, as many bytes of regular files as the
+    file of its object has, times its requests. The clients and squid's own log agree about the bodies.
+    tests/behaviour/test_weave_squid.py compares with strace."""
     compiled(kernel, ACCOUNTING)
     command = squid.words(exchange / f"conf.{PORT}")
     before = text_of(kernel, READS)

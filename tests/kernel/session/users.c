@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Calls functions of its own, libc's malloc() and the kernel, as often as it says in the end.
+ * Calls functions of its own, libc's malloc() and the kernel, and prints how often at the end.
  *
  * users N	N turns
  * users N fork	and then as many in a child
- * users N untouched	and nothing else than texts that are in no memory of the process
+ * users N untouched	only with texts whose pages are not mapped in the process
  * users	a turn for each byte of standard input: it says how many there have been, after each
  */
 #include <malloc.h>
@@ -61,7 +61,7 @@ KEEP long placed(struct order *one, short by)
 	return one->count * by + one->next->u.numbers[2];
 }
 
-/* One that a uprobe cannot be at: its first instruction has a prefix that the kernel does not go over. */
+/* No uprobe can be here: the kernel does not accept the prefix of the first instruction. */
 void locked(long *);
 __asm__(".globl locked\n.type locked, @function\nlocked:\n\tlock incq (%rdi)\n\tret\n.size locked, .-locked\n");
 
@@ -90,7 +90,7 @@ KEEP void turn(long n)
 			 : "memory");
 }
 
-/* A text that nobody has looked at since it was written, of two pages that are not mapped any more: it is in the file. */
+/* The text has not been read since it was written; its two pages are in the file, but not mapped any more. */
 KEEP void shown(const char *text, const char *nowhere)
 {
 	__asm__ volatile("" : : "r"(text), "r"(nowhere) : "memory");

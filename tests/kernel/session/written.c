@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Shows its memory to whoever looks, as arguments of a function and of a system call, and says what lies there afterwards.
+ * Passes pointers to its memory to a function and to a system call, and prints what is in it afterwards.
  *
  * written N	so many turns
  */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Automata written short, and events from their text."""
+"""A short notation for automata, and events from text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NAMED = re.compile(r"(?P<ctype>.*[ *])?(?P<name>\w+)(?P<array> ?\[.*\])?")
 
 
 def name(text: str) -> BoundName:
-    """``char path[256]``; a name alone is a long."""
+    """The bound name in a text such as ``char path[256]``; a name alone is a long."""
     found = _NAMED.fullmatch(text)
     assert found is not None, text
     return BoundName(found["name"], (found["ctype"] or "long").strip() + (found["array"] or ""))
@@ -40,7 +40,7 @@ def calling(function: str, *names: str) -> Calling:
 
 
 def qualifier(text: str) -> Qualifying:
-    """``return r``, ``name = expression``, or a condition."""
+    """The qualifier in a text such as ``return r``, ``name = expression``, or a condition."""
     word, _, rest = text.partition(" ")
     if word in list(Gives):
         return Take(Gives(word), name(rest))
@@ -68,13 +68,13 @@ def events(text: str) -> tuple[AspectEvent, ...]:
 
 
 def ran(automata: Automaton | tuple[Automaton, ...], text: str) -> tuple[AspectModel, list[str]]:
-    """The model behind the events of a text, and its deeds, a line each."""
+    """The model after the events of a text, and its deeds, a line each."""
     model = AspectModel(automata if isinstance(automata, tuple) else (automata,))
     return model, [shown(deed) for step in model.run(events(text)) for deed in step]
 
 
 def shown(deed: Deed) -> str:
-    """``it 1.2 moved``: aspect, instance and element, where there are any."""
+    """The text of a deed, such as ``it 1.2 moved``: aspect, instance and element, if it has them."""
     where = f"{deed.aspect} " if deed.aspect else ""
     where += f"{deed.instance}" if deed.instance is not None else ""
     where += f".{deed.element}" if deed.element is not None else ""

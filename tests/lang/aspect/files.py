@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Files of aspects: tst.* are accepted; err.TAG.* are not, and their first line has the text at which that is told."""
+"""Files of aspects: tst.* are accepted; err.TAG.* are refused, and their first line has the text that the error
+points to."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A second implementation of sequences, as naive as can be: it writes down every log there could be, and strikes out.
+"""A second implementation of sequences, as naive as possible: it lists every conceivable log, and strikes out the wrong
+ones.
 
-A log has a choice for each event behind the one that begins an instance: an element, the end by ``until``, or nothing.
-Whether elements may stand in that order a regular expression says. None of the project's code is used.
+A log has a choice for each event after the one that begins an instance: an element, the end by ``until``, or nothing. A
+regular expression tells whether elements may stand in that order. None of the project's code is used.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Happened:
 
 @dataclass(frozen=True)
 class Part:
-    """Calls of ``function``, whose argument is bound to k if ``binds``, and is at least ``least``."""
+    """An element: calls of ``function``, whose argument is bound to k if ``binds``, and is at least ``least``."""
 
     function: str
     binds: bool = True
@@ -46,7 +47,8 @@ class Whole:
 
 @dataclass(frozen=True)
 class Run:
-    """An instance: the event that each element of ``log`` matched; how and at which it ended; None if it is open."""
+    """An instance: the event that each element of ``log`` matched; how and at which event it ended, or None if it is
+    open."""
 
     log: tuple[tuple[int, int], ...]
     how: str | None = None
@@ -58,7 +60,7 @@ _LETTERS = "ABCDEFGH"
 
 
 def prefixes(whole: Whole) -> re.Pattern[str]:
-    """The logs that are the beginning of a path."""
+    """A pattern of the logs that are the beginning of a path."""
     text = ""
     for letter, part in reversed(list(zip(_LETTERS, whole.parts, strict=False))):
         text = f"{letter}*{text}" if part.star else f"(?:{letter}{text})?"
@@ -66,7 +68,7 @@ def prefixes(whole: Whole) -> re.Pattern[str]:
 
 
 def paths(whole: Whole) -> re.Pattern[str]:
-    """The logs that are a whole path."""
+    """A pattern of the logs that are a whole path."""
     return re.compile("".join(f"{a}*" if b.star else a for a, b in zip(_LETTERS, whole.parts, strict=False)))
 
 
@@ -75,7 +77,7 @@ def letters(log: tuple[tuple[int, int], ...]) -> str:
 
 
 def runs(whole: Whole, events: list[Happened]) -> tuple[list[Run], int]:
-    """The instances in the order in which they begin, and how many have found no room."""
+    """The instances in the order in which they begin, and the number that found no room."""
     found: list[Run] = []
     lost = 0
     for first, event in enumerate(events):
@@ -103,14 +105,14 @@ def _shares(whole: Whole, one: Happened, other: Happened) -> bool:
 
 
 def _cut(run: Run, how: str, when: int) -> Run:
-    """It ends there, unless it has ended before or with that very event."""
+    """The run cut at that event, unless it has ended before or with it."""
     if run.when is not None and run.when <= when:
         return run
     return Run(tuple(each for each in run.log if each[0] <= when), how, when)
 
 
 def _run(whole: Whole, events: list[Happened], first: int) -> Run:
-    """The only log that is left of all there could be."""
+    """The only log that is legal, of all conceivable ones."""
     late = next(
         (
             n
@@ -132,7 +134,7 @@ def _cut_before(run: Run, late: int) -> Run:
 
 
 def _all(whole: Whole, events: list[Happened], first: int) -> Iterator[Run]:
-    """Every log."""
+    """Every conceivable log."""
     choices: list[int | str | None] = [None, *range(1, len(whole.parts)), *([END] if whole.until else [])]
     if len(whole.parts) == 1:
         yield Run(((first, 0),), "ended", first)
@@ -141,13 +143,13 @@ def _all(whole: Whole, events: list[Happened], first: int) -> Iterator[Run]:
         numbered = list(enumerate(chosen, first + 1))
         ends = next((n for n, one in numbered if one in (END, len(whole.parts) - 1)), None)
         if ends is not None and any(one is not None for n, one in numbered if n > ends):
-            continue  # nothing comes behind the end
+            continue  # nothing comes after the end
         how = None if ends is None else "until" if chosen[ends - first - 1] == END else "ended"
         yield Run(((first, 0), *((n, one) for n, one in numbered if isinstance(one, int))), how, ends)
 
 
 def _is_legal(whole: Whole, events: list[Happened], run: Run, late: int | None) -> bool:
-    """Whether at each event the choice was the right one; behind the limit of time no choice is made."""
+    """Whether the choice at each event is the right one; after the time limit no choice is made."""
     taken = dict(run.log)
     for number in range(run.log[0][0] + 1, len(events)):
         if run.when is not None and number > run.when:

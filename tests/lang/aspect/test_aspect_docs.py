@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""docs/aspect: every example is checked, every diagnostic has one, and each test that paper.md names is there."""
+"""docs/aspect: every example is checked, every diagnostic has one, and each test that paper.md names exists."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_every_row_of_the_paper_is_there_once() -> None:
 
 @pytest.mark.parametrize("row", [pytest.param(one, id=one["row"]) for one in ROW.finditer(PAPER)])
 def test_a_row_that_claims_a_test_has_one(row: re.Match[str]) -> None:
-    """One that claims none says what it waits for."""
+    """A row that claims no test says what is missing."""
     claimed = NAMED.findall(row["tests"])
     assert len(claimed) == row["tests"].count("`") // 2, "a test is named `tests/file.py::test_name`"
     assert claimed or row["left"].strip(), "neither a test nor what is missing"

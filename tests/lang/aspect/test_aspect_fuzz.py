@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Whatever text it is given, the checker answers: with the checked form, or with what is wrong."""
+"""For any text, the checker returns the checked form, or the errors."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_large_one_takes_no_time(before: str) -> None:
 
 
 def test_many_ways_to_match_are_refused() -> None:
-    """Each pointcut has twice those of the one before: what is written is short, what it means is not."""
+    """Each pointcut has twice as many alternatives as the one before: the text is short, its meaning is not."""
     lines = ["pointcut p0() = (call(void f(void)) || call(void g(void)));"]
     lines += [f"pointcut p{n}() = (p{n - 1}() || p{n - 1}());" for n in range(1, 40)]
     found = checked("\n".join([*lines, "p39();"]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Files of aspects are accepted, or refused by the tag of each mistake where it stands."""
+"""Files of aspects are accepted, or refused with the tag and the place of each mistake."""
 
 from __future__ import annotations
 

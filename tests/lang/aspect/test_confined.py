@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""C for the kernel: what is refused, and that what is accepted does as C does, as a compiler and a processor say."""
+"""C for the kernel: the refused texts, and that accepted texts do as C does, by a compiler and a processor."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ FILES = {
 
 
 def checked(place: Path, text: str) -> CheckedFile | None:
-    """A file of aspects of that text; None where the checker refuses it."""
+    """A checked file of aspects with that text; None if the checker refuses it."""
     path = place / "k.aspect"
     path.write_text(text)
     return check(path).check.file
@@ -188,7 +188,7 @@ MACROS = Path(__file__).parents[3] / "src/gilk/native/include/kernel/gilk_woven.
 
 
 def macros() -> str:
-    """gilk_fetch() to gilk_remainder(), as the kernel has them."""
+    """The text of the macros from gilk_fetch() to gilk_remainder(), as for the kernel."""
     text = MACROS.read_text()
     begin = text.index("#define gilk_fetch(")
     fetch = text[begin : text.index("static inline int gilk_note")]
@@ -228,7 +228,7 @@ TREES = st.recursive(
 @settings(max_examples=25, deadline=None)
 @given(st.lists(TREES, min_size=8, max_size=8))
 def test_what_is_accepted_does_as_c_does(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
-    """Several at once, as a sum. INT_MIN / -1, which stops a processor, is left to the next test."""
+    """Several texts are compiled at once, as a sum. INT_MIN / -1, which stops a processor, is left to the next test."""
     c = ConfinedC(["p", "k", "v"])
     plain = " + ".join(f"(long)({one}) * {3**n}" for n, one in enumerate(texts))
     made = " + ".join(f"(long)({c.value(one)}) * {3**n}" for n, one in enumerate(texts))
@@ -242,7 +242,7 @@ def test_what_is_accepted_does_as_c_does(tmp_path_factory: pytest.TempPathFactor
      ("*(long *)k", "0", 1), ("p->to->next && p->to->next->n", "0", 0)],
 )  # fmt: skip
 def test_what_would_stop_the_processor_is_noted(tmp_path: Path, text: str, value: str, unread: int) -> None:
-    """So does the negative control: the text itself ends the program by a signal."""
+    """Negative control: the unconfined text ends the program by a signal."""
     made = ConfinedC(["p", "k", "v"]).value(text)
     assert compared(tmp_path, value, made) == f"1 {unread}"
     if unread:
@@ -250,7 +250,7 @@ def test_what_would_stop_the_processor_is_noted(tmp_path: Path, text: str, value
             compared(tmp_path, text, value)
 
 
-#: What functions that read members stand for, in the structs of the harness.
+#: The values of functions that read members, in the structs of the harness.
 READING = """
 struct inode { long i_size; };
 struct dentry { unsigned d_flags; struct inode *d_inode; };

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Control flow in the model against a program that tells: the compiler's hooks give events, backtrace(3) the stacks.
+"""Control flow in the model agrees with a program: the compiler's hooks give events, backtrace(3) the stacks.
 
 The program recurses at random, and jumps out with longjmp.
 """
@@ -24,7 +24,7 @@ PROGRAM = Path(__file__).with_name("flow.c")
 
 @dataclass(frozen=True)
 class Told:
-    """A line of the program: the event, and of a call the stack that there really is, outermost first."""
+    """A line of the program: the event, and for a call the real stack, outermost first."""
 
     kind: str
     word: str
@@ -47,7 +47,7 @@ OWN = ("zoo", "foo", "bar", "homer", "main")
 
 
 def fits(stack: tuple[str, ...], functions: tuple[str, ...], strict: bool) -> bool:
-    """The definition: the functions are the end of the stack, or among it in that order with the last at its end."""
+    """The definition: the functions are the end of the stack, or are in it in that order with the last at its end."""
     own = [one for one in stack if one in OWN]
     if strict:
         return tuple(own[-len(functions) :]) == functions
@@ -74,7 +74,7 @@ def test_the_model_matches_where_the_stack_says(told: list[Told], functions: tup
 
 
 def test_without_the_jumps_the_model_is_wrong(told: list[Told]) -> None:
-    """The negative control: frames that a jump has left are still there."""
+    """Negative control: without jump events, the model still has the frames that a jump has left."""
     model = AspectModel((sequence(element(ControlFlow(False, (calling("foo"),), calling("bar")))),))
     steps = [one for one in told if one.kind != "unwind"]
     found = [bool(model.step(*read_events([json.dumps({one.kind: one.word})]))) for one in steps]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What follows from an automaton: keys, state, ends, costs."""
+"""Properties derived from an automaton: keys, state, ends, costs."""
 
 from __future__ import annotations
 

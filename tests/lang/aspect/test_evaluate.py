@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""C expressions as the model computes them: a C compiler is the oracle for arithmetic and advice."""
+"""C expressions as the model computes them; a C compiler is the oracle for arithmetic and advice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMES = {
 
 
 class Scope:
-    """Names, and what is told."""
+    """A scope of names, which keeps the reports."""
 
     def __init__(self, names: dict[str, Cell], **said: Value) -> None:
         self.names, self.said = names, {normal(text): value for text, value in said.items()}
@@ -72,7 +72,7 @@ def expressions(chance: random.Random) -> Callable[[int], str]:
 
 
 def compiled(tmp_path: Path, body: str) -> list[str]:
-    """The lines that a program of this body prints."""
+    """The lines that a program with this body prints."""
     source, program = tmp_path / "x.c", tmp_path / "x"
     names = "".join(
         f"volatile {type_} {name} = {value}{'u' * (value > 1 << 31)};\n" for name, (type_, value) in NAMES.items()

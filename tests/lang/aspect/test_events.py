@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The format of events: what a line says, and that a hostile one gives an error with a name."""
+"""The format of events: the meaning of a line, and the named error for a hostile one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From a file to automata: examples become what is written down by hand, and texts made at random do as they say."""
+"""From a file to automata: examples become the hand-written automata, and random texts mean what they say."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_an_example_is_the_automaton_that_it_stands_for(name: str) -> None:
 
 
 def plain(automaton: Automaton) -> Any:
-    """Without names, lines, and how C is written."""
+    """The automaton without names and lines, and with C in a normal form."""
     return replace(
         automaton,
         name="", file="", words=tuple(map(_plain, automaton.words)),
@@ -61,7 +61,7 @@ def _element(one: Element) -> Any:
 
 
 def _plain(found: Any) -> Any:
-    """Each text of C in its normal form, each type as what it is, as far as that is known."""
+    """Each text of C in its normal form, each type as its definition, as far as it is known."""
     if isinstance(found, tuple):
         return tuple(map(_plain, found))
     if isinstance(found, str):
@@ -77,7 +77,7 @@ def _plain(found: Any) -> Any:
 
 
 def written(whole: Whole) -> str:
-    """The same in the language."""
+    """The text of a naive sequence in the language of aspects."""
     options = {"any": "", "process": "perprocess ", "thread": "perthread "}[whole.sharing]
     options += "unique(k) " if whole.unique else ""
     options += f"instances {whole.instances} " if whole.instances < 1000 else ""
@@ -98,7 +98,7 @@ def _written(part: Part, own: str) -> str:
 @settings(max_examples=60, deadline=None)
 @given(wholes(), happenings(6))
 def test_what_is_written_is_what_happens(whole: Whole, events: list[Happened]) -> None:
-    """A single element has no end but itself."""
+    """A sequence of a single element has no end but itself."""
     if len(whole.parts) == 1:
         whole = replace(whole, until=(), within=None, unique=False, sharing="any", instances=1000)
     whole = replace(whole, within=1 if whole.within == 0 else whole.within)
@@ -110,7 +110,7 @@ SOUND = sorted([*Path(__file__).parent.glob("tst.*.aspect"), *EXAMPLES.glob("*.a
 
 
 def points(automaton: Automaton) -> Iterator[Calling | GlobalAccess]:
-    """The functions and variables that it names."""
+    """The functions and variables that the automaton names."""
     for one in (*automaton.elements, *automaton.until):
         for way in one.alternatives:
             yield from calling(way.point)
@@ -120,7 +120,7 @@ def points(automaton: Automaton) -> Iterator[Calling | GlobalAccess]:
 
 
 def lines(found: tuple[Automaton, ...], chance: random.Random, asked: set[str]) -> Iterator[dict[str, Any]]:
-    """Events of its own functions and variables without end; of what has been asked for, values."""
+    """An endless series of events of the automata's own functions and variables; for requested expressions, values."""
     every = [one for automaton in found for one in points(automaton)]
     called = [f"{one.image}:{one.function}" if one.image else one.function for one in every if isinstance(one, Calling)]
     variables = [one.variable for one in every if isinstance(one, GlobalAccess)]

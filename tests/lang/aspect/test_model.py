@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The model: what each construct means, one after another, and the examples of the paper."""
+"""The model: the meaning of each construct in turn, and the examples of the paper."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def call(function: str, *args: Any, **others: Any) -> str:
 
 
 def calls(*texts: str, **others: Any) -> str:
-    """``a1`` is a call of a with 1."""
+    """Lines of calls from short texts: ``a1`` is a call of a with 1."""
     return "\n".join(call(text[0], *(int(one) for one in (text[1:],) if one), **others) for text in texts)
 
 

@@ -30,7 +30,7 @@ _SHARING = {"any": Sharing.ANY, "process": Sharing.PROCESS, "thread": Sharing.TH
 
 
 def made(numbered: tuple[int, Part]) -> Element:
-    """What is not to be bound as k has a name of its own in each element."""
+    """The element for a part. A value that is not bound as k gets a name of its own."""
     n, part = numbered
     name = "k" if part.binds else f"n{n}"
     return element(calling(part.function, name), f"{name} >= {part.least}", star=part.star)
@@ -52,7 +52,7 @@ def event(one: Happened) -> AspectEvent:
 
 
 def logged(steps: tuple[tuple[Deed, ...], ...]) -> tuple[list[naive.Run], int]:
-    """What naive.runs() says, from the deeds of the model."""
+    """The result of naive.runs(), from the deeds of the model."""
     logs: dict[int, list[tuple[int, int]]] = {}
     ends: dict[int, tuple[str, int]] = {}
     lost = 0
@@ -138,7 +138,7 @@ def test_every_log_is_a_path_and_counts_add_up(whole: Whole, events: list[Happen
 @settings(max_examples=60, deadline=None)
 @given(wholes(), happenings(30))
 def test_nothing_depends_on_the_key_of_another(whole: Whole, events: list[Happened]) -> None:
-    """All elements bind k: what happens to one key is what happens when there is no other."""
+    """All elements bind k: one key fares as if there were no other."""
     keyed = replace(
         whole,
         parts=tuple(replace(part, binds=True) for part in whole.parts),
@@ -183,7 +183,7 @@ def test_advice_runs_once_for_each_match_that_has_room(whole: Whole, events: lis
 
 
 def cases(count: int) -> Iterator[tuple[Whole, list[Happened]]]:
-    """The same ones each time, short and crowded."""
+    """The same cases each time, short and crowded."""
     chance = random.Random(15)
     for _ in range(count):
         parts = [
@@ -285,7 +285,7 @@ def test_a_broken_model_is_found(what: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_naive_implementation_can_refuse() -> None:
-    """Its regular expressions tell paths from others."""
+    """Its regular expressions distinguish paths from other logs."""
     whole = Whole((Part("a"), Part("b", star=True), Part("c"), Part("a")))
     assert [bool(naive.paths(whole).fullmatch(each)) for each in ("ACD", "ABBCD", "ABD", "ACBD", "AB")] == [
         True,

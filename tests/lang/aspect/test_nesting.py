@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Advice around calls against Python's own functions: aspects are decorators there, and jumps are exceptions.
+"""Advice around calls, compared with Python's own functions: there aspects are decorators, and jumps are exceptions.
 
-A program is a tree of calls, made at random. The model gets what it does unaided, as events; Python runs it decorated.
+A program is a random tree of calls. The model gets the unaided program's actions as events; Python runs it decorated.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Node:
     jump: int = 0
 
 
-#: What advice does, in C, and what a decorator does in its place, given how to go on, a way to report, and n.
+#: Advice in C, and the equivalent decorator, which gets a function to go on, a function to report, and n.
 Going = Callable[[int], int]
 PLACES: dict[str, tuple[str, Callable[[Going, Callable[[str], None], int], int]]] = {}
 
@@ -95,7 +95,7 @@ def automaton(woven: Woven) -> Automaton:
 
 
 def unaided(node: Node) -> list[AspectEvent]:
-    """Its events; a call that is jumped out of has no return."""
+    """The events of the program without aspects; a call that is jumped out of has no return."""
     found: list[AspectEvent] = []
 
     def run(one: Node) -> None:
@@ -125,7 +125,7 @@ class Unlike(Exception):
 
 
 class Jump(Exception):
-    """Out of that many calls."""
+    """A jump out of that many calls."""
 
     def __init__(self, calls: int) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ class Jump(Exception):
 
 
 class Decorated:
-    """The program as Python runs it; ``said`` are the reports, ``values`` what calls with advice in place return."""
+    """The program as Python runs it; ``said`` are the reports, ``values`` the results of calls with advice in place."""
 
     def __init__(self, aspects: list[Woven]) -> None:
         self.aspects, self.said, self.abandoned = aspects, list[str](), 0
@@ -153,7 +153,7 @@ class Decorated:
         return value
 
     def _around(self, woven: Woven, inner: Going, matched: int) -> Going:
-        """``n`` of advice is that of the match; without an argument ``go`` passes on the one that came."""
+        """The advice's ``n`` is that of the match; ``go`` without an argument passes on the original one."""
 
         def outer(n: int) -> int:
             def go(given: int) -> int:
@@ -192,7 +192,7 @@ def _escapes(node: Node, depth: int) -> bool:
 
 
 def within(node: Node, depth: int) -> Node:
-    """No jump goes further than there are calls."""
+    """The tree with jumps that go no further than there are calls."""
     calls = tuple(within(one, depth + 1) for one in node.calls)
     return replace(node, calls=calls, jump=min(node.jump, depth))
 
@@ -228,7 +228,7 @@ def test_advice_nests_as_decorators_do(node: Node, aspects: list[Woven]) -> None
 
 
 def test_the_comparison_can_fail() -> None:
-    """Decorators in the other order say something else."""
+    """Decorators in the other order report something else."""
     node = Node("f", 0, 5)
     aspects = [Woven("a0", "f", "_same"), Woven("a1", "f", "_other")]
     said = []

@@ -20,7 +20,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples" / "aspects"
 
 
 def example(name: str, automaton: Automaton | None = None) -> tuple[AspectModel, list[str]]:
-    """The model behind the example's events; what its advice said, did and returned."""
+    """The model after the example's events, and what its advice reported, did and returned."""
     model, deeds = ran(automaton or WORKED[name], (EXAMPLES / f"{name}.events").read_text())
     said = [one.partition(" ")[2].partition(" ")[2] if one.startswith("it ") else one for one in deeds]
     return model, [one for one in said if one.startswith(("reports", "adds", "denies", "returns"))]
@@ -44,7 +44,7 @@ def test_a_race_is_stopped_and_a_plain_open_is_not() -> None:
 
 
 def test_a_race_is_stopped_also_where_the_kernels_part_saw_nothing() -> None:
-    """It is not known by whom then. Without the last element's advice nothing is denied: the negative control."""
+    """The culprit is not known then. Negative control: without the last element's advice nothing is denied."""
     text = (EXAMPLES / "race.events").read_text()
     unseen = "\n".join(line for line in text.splitlines() if "vfs_rename" not in line)
     assert "it 1.2 reports race on /a, by 0" in ran(RACE, unseen)[1]

@@ -18,7 +18,7 @@ from gilk.lang.aspect.automaton import (
 )
 from tests.lang.aspect.automata import calling, element, qualifier, sequence
 
-#: C++'s own.
+#: The name in C++.
 REQUEST = "clientProcessRequest(ConnStateData*, RefCount<Http::One::RequestParser> const&, Http::Stream*)"
 
 
@@ -27,7 +27,7 @@ def exactly(function: str, *names: str) -> Any:
 
 
 def either(*alternatives: tuple[Any, ...], common: tuple[str, ...] = (), **others: Any) -> Element:
-    """Each is a point and qualifiers; ``common`` ones come behind."""
+    """An element of several alternatives, each a point and qualifiers; the ``common`` qualifiers follow its own."""
     made = tuple(Alternative(point, tuple(map(qualifier, (*own, *common)))) for point, *own in alternatives)
     return replace(element(alternatives[0][0], **others), alternatives=made)
 

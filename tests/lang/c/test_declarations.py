@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Types made at random, compiled, and written again from the debug information that the compiler has made of them: each
-member, filled alone, is at the same bits."""
+"""Random types are compiled, and written again from the compiler's debug information: each member, filled alone, is
+at the same bits."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from gilk.lang.types import Record
 
 _NUMBERS = ("char", "signed char", "unsigned char", "short", "unsigned", "int", "long", "unsigned long", "_Bool")
 _OTHERS = ("float", "double", "void *", "enum sort", "long double", "struct s0 *")
-#: clang says of a bit-field that is as wide as its type that it is none, and where it is not.
+#: clang does not describe a bit-field as such, nor its place, if it is as wide as its type.
 _WIDTHS = {"char": 7, "short": 15, "long": 63, "_Bool": 1}
 _STRUCTS = 40
 _PACKED = ("", "", " __attribute__((packed))", " __attribute__((packed, aligned(4)))")
 
 
 class Made:
-    """C of types. ``members``: of each struct or union what can be filled alone, bit-fields True."""
+    """Random C types. ``members`` has, for each struct or union, the members that can be filled alone; True for
+    bit-fields."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -43,7 +44,7 @@ class Made:
         self.members[named] = filled
 
     def _member(self, name: str, filled: dict[str, bool]) -> str:
-        """Its C."""
+        """The C of a member."""
         kind, number = self._random.randrange(8), self._random.choice(_NUMBERS)
         filled |= {f"{name}_a": False, f"{name}_b": False} if kind == 4 else {name: kind < 2}
         if kind < 2:
@@ -57,7 +58,7 @@ class Made:
         return f"{self._random.choice(_OTHERS) if kind == 5 else number} {name};"
 
     def lines(self) -> Iterator[str]:
-        """Each prints the bytes of a struct in which one member is filled."""
+        """C statements, each of which prints the bytes of a struct with one member filled."""
         for named, members in self.members.items():
             for member, bits in members.items():
                 fill = f"one.{member} = -1" if bits else f"memset(&one.{member}, 255, sizeof one.{member})"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the tests of the parser share: to parse a text, and to compare trees without their places."""
+"""Functions that tests of the parser share: parsing a text, and comparing trees without their places."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def program(text: str, macros: Macros = GIVEN) -> items.ProgramSyntax:
 
 
 def plain(value: object) -> object:
-    """A tree as tuples, its spans left out."""
+    """A tree as tuples, without its spans."""
     if isinstance(value, ast.Node):
         parts = (getattr(value, name) for name in type(value).__slots__)
         return (type(value).__name__, *(plain(part) for part in parts if not isinstance(part, Span)))

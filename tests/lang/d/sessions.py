@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Programs that run in the tests' own process, from their text to what they print."""
+"""Run programs in the tests' own process, from their text to their output."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONGEST = 10.0  # seconds, of a program that does not call exit()
 
 @dataclass
 class Pages:
-    """An outlet that keeps what it is given; what is asked of the system it only tells of."""
+    """An outlet that keeps its output; requests to the system are only noted."""
 
     output: bytearray = field(default_factory=bytearray)
     errors: str = ""
@@ -48,7 +48,7 @@ class Pages:
 
 
 def consumer(text: str, arguments: tuple[str, ...] = (), of: type[Consumer] = Consumer) -> Consumer:
-    """Compiled. Raises DoesNotCompile, NoSuchProbe."""
+    """A consumer of the compiled program. Raises DoesNotCompile, NoSuchProbe."""
     found = of([ProgramText("script", Source("test.d", text))], Macros({}, ("test.d", *arguments)), Options())
     found.compile()
     return found
@@ -62,7 +62,7 @@ class Ran:
 
 
 def run(path: Path, of: type[Consumer] = Consumer) -> Ran:
-    """``path``: of the program; its arguments are in a file ``.args`` next to it. Headers are those without numbers."""
+    """Run the program at ``path``; its arguments are in a file ``.args`` next to it. Headers have no numbers."""
     given = path.with_suffix(".args")
     session = consumer(path.read_text(), tuple(given.read_text().split()) if given.exists() else (), of)
     assert not session.start()
@@ -73,7 +73,7 @@ def run(path: Path, of: type[Consumer] = Consumer) -> Ran:
 
 
 def happenings(text: str) -> list[Firing | Faulted]:
-    """What the clauses of a program did, in order."""
+    """The firings and faults of the program's clauses, in order."""
     session = consumer(text)
     session.start()
     return [one for one in session.happenings(_after(LONGEST)) if isinstance(one, Firing | Faulted)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A value is counted in the cell whose range it lies in: compared with a search through all ranges."""
+"""A value is counted in the cell whose range has it: compared with a search through all ranges."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LLQUANTIZE = st.builds(
 
 
 def linear(what: Aggregating, value: int) -> int:
-    """One pass over the ranges, written down for each function by itself."""
+    """The cell of the value, by a pass over the ranges, written independently for each function."""
     if what.function is Function.LQUANTIZE:
         cell, edge = 0, what.low
         while cell < what.cells - 1 and value >= edge:

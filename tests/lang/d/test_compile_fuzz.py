@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Whatever text it is given, the checker accepts or refuses it; and what it accepts becomes C that compiles."""
+"""The checker accepts or refuses any text, and every accepted text becomes C that compiles."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ trunc(@n,{});|normalize(@q,{});|commit({});|discard({});|usym({});|clear(@n);|pr
 
 
 def code(text: str) -> str | None:
-    """The C of a program; None of one that is refused."""
+    """The C of a program; None if it is refused."""
     try:
         program = compile_programs([ProgramText("script", Source("test", text))], GIVEN, Options()).program
     except DoesNotCompile as refused:
@@ -126,7 +126,7 @@ def statement(chance: random.Random, depth: int) -> str:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_any_clause(tmp_path: Path, seed: int) -> None:
-    """The clauses that are accepted are compiled together."""
+    """The accepted clauses are compiled together."""
     chance, accepted = random.Random(seed), [PRELUDE]
     for number in range(800):
         predicate = f"/{expression(chance, 2)}/" if chance.random() < 0.1 else ""

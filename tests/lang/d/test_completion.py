@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Words that may be written, at every place of real scripts: the parser is the judge of what may stand there."""
+"""Completion at every place of real scripts: the parser judges which words may stand there."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ MACROS = Macros(NUMBERS, ("script",), default=True, argref=True)
 
 
 def problem(text: str) -> int | None:
-    """Where the parser stops; None if it does not."""
+    """The place at which the parser stops; None if it does not."""
     found = parse(Source("test", text), MACROS)
     return None if found.program is not None else found.diagnostics[0].span.start
 
 
 def may_go_on(text: str) -> bool:
-    """Whether nothing is wrong with the beginning of a program but that it ends."""
+    """Whether the only error in the beginning of a program is that it ends."""
     found = parse(Source("test", text), MACROS)
     return found.program is not None or "end-of-input" in found.diagnostics[0].message or _at_end(found, text)
 
@@ -46,8 +46,8 @@ def _at_end(found: object, text: str) -> bool:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_what_is_offered_may_stand_there(script: Path) -> None:
-    """At the ends of all words of a script and at other letters of it. With a word put in, what comes before can go on
-    if it could, and a program that was whole still is, if the word is."""
+    """This is checked at the ends of all words of a script and at other letters. With a word put in, the text before
+    it can go on if it could before, and a complete program stays complete if the word is complete."""
     text = script.read_text()
     consumer = about(Asked((("n", text),)), None)
     chance = random.Random(script.name)
@@ -113,7 +113,7 @@ def test_what_is_offered_may_stand_there(script: Path) -> None:
     ],
 )
 def test_a_place_has_its_words(text: str, kind: str, some: str) -> None:
-    """In a program that declares a few things, and is whole but for the place in question."""
+    """The program declares a few things, and is complete except for the place in question."""
     rest = """
         struct s { int first; struct { int inner; }; struct s *second; };
         struct s *g;
@@ -167,7 +167,7 @@ def test_no_letter_is_too_strange(text: str, at: int) -> None:
     ids=lambda text: text[:12],
 )  # fmt: skip
 def test_the_time_is_in_proportion_to_the_length(text: str) -> None:
-    """Ten times as long must not take a hundred times as long: the time of the processor is compared, not a clock."""
+    """A text ten times as long must not take a hundred times as long, in processor time."""
     def took(part: str) -> float:
         begun = time.process_time()
         opening(part, len(part))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Destructive actions, and variables that the kernel is asked for, in a process that tells what became of it."""
+"""Destructive actions, and variables that come from the kernel, in a process that reports their effects."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _state(pid: int) -> str:
 
 
 def test_a_string_is_copied_out_and_no_more_than_there_is_of_it(program: Path) -> None:
-    """The program prints what it has."""
+    """The program prints its memory."""
     text = f"""
         {HOT} /arg0 == 7/ {{ copyoutstr("abcdefgh", arg1, 32); }}
         {HOT} /arg0 == 8/ {{ s = "XYZ"; copyout(s, arg1, 2); }}

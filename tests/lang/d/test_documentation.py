@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""docs/d: each page has all rows of its table and no others; what it calls refused is refused, the rest compiles."""
+"""docs/d: each page has exactly the rows of its table; programs that it calls refused are refused, and the others
+compile."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ _WORD = re.compile(r"`(\w+)[^`]*`")
 
 
 def rows(page: str) -> Iterator[tuple[str, list[str]]]:
-    """The rows of all its tables: the heading above each, and its cells."""
+    """The rows of all tables of a page: the heading above each, and its cells."""
     heading = ""
     for line in (PAGES / page).read_text().splitlines():
         if line.startswith("#"):
@@ -39,13 +40,14 @@ def rows(page: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def named(page: str, *headings: str, other: bool = False) -> list[str]:
-    """What the first cells name in the tables under these headings, or under all; ``other``: under all but these."""
+    """The names in the first cells of the tables under these headings, or under all; with ``other``, under all but
+    these."""
     found = (cells for heading, cells in rows(page) if not headings or (heading in headings) is not other)
     return [word for cells in found for word in _WORD.findall(cells[0])]
 
 
 def tag_of(statement: str, before: str = "", probe: str = "BEGIN") -> str:
-    """The tag of what is wrong with it; empty if nothing is."""
+    """The tag of the error in the statement; "" if there is none."""
     source = Source("test", f"{before} {probe} {{ {statement} }}")
     try:
         compile_programs([ProgramText("script", source)], Macros({"target": 1}), Options())
@@ -141,7 +143,7 @@ def test_options_names_all_that_are_refused_with_the_reason() -> None:
 
 
 def text_of(name: str) -> str:
-    """A default, as the page writes it."""
+    """A default value, as the page writes it."""
     shape, default = ROWS[name]
     match shape:
         case OptionShape.FLAG:
@@ -162,7 +164,7 @@ def test_options_have_the_defaults_that_the_page_says() -> None:
 
 
 def test_options_have_an_effect_where_the_page_says_so() -> None:
-    """It has one where something asks for its value."""
+    """An option has an effect if some code asks for its value."""
     asked: set[str] = set()
     for path in (ROOT / "src" / "gilk").rglob("*.py"):
         asked.update(re.findall(r"options\.(?:flag|number|text)\(\"(\w+)\"\)", path.read_text()))

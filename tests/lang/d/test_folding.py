@@ -76,8 +76,8 @@ VARIABLES = 40  # of a program
 
 @dataclass(frozen=True)
 class Expression:
-    """``folded`` and ``variable``: the same in D, of constants, of variables. ``computed``: before it is stored in
-    its type; raises ZeroDivisionError."""
+    """An expression in D: ``folded`` of constants, ``variable`` of variables. ``computed`` is its value before it is
+    stored in its type, and raises ZeroDivisionError."""
 
     kind: Kind
     folded: str
@@ -148,13 +148,13 @@ def unary(operator: str, operand: Expression) -> Expression:
 
 
 def cast(kind: Kind, operand: Expression, stored: bool = True) -> Expression:
-    """``stored``: as its own type has it."""
+    """A cast; with ``stored``, of the operand's value in its own type."""
     texts = f"(({kind.name}){operand.folded})", f"(({kind.name}){operand.variable})"
     return Expression(kind, *texts, lambda: kind.wrap(operand.value() if stored else operand.computed()))
 
 
 def conditional(test: Expression, yes: Expression, no: Expression) -> Expression:
-    """With a cast: of a constant condition D leaves out what is not chosen, and its type."""
+    """A conditional expression, with a cast: for a constant condition D drops the other branch, and its type."""
     kind = yes.kind.common(no.kind)
     folded = f"(({kind.name})({test.folded} ? {yes.folded} : {no.folded}))"
     variable = f"(({kind.name})({test.variable} ? {yes.variable} : {no.variable}))"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Headers of providers: programs that are compiled with one have the probes, and tell what they told them."""
+"""Headers of providers: programs that are compiled with one have the probes, and the probes have the right values."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def build(tmp_path: Path) -> Build:
     (tmp_path / "app.h").write_text(header(interfaces((HERE / "app.d").read_text()), "app.h"))
 
     def made(compiler: str, *flags: str, library: tuple[str, ...] = ()) -> Path:
-        """``library``: the second file is one, compiled with these flags."""
+        """Build the program; with ``library``, its second file is a library, compiled with these flags."""
         if shutil.which(compiler) is None:
             pytest.skip(f"there is no {compiler}")
         second, rest = HERE / "library.c", [f"-I{tmp_path}", *STRICT]
@@ -96,7 +96,7 @@ def test_probes_tell_what_the_program_tells_them(
 
 
 def test_nobody_listens_before_and_after(build: Build) -> None:
-    """The program ends when somebody has listened to it, and has gone; each file counts on the same counters."""
+    """The program ends when somebody has listened to it, and has gone; all files use the same counters."""
     app = build("gcc", "-O2")
     assert subprocess.run([app], capture_output=True, text=True, check=True).stdout.count("enabled 0 0") == 3
     with subprocess.Popen([app, "wait"], stdout=subprocess.PIPE, text=True) as process:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Tokens, and what literals stand for."""
+"""Tokens, and the values of literals."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Many keys and many threads: more than there is room for at a time, and nothing of those that have gone."""
+"""Many keys and many threads: more than there is room for at a time, and no remains of those that have gone."""
 
 from __future__ import annotations
 
@@ -85,7 +85,8 @@ SMALL = ("-xaggsize=64k", "-xaggrate=2ms", "-xstatusrate=50ms", "-xswitchrate=5m
 
 @pytest.mark.parametrize("forget", ["trunc", pytest.param("clear", marks=pytest.mark.stress)])
 def test_more_keys_than_there_is_room_for(program: Path, forget: str, tmp_path: Path) -> None:
-    """What is shown each time is all there was but what was told to be dropped; and it goes on, however many come."""
+    """All output together has everything except what is reported as dropped; and this goes on, however many keys
+    come."""
     text = f"""{HOT} {{ @[arg0] = count(); @n = count(); }}
         tick-20ms {{ printa("part %@d\\n", @); {forget}(@); }}
         END {{ printa("part %@d\\n", @); printa("n %@d\\n", @n); }}"""
@@ -112,14 +113,14 @@ def test_more_keys_than_there_is_room_for(program: Path, forget: str, tmp_path: 
 
 
 def test_keys_that_nothing_makes_room_for(program: Path) -> None:
-    """None is lost untold."""
+    """No loss goes unreported."""
     text = f'{HOT} {{ @[arg0] = count(); }} END {{ printa("part %@d\\n", @); }}'
     out, errors = ran(program, text, "1", "2", "10000", options=SMALL)
     assert counted(out, "calls") == [sum(counted(out, "part")) + dropped(errors)] == [20000]
 
 
 def test_a_thread_begins_with_nothing_of_one_before_it(program: Path) -> None:
-    """A new one is often where an old one was, whose variables are taken away meanwhile."""
+    """A new thread is often at the place of an old one, whose variables are removed meanwhile."""
     text = f"{HOT} {{ self->n++; @[self->n] = count(); }}"
     text += 'END { printa("turn %d %@d\\n", @); }'
     out, errors = ran(program, text, "150", "4", "2", options=("-xcleanrate=1ms",))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Options: what they may be, when they may be set, and what becomes of sizes that there is no memory for."""
+"""Options: their values, when they may be set, and sizes for which there is no memory."""
 
 from __future__ import annotations
 

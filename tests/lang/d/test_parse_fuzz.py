@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Whatever text it is given, the parser returns; and what it accepts it can write again."""
+"""The parser returns for any text, and can write again what it accepts."""
 
 from __future__ import annotations
 

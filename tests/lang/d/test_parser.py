@@ -19,7 +19,7 @@ ARGUMENTS = Macros({"pid": 1}, ("script", "1", "not used", "18446744073709551616
 
 
 def expression(text: str) -> str:
-    """With all its brackets."""
+    """An expression with all its brackets."""
     clause = program(f"BEGIN {{ {text}; }}").items[-1]
     assert isinstance(clause, items.Clause) and clause.body is not None
     (statement,) = clause.body.statements

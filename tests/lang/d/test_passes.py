@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The passes: each says why it stands where it does, and asks only for what earlier ones give."""
+"""The passes: each says why it stands where it does, and needs only what earlier ones give."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LISTS = [
     pytest.param(OF_EACH_CLAUSE, items.Clause, tree.Clause, SharedNames, id="of each clause"),
 ]
 PASSES = (*OF_ALL, *OF_EACH_TEXT, *OF_EACH_CLAUSE)
-#: What is there before the first pass.
+#: The parts of the state that exist before the first pass.
 GIVEN = {"macros", "options", "scope", "expressions", "pragmas", "least", "empty", "clauses"}
 
 
@@ -58,7 +58,7 @@ def test_a_pass_is_a_module_of_its_name_with_a_reason_of_its_own() -> None:
 
 
 def _asked(module: ast.Module) -> Iterator[str]:
-    """Fields of the state that are named in it."""
+    """The fields of the state that the module names."""
     for node in ast.walk(module):
         if isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("state", "self.state", "self._state"):
             yield node.attr

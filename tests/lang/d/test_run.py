@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Programs that run: what they print, and what is complained of. Next to ``tst.NAME.d`` is what it prints, ``.out``.
+"""Programs that run: their output and their errors. Next to ``tst.NAME.d``, ``.out`` has its expected output.
 
-Where there are such: ``.err`` complaints, ``.args`` arguments, ``.status`` of exit().
+Other files exist where needed: ``.err`` for errors, ``.args`` for arguments, ``.status`` for that of exit().
 """
 
 from __future__ import annotations

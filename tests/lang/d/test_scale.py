@@ -23,7 +23,7 @@ PRINT = """END { printa("calls %@d\\n", @calls); printa("sum %@d\\n", @sum); pri
 
 
 def told(directory: Path, keys: int, times: int, *options: str) -> tuple[dict[str, int], dict[int, int], str]:
-    """Totals by name, counts by key, and what was said on standard error."""
+    """Totals by name, counts by key, and the text on standard error."""
     command = [sys.executable, "-m", "gilk", "dtrace", "-q", *options, "-n", CLAUSE, "-n", PRINT]
     command += ["-c", shlex.join(map(str, (build("crowd"), THREADS, keys, times)))]
     with (directory / "out").open("w+") as out:
@@ -57,7 +57,7 @@ def test_what_found_no_room_is_told_and_nothing_else_is_lost(tmp_path: Path) -> 
 
 
 def test_a_table_that_few_fill_is_not_taken_from_them(tmp_path: Path) -> None:
-    """Nothing says of these clauses that they run: their table is not emptied, however full."""
+    """Nothing records that these clauses are running, so their table is not emptied, however full."""
     keys, times = 100, 4000
     clause = "pid$target:a.out:leaf:entry { @ = quantize(arg0); }"
     command = [sys.executable, "-m", "gilk", "dtrace", "-q", "-x", "aggsize=4k", "-x", "aggrate=10ms", "-n", clause]

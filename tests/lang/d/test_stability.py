@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How far one may rely on programs. The rules are those of the Guide's chapter on stability."""
+"""The stability of programs, by the rules of the Guide's chapter on it."""
 
 from __future__ import annotations
 

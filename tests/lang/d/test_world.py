@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Types and symbols of a process: named in the ways that D has for it, and not asked for by those who name none."""
+"""Types and symbols of a process: named in each of D's ways, and not looked up for programs that name none."""
 
 from __future__ import annotations
 

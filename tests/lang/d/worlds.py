@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A process that tests can ask for types and symbols, without there being one."""
+"""A stand-in for a process whose types and symbols tests can ask for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMED = Record("struct", "thing", "lib:1", complete=False)
 
 
 class Known(Nothing):
-    """``asked``: the names that it was asked for."""
+    """A world with known names; ``asked`` are the names that it was asked for."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

@@ -36,7 +36,7 @@ def _takes_arguments(stem: str) -> bool:
 
 
 def _code(text: str) -> KernelCode | None:
-    """None: it is refused."""
+    """The checked code of a program; None if it is refused."""
     session = consumer(text)
     try:
         return printed(session.compiled.program, session.enabled, session.enabled.groups(), session.options)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Helpers of the driver, each called by itself in this process, with the instructions that it takes."""
+"""Call helpers of the driver one by one in this process, and count their instructions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Called:
 
 
 class Bench:
-    """A program of no code, with the memory that the options say, and a frame of the largest size."""
+    """A program without code, with memory by the given options, and a frame of the largest size."""
 
     def __init__(self, options: MemoryOptions) -> None:
         layout = options.layout()
@@ -45,11 +45,11 @@ class Bench:
         self.begin()
 
     def begin(self) -> None:
-        """Another clause."""
+        """Begin another clause."""
         library().prepared(ctypes.byref(ClauseEvent(time=1, thread=7, probe=1)))
 
     def put(self, at: int, data: bytes) -> int:
-        """Something in the frame, where the head of that ends and so many bytes on: its place."""
+        """Put data into the frame, ``at`` bytes after its head. Returns its place."""
         place = HEAD + at
         self.frame[place : place + len(data)] = data
         return place
@@ -64,13 +64,13 @@ class Bench:
         return Called(steps, result.value, self.frame, int(library().fault_of_run()))
 
     def within(self, name: str, *given: int) -> Called:
-        """The same; it takes no more than the checker counts for these numbers."""
+        """Call a helper, and assert that it takes no more instructions than the checker counts for these numbers."""
         called, most = self.call(name, *given), bound(name, *given)
         assert called.steps <= most, f"{name} took {called.steps} instructions, and counts as {most}"
         return called
 
 
 def bound(name: str, *given: int) -> int:
-    """The instructions that the checker counts where it knows the sizes."""
+    """The instructions that the checker counts if it knows the sizes."""
     helper = HELPERS[name]
     return helper.cost + helper.per_word * sum(given[which] // 8 + 1 for which in helper.sizes)

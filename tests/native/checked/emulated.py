@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Checked code under an emulator that tells every access: what helpers give is made up, and what they may change is."""
+"""Run checked code under an emulator that reports every access. The results of helpers, and the memory that they
+change, are random."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ _CODE_SIZE, _STACK_SIZE = 1 << 20, 0x1000
 _TOP = STACK + _STACK_SIZE - 64  # of the stack, where the return address of whoever entered would be
 _CLOBBERED = ("RAX", "RCX", "RDX", "RSI", "RDI", "R8", "R9", "R10", "R11")
 _KEPT = {"RSP": _TOP, "RBX": FRAME, "RBP": 0xB0, "R12": 0xC0, "R13": 0xD0, "R14": 0xE0, "R15": 0xF0}
-#: Values that helpers like to give.
+#: Frequent results of helpers.
 _LIKELY = (0, 0, 1, 1, (1 << 64) - 1, 1 << 63, 0x7FFFFFFF, FRAME)
 
 
 class Escaped(Exception):
-    """Code did what no checked code may."""
+    """The code did something that checked code must not do."""
 
 
 class Emulator:
@@ -30,7 +31,7 @@ class Emulator:
         self._engine = engine = u.Uc(u.UC_ARCH_X86, u.UC_MODE_64)
         engine.mem_map(CODE, _CODE_SIZE)
         engine.mem_map(HELPERS, 0x20000)
-        engine.mem_map(FRAME - 0x10000, 0x30000)  # all there, so that it is the hook that tells
+        engine.mem_map(FRAME - 0x10000, 0x30000)  # all mapped, so that the hook reports accesses
         engine.mem_map(STACK, _STACK_SIZE)
         engine.mem_write(HELPERS, b"\xc3" * 0x20000)
         engine.hook_add(u.UC_HOOK_MEM_READ | u.UC_HOOK_MEM_WRITE, self._touched)
@@ -42,9 +43,9 @@ class Emulator:
         self.called: set[int] = set()  # helpers, by number, in the last run
 
     def run(self, code: bytes, entry: int, frame: int, most: int, seed: int, linked: bool = False) -> int:
-        """From a group to the exit: how many instructions. ``most``: bound of these. Raises Escaped.
+        """Run from a group to the exit. Returns the number of instructions, at most ``most``. Raises Escaped.
 
-        ``linked``: what no checker has seen is run as it is.
+        With ``linked``, unchecked code runs as it is.
         """
         self._engine.mem_write(CODE, b"\xcc" * (len(code) + 64))
         self._engine.mem_write(CODE, code if linked else linked_to(code, CODE, HELPERS, OUT))
@@ -93,7 +94,7 @@ class Emulator:
             self._tell(f"it goes to {address:#x}")
 
     def _helped(self, address: int) -> None:
-        """At an entry of a helper, called from the code, with its frame."""
+        """Called at the entry of a helper, which must be called from the code with its frame."""
         engine = self._engine
         if address % 16 or engine.reg_read(x.UC_X86_REG_RDI) != FRAME or engine.reg_read(x.UC_X86_REG_RSP) != _TOP - 8:
             self._tell("it calls what is no helper, or not as one")

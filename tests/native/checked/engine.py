@@ -15,7 +15,7 @@ from tests.native.checked.library import Program
 
 
 class _Checked:
-    """Stands where natively compiled clauses do (toolchain.dprogram.Native)."""
+    """A stand-in for natively compiled clauses (toolchain.dprogram.Native)."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -45,7 +45,7 @@ class CheckedEngine(tracing.Engine):
 
 
 class _nothing:
-    """Instead of the compiler."""
+    """A stand-in for the compiler."""
 
     def __init__(self, text: str) -> None:
         pass

@@ -17,7 +17,7 @@ from tests.native.host import ALONE, build
 
 SOURCE = Path(__file__).parent / "library.c"
 TIME = 50_000
-MOST = 1_000_000  # ILK_D_TIME_MAX: programs are to run, however long
+MOST = 1_000_000  # ILK_D_TIME_MAX, so that programs of any length run
 _U32, _POINTER = ctypes.c_uint32, ctypes.c_void_p
 
 
@@ -30,7 +30,7 @@ def library() -> ctypes.CDLL:
 def check(
     code: bytes, frame: int, entries: Sequence[int] = (0,), clausetime: int = TIME, deeds: bool = False
 ) -> tuple[CodeVerdict, int]:
-    """The checker's verdict, and what is to blame."""
+    """The checker's verdict, and the place of the error."""
     ways = (_U32 * (len(code) + 1))()
     where = _U32()
     verdict = library().checked(
@@ -41,14 +41,14 @@ def check(
 
 
 def linked_to(code: bytes, at: int, helpers: int, out: int) -> bytes:
-    """Code that was found sound, for an emulator."""
+    """Checked code, linked for an emulator."""
     copy = ctypes.create_string_buffer(code, len(code) + 8)
     library().linked_to(copy, _U32(len(code)), ctypes.c_uint64(at), ctypes.c_uint64(helpers), ctypes.c_uint64(out))
     return copy.raw[: len(code)]
 
 
 class Program:
-    """A program that is loaded here; there is one at a time. ``memory``: its address."""
+    """A program that is loaded here; there is one at a time. ``memory`` is its address."""
 
     def __init__(self, code: KernelCode, layout: Sequence[int], memory: int) -> None:
         assert check(code.code, code.frame, code.entries, MOST, True)[0] is CodeVerdict.SOUND
@@ -63,7 +63,7 @@ class Program:
         library().loaded(self._message, _POINTER(memory))
 
     def settle(self, cpu: int = 0) -> int:
-        """Have records of committed speculations that clauses have left follow the others: how many."""
+        """Append the records of committed speculations that clauses have left to the others. Returns their number."""
         return int(library().settled(_U32(cpu)))
 
     def fire(self, group: int, event: ClauseEvent, always: bool) -> None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The driver's checker: its table beside a disassembler, its verdicts, and what gets past it under an emulator."""
+"""The driver's checker: its table agrees with a disassembler, its verdicts are right, and accepted mutants do no
+harm under an emulator."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from tests.native.checked.emulated import CODE, Emulator, Escaped
 from tests.native.checked.library import MOST, TIME, check
 
 MUTANTS = 20_000
-#: Registers that checked code may change: not those that C keeps, nor the stack pointer.
+#: The registers that checked code may change; the callee-saved ones and the stack pointer are not among them.
 FREE = {getattr(iced.Register, name) for name in ("RAX", "RCX", "RDX", "RSI", "RDI", "R8", "R9")}
 #: Those that a call's numbers are in, in order.
 GIVEN = [getattr(iced.Register, name) for name in ("RSI", "RDX", "RCX", "R8", "R9")]
@@ -116,7 +117,8 @@ def test_a_group_begins_where_code_is() -> None:
 
 
 def test_the_dearest_way_counts() -> None:
-    """Of two ways, the one through the dear helper, whichever comes first. How many bytes it is given is not known."""
+    """Of two ways, the one through the expensive helper counts, whichever comes first. The size it is given is
+    unknown."""
     dear = HELPERS["store_dynamic"]
     cost = dear.cost + dear.per_word * len(dear.sizes) * HEAD // 8
     for order in (("store_dynamic", "rand"), ("rand", "store_dynamic")):
@@ -134,7 +136,7 @@ def test_the_dearest_way_counts() -> None:
 
 
 def cheapest(code: bytes, least: int = 0) -> int:
-    """The smallest clausetime that the code is sound with."""
+    """The smallest clausetime with which the code is sound."""
     most = 1 << 20
     while least < most:
         middle = (least + most) // 2
@@ -165,7 +167,7 @@ def test_a_size_that_is_known_is_what_a_call_costs() -> None:
 
 @pytest.mark.parametrize("before", FORGETS.values(), ids=FORGETS)
 def test_a_size_that_is_not_known_is_the_frames(before: bytes) -> None:
-    """Whatever a helper may be given on any way there is what it costs."""
+    """The cost of a helper is that of the largest argument on any way that leads there."""
     stack = HELPERS["stack"]
     assert cheapest(before + CALL + EXIT) >= stack.cost + stack.per_word * HEAD // 8
 
@@ -179,7 +181,7 @@ def test_what_is_printed_is_sound_and_stays_inside() -> None:
 
 
 def test_the_emulator_tells_what_the_checker_refuses() -> None:
-    """Else it would not tell what the checker overlooks."""
+    """Otherwise the emulator could not show what the checker overlooks."""
     emulator = Emulator()
     outside = FRAME_AT + HEAD.to_bytes(4, "little")
     endless = jump(-5)
@@ -203,11 +205,11 @@ def test_no_mutant_that_is_accepted_gets_out() -> None:
             emulator.run(code, chance.choice(source.entries), source.frame, TIME, number)
             done |= emulator.called & DEEDS
             assert deeds or not emulator.called & DEEDS
-    assert accepted > MUTANTS // 50 and len(done) >= 3  # else nothing is shown
+    assert accepted > MUTANTS // 50 and len(done) >= 3  # otherwise nothing is shown
 
 
 def mutant(chance: random.Random, code: bytes) -> bytes:
-    """Changed in one to three places: mostly in ways that leave instructions whole."""
+    """The code changed in one to three places, mostly in ways that leave instructions whole."""
     changed = bytearray(code)
     for _ in range(chance.randint(1, 3)):
         chance.choice((_flip, _number, _exchange, _insert, _remove))(chance, changed)
@@ -215,7 +217,7 @@ def mutant(chance: random.Random, code: bytes) -> bytes:
 
 
 def _places(code: bytearray) -> list[int]:
-    """Where instructions begin, as far as they can be told."""
+    """The places where instructions begin, as far as they can be decoded."""
     places, at = [], 0
     while (form := form_at(bytes(code), at)) is not None:
         places.append(at)
@@ -228,7 +230,7 @@ def _flip(chance: random.Random, code: bytearray) -> None:
 
 
 def _number(chance: random.Random, code: bytearray) -> None:
-    """The operand of an instruction."""
+    """Change the operand of an instruction."""
     at = chance.choice(_places(code))
     form = form_at(bytes(code), at)
     if form is not None and form.size >= len(form.code) + 4:
@@ -238,7 +240,7 @@ def _number(chance: random.Random, code: bytearray) -> None:
 
 
 def _exchange(chance: random.Random, code: bytearray) -> None:
-    """An instruction for one of another form."""
+    """Replace an instruction by one of another form."""
     at = chance.choice(_places(code))
     form = form_at(bytes(code), at)
     if form is not None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Helpers take no more instructions than the checker counts for them, whatever they are given: counted step by step."""
+"""Helpers take no more instructions than the checker counts for them, whatever their arguments: counted step by
+step."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ def speculating(policy: BufferPolicy = BufferPolicy.SWITCH, nspec: int = 1, bufs
 
 
 def record(bench: Bench, size: int) -> int:
-    """Make a record of ``size`` bytes, its head included: whether there was room."""
+    """Make a record of ``size`` bytes, with its head. Returns whether there was room."""
     got = bench.within("reserve", 1, size - GRANULE).result
     if got:
         assert bench.within("commit", bench.put(0, bytes(size)), size - GRANULE).result
@@ -35,7 +36,7 @@ def record(bench: Bench, size: int) -> int:
 
 
 def speculate(bench: Bench, sizes: list[int]) -> int:
-    """A speculation with records of these sizes: its number."""
+    """Make a speculation with records of these sizes. Returns its number."""
     number = bench.within("speculation").result
     for size in sizes:
         assert bench.within("speculate", number).result
@@ -53,7 +54,7 @@ def test_a_speculation_is_found_among_as_many_as_there_may_be() -> None:
 @pytest.mark.parametrize("policy", BufferPolicy)
 @pytest.mark.parametrize("size", [GRANULE, 3 * GRANULE, AT_ONCE // 2, AT_ONCE])
 def test_a_commit_moves_what_it_may_move_at_once(policy: BufferPolicy, size: int) -> None:
-    """With ring the buffer is full of the smallest records, which are given up one by one."""
+    """With the policy ring, the buffer is full of the smallest records, which are dropped one by one."""
     bench = speculating(policy)
     if policy is BufferPolicy.RING:
         assert all(record(bench, GRANULE) for _ in range(3 * 4096 // GRANULE))
@@ -79,7 +80,7 @@ def test_what_a_commit_leaves_is_settled() -> None:
 
 
 def test_a_speculation_that_is_being_written_is_left_until_that_is_done() -> None:
-    """By whoever commits it meanwhile, as another processor's clause would; settled only when it is whole."""
+    """A clause of another processor may commit it meanwhile; it is settled only when it is complete."""
     bench = speculating()
     number = bench.within("speculation").result
     bench.within("speculate", number)
@@ -138,7 +139,7 @@ class Texts:
         self._at = [0, room, 2 * room, 5 * room + 8]
 
     def fill(self, *texts: bytes) -> list[int]:
-        """Another clause, with these strings: their places."""
+        """Begin another clause with these strings. Returns their places."""
         self.bench.begin()
         padded = (text[: self.size].ljust(self.size, b"\0") for text in texts)
         return [self.bench.put(at, text) for at, text in zip(self._at, padded, strict=False)]
@@ -279,7 +280,7 @@ def test_the_others_take_no_longer(row: str, size: int) -> None:
 
 
 def test_a_string_from_memory_takes_no_longer(texts: Texts) -> None:
-    """Where memory is read by what tests have for that, not as in a kernel."""
+    """Here the tests' own function reads memory, not the kernel's."""
     source = (ctypes.c_char * 4096)(*b"a" * 4095)
     [to] = texts.fill(b"")
     assert texts.bench.within("copyin_string", to, ctypes.addressof(source), texts.size, texts.size).result
@@ -411,7 +412,7 @@ def test_a_string_is_written_to_a_process(bench: Bench, most: int) -> None:
 
 
 def test_a_chill_is_not_too_long(bench: Bench) -> None:
-    """That it lasts as long as it should the test of a kernel shows."""
+    """A test in a kernel shows that a chill lasts as long as it should."""
     assert bench.within("chill", 500_000_000).result and bench.within("chill", 0).result
     for time in (-1, 500_000_001, 1 << 63):
         bench.begin()

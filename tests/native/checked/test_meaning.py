@@ -13,9 +13,9 @@ from tests.lang.d.test_run import PROGRAMS, beside
 from tests.native.checked.engine import CheckedConsumer
 
 LIMITS = (Path(__file__).parents[3] / "docs" / "limits.md").read_text()
-#: They show when ERROR fires: in a kernel, when the consumer reads of the fault.
+#: These show when ERROR fires: in a kernel, when the consumer reads the fault.
 OTHERWISE = frozenset(("error_at_once",))
-#: Programs that no change is to make fewer.
+#: The least number of accepted programs, which no change may lower.
 LEAST = 92
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Paths that the driver makes of dentries and mounts, counted step by step, whatever these look like."""
+"""Paths that the driver makes of dentries and mounts, whatever these look like, counted step by step."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Tree:
         self, name: bytes, parent: int = 0, super_: int = 0, hashed: int = 1, inode: int = 0, operations: int = 0,
         data: int = 0, length: int | None = None,
     ) -> int:  # fmt: skip
-        """Without a parent it is its own."""
+        """A dentry; without a parent it is its own parent."""
         size = len(name) if length is None else length
         at = self.bytes(
             struct.pack(
@@ -58,7 +58,8 @@ class Tree:
         return at
 
     def mount(self, root: int, above: int = 0, place: int = 0, super_: int = 0) -> int:
-        """The struct vfsmount in it; ``above`` is such an address, too. Without one it is its own."""
+        """The address of the struct vfsmount in a mount; ``above`` is such an address, too. Without it the mount is
+        its own parent."""
         at = self.words(above - 16 if above else 0, place, root, super_ or self.super)
         if not above:
             ctypes.c_uint64.from_address(at).value = at
@@ -213,7 +214,7 @@ def test_what_is_not_there_is_a_fault_and_no_circle_is_endless(tree: Tree) -> No
 
 
 def test_a_name_may_be_any_bytes_of_any_length(tree: Tree) -> None:
-    """As one that is being replaced may be."""
+    """A name that is being replaced may look like that."""
     root = tree.dentry(b"/")
     mount = tree.mount(root)
     assert tree.text(tree.dentry(b"a" * 255 + b"b" * 80, root, length=1 << 31), mount) == b"/" + b"a" * 255
@@ -255,7 +256,7 @@ def test_arguments_have_blanks_in_between(strsize: int, given: bytes) -> None:
 
 
 def test_arguments_that_are_not_there_are_none(tree: Tree) -> None:
-    """Or those of the first page, where the second is not there."""
+    """Missing pages give no arguments, or those of the first page if only the second is missing."""
     pages = mmap.mmap(-1, 2 * mmap.PAGESIZE)
     start = ctypes.addressof(ctypes.c_char.from_buffer(pages))
     pages[mmap.PAGESIZE - 8 : mmap.PAGESIZE + 8] = b"first\0a\0second\0\0"

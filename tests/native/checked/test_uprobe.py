@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The driver's look at a message about a uprobe, before anything is done: what is one is taken, all else is not."""
+"""The driver's check of a message about a uprobe: valid messages are accepted, and all others refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLACES = {
 
 
 class Lent:
-    """Instead of the driver, what is asked of it."""
+    """A stand-in for the driver, which keeps the requests."""
 
     def ask_about(self, path: str, request: int, place: int, body: bytes) -> bytes:
         assert (path, request, place) == ("/bin/true", UPROBE, 0)
@@ -34,7 +34,7 @@ class Lent:
 
 
 def message(fire: UserFire = GOOD, changed: Mapping[str, int] | None = None) -> bytes:
-    """As the client makes it, a descriptor in it, with some members changed."""
+    """A message as the client makes it, with a descriptor, and with some members changed."""
     lent = Lent()
     program: DriverProgram = DriverProgram.__new__(DriverProgram)
     program._driver = lent  # type: ignore[assignment]

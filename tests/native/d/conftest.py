@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which host a module's tests run on."""
+"""Fixtures that choose the host on which a module's tests run."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.native.host import HOSTS, TestHost
 
 @pytest.fixture(scope="module", params=HOSTS)
 def either_host(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Each of them, one after the other."""
+    """Each host, one after the other."""
     with session.on_host(request.param):
         yield request.param
 
 
 @pytest.fixture
 def test_host() -> Iterator[TestHost]:
-    """That of tests, as it is at first."""
+    """The host of tests, in its initial state."""
     with session.on_host("test"):
         host = TestHost.of(session.library())
         host.reset()

@@ -33,7 +33,7 @@ _host = "process"
 
 @contextmanager
 def on_host(name: str) -> Iterator[None]:
-    """All that is called meanwhile was compiled for that host."""
+    """In the block, functions are those that were compiled for that host."""
     global _host
     before, _host = _host, name
     try:
@@ -43,7 +43,7 @@ def on_host(name: str) -> Iterator[None]:
 
 
 def library() -> ctypes.CDLL:
-    """With the flags that clauses are compiled with."""
+    """The library, compiled with the flags of clauses."""
     return _library(_host)
 
 
@@ -83,7 +83,7 @@ class Shared:
         os.close(self.fd)
 
     def storm(self, *arguments: object, program: Path | None = None) -> subprocess.Popen[str]:
-        """Start it, or another ``program`` like it."""
+        """Start the storm, or another ``program`` like it, on this memory."""
         command = [str(program or storm(HOSTS[_host])), str(self.fd), *map(str, arguments)]
         return subprocess.Popen(command, pass_fds=[self.fd], stdout=subprocess.PIPE, text=True)
 
@@ -92,7 +92,7 @@ class Shared:
 
 
 class Session:
-    """The clauses of one hit. Call what harness.c exports, without its t_."""
+    """The clauses of one hit. The methods are the functions that harness.c exports, without t_."""
 
     def __init__(self, shared: Shared, cpu: int, tid: int, time: int) -> None:
         self.shared = shared

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Run in a process of its own: steps through code, and prints what steps.c counted; or scribbles.
 
-Arguments: the library of steps.c and the code to step through; to scribble, a seed and a number of rounds.
+The arguments are the library of steps.c and the code to step through, or, to scribble, a seed and a number of rounds.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Steps(ctypes.Structure):
 
 
 def prepared(process: Process) -> tuple[int, ctypes.Array[ctypes.c_uint64], mmap.mmap]:
-    """Memory with tables of all that is mapped here: its address, its layout."""
+    """Memory with tables of everything that is mapped here: its address, its layout, and the mapping."""
     unwinding = Unwinding(process)
     layout = MemoryOptions(
         processors=1, bufsize=4096, aggsize=4096, unwind_size=unwinding.room, scratchsize=1 << 16

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Destructive actions in C: stores that cannot be, signals that are asked for, and how long a delay may be."""
+"""Destructive actions in C: impossible stores, requested signals, and the longest delay."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_what_cannot_be_written_is_a_fault() -> None:
 
 
 def test_what_it_is_made_of_may_be_unreadable() -> None:
-    """The kernel finds out, not the process."""
+    """The kernel notices that, not the process."""
     with page() as (memory, address):
         session = fresh()
         assert not session.store(address, ctypes.c_void_p(8), 8)
@@ -72,7 +72,8 @@ def test_what_it_is_made_of_may_be_unreadable() -> None:
 
 @given(st.integers(-64, 64), st.integers(1, 128), st.booleans())
 def test_no_store_goes_to_the_memory_of_the_program(offset: int, size: int, end: bool) -> None:
-    """Whole, in part, from before it or beyond its end. Only what does not meet it is tried at all."""
+    """The stores cover the memory, a part of it, or reach it from before or beyond its end. Stores that do not touch
+    it are tried."""
     start = _shared.address + (_shared.layout.size if end else 0)
     met = max(start + offset, _shared.address) < min(start + offset + size, _shared.address + _shared.layout.size)
     before = bytes(_shared.map[:64])
@@ -107,7 +108,7 @@ def test_signals_are_sent_when_it_is_time_and_to_this_thread(either_host: str) -
 
 
 def _pending_after(number: int) -> set[int]:
-    """What a thread that blocks it has pending for itself."""
+    """The signals that a thread which blocks ``number`` has pending for itself."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {number})
     session = fresh()
     session.ask_signal(number)
@@ -140,7 +141,7 @@ NOW = 5_000_000_000
 
 @contextmanager
 def frozen() -> Iterator[None]:
-    """Time stands still: the counter makes no nanoseconds."""
+    """Stop the clock: the counter's ticks become no nanoseconds."""
     _shared.memory.globals()[:32] = struct.pack("<QQQII", 0, NOW, 0, 0, 0)
     yield
     _shared.memory.globals()[:32] = bytes(32)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the thread's descriptors are of, and where it is: as the kernel says in /proc and by Python's system calls."""
+"""The files of the thread's descriptors, and its directory, agree with the kernel's /proc and with Python's system
+calls."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What clauses make of a host that fails them: no room, memory that goes, a clock that stands still."""
+"""Clauses on a host that fails them: no room, memory that goes, a clock that stands still."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_chance_follows_the_clock(shared: Shared, test_host: TestHost) -> None:
 
 
 def given(shared: Shared, ns_of_a_tick: int) -> None:
-    """struct gd_environment, as far as the clock is concerned."""
+    """Set the part of struct gd_environment that is about the clock."""
     shared.memory.globals()[:32] = struct.pack("<QQQII", 0, 10**10, 0, ns_of_a_tick << 16, 16)
 
 
@@ -141,7 +141,7 @@ CODE = 0x10000  # to 0x20000, of which nothing is known but that it is code
 def test_a_stack_that_is_lost_ends_there_and_is_no_fault(
     test_host: TestHost, memory: tuple[mmap.mmap, int], lost: int, frames: int
 ) -> None:
-    """Frames by RBP: two are in the page that RSP is in, two in the next one, which has to be asked for."""
+    """Frames are found by RBP: two in the page of RSP, two in the next one, which has to be asked for."""
     shared = Shared(MemoryOptions(1, unwind_size=PAGE, scratches=1, scratchsize=1 << 14))
     table = struct.pack("<4Q32xQ6QII", 64, 0, 1, 0, 1, CODE, 2 * CODE, *[0] * 6)  # gu_head, gu_map of one gu_module
     shared.memory.unwind()[: len(table)] = table
@@ -210,7 +210,7 @@ def test_no_scratch_memory_is_a_fault(shared: Shared, test_host: TestHost) -> No
 
 
 def clause(session: Session) -> None:
-    """All that takes room, in turn."""
+    """A clause that uses everything that takes room, in turn."""
     record(session)
     session.alloca(16)
     session.aggregate(COUNT, b"", 0)
@@ -225,7 +225,7 @@ def clause(session: Session) -> None:
 
 
 def left(shared: Shared) -> tuple[list[int], dict[object, tuple[int, ...]], int, int]:
-    """What a clause leaves: records, aggregations, bytes of variables, scratch slots in use."""
+    """The results of a clause: records, aggregations, bytes of variables, scratch slots in use."""
     room = ctypes.create_string_buffer(8)
     found = int(shared.session().dynamic_load(1, KEY, 16, room, 8))
     records = sorted(record.epid for record in Records(shared.memory).poll(final=True))
@@ -234,7 +234,7 @@ def left(shared: Shared) -> tuple[list[int], dict[object, tuple[int, ...]], int,
 
 
 def test_each_asking_for_room_may_be_refused_by_itself(shared: Shared, test_host: TestHost) -> None:
-    """One thing is missing then and counted, or a fault; all others are there."""
+    """Then that one thing is missing, and counted or a fault; everything else is there."""
     whole = ([1, 2], {(1, b""): (1,), (2, KEY): (5,)}, 1, 0)
     missing = set()
     for number in count(1):

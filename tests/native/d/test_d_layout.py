@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The Python layout is the C layout, and a memory says of itself how it was laid out."""
+"""The Python layout is the C layout, and a memory describes its own layout."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Stacks are those that libgcc finds, at each instruction that code runs; and no tables or stacks do harm."""
+"""Stacks equal those that libgcc finds, at each instruction that code runs; and bad tables or stacks do no harm."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def library(directory: Path, *flags: str) -> Path:
 
 
 def steps(*arguments: object) -> str:
-    """What tests/native/d/steps.py prints."""
+    """The output of tests/native/d/steps.py."""
     command = [sys.executable, "-m", "tests.native.d.steps", *map(str, arguments)]
     done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
     assert done.returncode == 0, (done.returncode, done.stderr)
@@ -49,7 +49,8 @@ def check(path: Path) -> None:
 
 
 def test_stacks_are_libgccs_at_each_instruction(tmp_path: Path) -> None:
-    """Prologues, ends, recursion, alloca(), realigned frames, PLT, callbacks, signals, other stacks, exceptions."""
+    """The code has prologues, ends, recursion, alloca(), realigned frames, PLT, callbacks, signals, other stacks,
+    exceptions."""
     check(library(tmp_path, "-fomit-frame-pointer"))
 
 
@@ -68,6 +69,6 @@ def test_stacks_are_libgccs_however_code_is_compiled(flags: tuple[str, ...], tmp
 
 @pytest.mark.parametrize("rounds", [2000, pytest.param(200_000, marks=pytest.mark.stress)])
 def test_no_stack_and_no_table_does_harm(rounds: int, tmp_path: Path) -> None:
-    """Stacks have random content, next to pages that are not there: the walk ends, and nothing faults."""
+    """Stacks have random contents, next to unmapped pages: the walk ends, and nothing faults."""
     frames = int(steps(library(tmp_path), 20260101, rounds))
     assert rounds < frames < 200 * rounds

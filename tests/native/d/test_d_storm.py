@@ -35,7 +35,7 @@ def shared(**options: object) -> Shared:
 
 
 def finish(process: subprocess.Popen[str]) -> list[Series]:
-    """What each thread's loop, and its handler, did."""
+    """The series of each thread's loop, and of its handler."""
     output, _ = process.communicate(timeout=PATIENCE)
     lines = [[int(word) for word in line.split()] for line in output.splitlines() if "wrong" not in line]
     assert process.returncode == 0, output
@@ -51,7 +51,7 @@ def stepped(process: subprocess.Popen[str]) -> tuple[int, int, int]:
 
 
 def expected(lengths: Iterable[int]) -> dict[Key, tuple[int, ...]]:
-    """What aggregate() of storm.c comes to, called with 0, 1, 2... as often as each of these says."""
+    """The results of aggregate() of storm.c, called with 0, 1, 2... for each of these lengths."""
     values = np.concatenate([np.arange(length) for length in lengths])
     found: dict[Key, tuple[int, ...]] = {(1, b""): (len(values),)}
     for key in range(64):
@@ -120,7 +120,7 @@ def test_inserts_of_the_same_keys_race() -> None:
 
 
 def check_records(records: Iterable[ClauseRecord]) -> Counter[tuple[int, int]]:
-    """All whole, none twice. Returns how many there are of each tid and source."""
+    """Assert that all records are whole, and none is there twice. Returns their number by tid and source."""
     seen: set[tuple[int, int, int]] = set()
     for record in records:
         words = np.frombuffer(record.data, "<u8")
@@ -183,7 +183,7 @@ def test_speculations_are_whole_and_all_end() -> None:
 
 
 def slots(made: Shared) -> Counter[int]:
-    """How many there are in each state, 8 more with pins; checks that no key is a member twice."""
+    """The number of slots in each state, with 8 added for pinned ones. Asserts that no key is a member twice."""
     layout = made.layout
     words = np.ndarray((layout.dynamic_slots,), "<u8", made.map, layout.dynamic_words)
     keys = []
@@ -202,7 +202,7 @@ def test_variables_never_take_each_others_values(dynvarsize: int) -> None:
     assert dynvarsize < 1 << 20 or not Drops(made.memory).look()
 
 
-# The operation, and the handler's.
+# The operation, and that of the handler.
 STEPS = [("ii", 5), ("rr", 7), ("kk", 7), ("cc", 13), ("ss", 5), ("ds", 11), ("sd", 5)]
 
 
@@ -227,13 +227,13 @@ def test_a_handler_at_an_instruction(what: str, stride: int) -> None:
 
 @pytest.mark.parametrize(("what", "stride"), [("ii", 1), ("rr", 7), ("kk", 7)])
 def test_a_handler_at_an_instruction_where_nothing_is_locked(what: str, stride: int, either_host: str) -> None:
-    """As in the kernel: whatever comes in between does so on the same processor."""
+    """This host is like the kernel: everything that interrupts does so on the same processor."""
     if either_host == "test":
         check_step(what, stride, storm(ALONE))
 
 
 def test_a_change_in_two_steps_is_lost(tmp_path: Path, either_host: str) -> None:
-    """The negative control: the count is read, and written back behind what came in between."""
+    """Negative control: the count is read, and written back after the interruption."""
     if either_host != "test":
         return
     for part in ("abi", "host", "runtime"):

@@ -108,7 +108,7 @@ def test_basename_and_dirname(a: bytes) -> None:
 
 @given(a=FEW)
 def test_cleanpath(a: bytes) -> None:
-    """As Python has it, but that an empty path stays, and that two slashes at the start are one."""
+    """The result is Python's, except that an empty path stays, and that two slashes at the start become one."""
     expected = posixpath.normpath(b"/" + a.lstrip(b"/") if a.startswith(b"/") else a) if a else b""
     assert fresh().text("cleanpath", a) == expected
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The facts that the kernel has of the thread that a probe fires in: as in /proc, which counts priorities from 100."""
+"""The kernel's facts about the thread in which a probe fires, compared with /proc, which counts priorities from 100."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def session() -> Iterator[Session]:
 
 
 def told() -> tuple[str, int, int]:
-    """Name, priority and niceness."""
+    """The thread's name, priority and niceness."""
     name, _, rest = Path("/proc/thread-self/stat").read_text().partition("(")[2].rpartition(") ")
     words = rest.split()
     return name, int(words[15]) + 100, int(words[16])

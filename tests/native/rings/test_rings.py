@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The driver's rings, whose C is run here in user space: a reservation is interrupted at each of its instructions."""
+"""The driver's rings, compiled here for user space: a reservation is interrupted at each of its instructions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def interrupted(program: Path, *arguments: int) -> subprocess.CompletedProcess[s
     [(0, 0, 1, 2), (0, 0, 63, 1), (0, 0, 65, 1), (0, 0, 300, 1), (0, 5, 65, 1), (1, 0, 65, 1), (1, 5, 1, 1)],
 )
 def test_an_interrupted_reservation(nested: Path, flight: int, laps: int, burst: int, times: int) -> None:
-    """64 records of 256 bytes are a chunk, and 256 a ring: what comes in between may fill more than that."""
+    """64 records of 256 bytes fill a chunk, and 256 a ring; an interruption may fill more than that."""
     done = interrupted(nested, 3, flight, laps, burst, times)
     assert done.returncode == 0, done.stdout[-2000:]
     assert int(done.stdout) > 50
@@ -52,7 +52,7 @@ def test_the_smallest_records(nested: Path) -> None:
 
 
 def test_a_chunk_that_an_nmi_has_entered_stays_unfinished_without_a_second_look(tmp_path: Path) -> None:
-    """The negative control: wpos is not read again once others are kept out."""
+    """Negative control: wpos is not read again once others are kept out."""
     source = (NATIVE / "ilk" / "rings.c").read_text()
     assert GAP in source
     (tmp_path / "rings.c").write_text(source.replace(GAP, "still = true;"))

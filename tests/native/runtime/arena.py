@@ -25,7 +25,7 @@ def register(name: str) -> int:
 
 
 class Arena:
-    """Shared memory for two threads; a client's own, if it has a ``number``."""
+    """Shared memory for two threads; with a ``number``, it belongs to that client."""
 
     def __init__(self, number: int = 0) -> None:
         self.geometry = Geometry.plan(1, {PAIR, TEXT}, threads=2, ring_bytes=4096)
@@ -38,11 +38,11 @@ class Arena:
         self.parts = np.frombuffer(self.map, "<u8", layout.PARTS, layout.PARTS_AT)
 
     def blocks(self) -> list[int]:
-        """The tid of each, 0 of those that are free."""
+        """The tid of each block's owner; 0 for free blocks."""
         return [int(head["tid"]) if head["state"] else 0 for head in self.shared.heads]
 
     def block(self, index: int) -> int:
-        """Its address."""
+        """The address of the block."""
         return self.address + self.geometry.block_offset(index)
 
     def parts_of(self, index: int) -> np.ndarray:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The runtime, loaded here; each test begins with no thread known to it."""
+"""The runtime, loaded into this process; each test begins without known threads."""
 
 from __future__ import annotations
 

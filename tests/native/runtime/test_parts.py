@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Several clients have memory in one process: each thread has a block in all of it (abi/gilk_abi.h, Parts)."""
+"""Several clients have memory in one process: each thread has a block in the memory of each (abi/gilk_abi.h, Parts)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IID_BITS = layout.IID_BITS
 
 
 def come(arena: Arena, number: int, client: Arena | None) -> None:
-    """As the keeper does it when a client comes, or goes."""
+    """Add or remove a client, as the keeper does."""
     arena.parts[number] = client.address if client else 0
     arena.shared.control["generation"] += 1
     arena.shared.heads["owner"] = 0
@@ -39,7 +39,7 @@ def test_a_thread_has_a_block_with_each_client(library: ctypes.CDLL, arena: Aren
 
 
 def test_a_client_that_comes_later_is_noticed(library: ctypes.CDLL, arena: Arena) -> None:
-    """The thread keeps its own block, and those that it had."""
+    """The thread keeps its own block, and those in the memory of earlier clients."""
     first, second = Arena(1), Arena(2)
     come(arena, 1, first)
     library.t_claim()

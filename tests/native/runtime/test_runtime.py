@@ -45,7 +45,7 @@ def test_a_block_that_is_refused_is_had_later(library: ctypes.CDLL, arena: Arena
 
 
 def test_a_child_takes_a_block_of_its_own(library: ctypes.CDLL, arena: Arena) -> None:
-    """Its key is gone, and its number is another, so that the owner that it finds is not itself."""
+    """The child has no key, and another number, so the block's owner is not the child."""
     library.t_claim()
     child = os.fork()
     if not child:
@@ -61,7 +61,7 @@ def test_a_child_takes_a_block_of_its_own(library: ctypes.CDLL, arena: Arena) ->
 
 
 class Instrument:
-    """Notes what it is called with; ``then`` is done in it."""
+    """An instrument that notes its calls; ``then`` runs in each."""
 
     def __init__(self, then: Callable[[], object] = bool) -> None:
         self.calls: list[tuple[int, int]] = []  # rip, iid
@@ -74,7 +74,7 @@ class Instrument:
 
 
 def dispatch(library: ctypes.CDLL, instrument: Instrument, iid: int, calls_out: bool = False) -> list[int]:
-    """The registers that it had; RSP from where the call lies."""
+    """Run the instrument. Returns the registers that it had; RSP is that at the place of the call."""
     registers = Registers(*range(1, 19))
     library.t_dispatch(registers, instrument.function, ctypes.c_uint64(0x1234), ctypes.c_uint64(16), iid, calls_out)
     return list(registers)
@@ -173,7 +173,7 @@ def test_a_client_lets_go_early(library: ctypes.CDLL, arena: Arena, host: TestHo
 
 
 def test_who_reaches_it_later_takes_its_place(library: ctypes.CDLL, arena: Arena, host: TestHost) -> None:
-    """The first goes on, since the client now waits for another."""
+    """The first thread goes on, since the client now waits for another."""
     armed(arena, left=1, rounds=10)
     second = Registers()
 

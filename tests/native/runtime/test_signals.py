@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What handlers of signals are shown, and where their threads go on, on the host of tests."""
+"""The context that signal handlers are shown, and the places where their threads go on, on the host of tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.native.runtime.arena import Arena, Registers, register
 # The ucontext of a handler says where it has interrupted the thread.
 RSP, RIP = 40 + 15 * 8, 40 + 16 * 8  # in it, sys/ucontext.h
 AFTER = 1 << 63
-#: Patches at 0x5000 to 0x5020: before and behind the instruments of 0x400000, then what was at 0x400004.
+#: Patches at 0x5000 to 0x5020: before and behind the instruments of 0x400000, then the original code of 0x400004.
 PATCHES = [(0x5000, 0x400000), (0x5008, 0x400000 | AFTER), (0x5010, 0x400004), (0x5020, 0)]
 DISPLACED = [(0x400000, 0x5000), (0x400004, 0x5010)]
 
@@ -34,7 +34,7 @@ class Handler:
         return ctypes.c_uint64.from_address(self.context + at)
 
     def enter(self, rip: int, go: bool = False, signal: int = 10, code: int = 0) -> int:
-        """What it is shown, of a thread that is at ``rip``."""
+        """Enter the handler in a thread that is at ``rip``. Returns the address that the handler is shown."""
         self.word(RIP).value, self.word(RSP).value = rip, 0x7000
         self._info[8:12] = struct.pack("<i", code)
         registers = Registers()
@@ -45,7 +45,7 @@ class Handler:
         return self.word(RIP).value
 
     def leave(self) -> int:
-        """Where the thread goes on."""
+        """Return from the handler. Returns the address where the thread goes on."""
         registers = Registers()
         registers[register("rsp")] = self.context
         self._library.t_signal_leave(registers)
@@ -79,7 +79,7 @@ def test_where_a_handler_sends_its_thread_it_goes_in_the_patch(handler: Handler,
 
 
 def test_a_handler_that_changes_its_stack_goes_where_it_says(handler: Handler) -> None:
-    """As at 0x400000 with another stack: the instruments there are run."""
+    """As at 0x400000 with another stack: the instruments there run."""
     handler.enter(0x5008)
     handler.word(RSP).value += 8
     assert handler.leave() == 0x5000
@@ -107,5 +107,5 @@ def test_what_the_program_calls_as_a_function_is_no_handler(handler: Handler, li
 def test_go_is_shown_it_where_the_whole_state_is_the_original_one(
     handler: Handler, rip: int, code: int, shown: int
 ) -> None:
-    """Or where the instruction itself has faulted (SIGSEGV, by the kernel)."""
+    """The original address is also shown if the instruction itself has faulted (SIGSEGV, by the kernel)."""
     assert handler.enter(rip, go=True, signal=11, code=code) == shown

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Threads that call one function: crowd THREADS KEYS TIMES. Each calls leaf(key) for every key
- * below KEYS, TIMES times. With -pthread.
+ * below KEYS, TIMES times. Build with -pthread.
  */
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Children, of which the first waits for a child of its own (vfork) until it is told. Letters on standard input: f makes
- * four, and is answered when all are where they should be; h lets the first go on, and is answered when it does. At the
+ * Children, the first of which waits for a child of its own (vfork) until it is told. Letters on standard input: f makes
+ * four children, and is answered when all are in place; h lets the first go on, and is answered when it does. At the
  * end of the input all call work() once more and end.
  */
 #include <stdio.h>

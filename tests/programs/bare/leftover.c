@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Computes. The handler of SIGUSR1 returns, and its frame stays on the alternate signal stack as it was: nothing else is
- * written there. At the letter l a signal comes whose handler is left by a jump, outside of what is computed. Each prints
- * a line. Ends at any other letter; exits with 1 when something was computed wrong.
+ * Computes. The handler of SIGUSR1 returns, and its frame stays on the alternate signal stack, where nothing else is
+ * written. At the letter l a signal comes, outside the computation, whose handler is left by a jump. Each handler prints
+ * a line. Ends at any other letter; exits with 1 if a result was wrong.
  */
 #include <poll.h>
 #include <setjmp.h>
@@ -34,7 +34,7 @@ static void leave(int number, siginfo_t *info, void *context)
 	siglongjmp(before, 1);
 }
 
-/* The letter that there is, or 0; at the end an e. */
+/* The next letter of the input, or 0 if there is none yet; e at the end of the input. */
 static char letter(void)
 {
 	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Two contexts. The first computes; the handler of SIGUSR1 leaves it for the second, which prints a line and waits for a
- * letter. Then it goes back: g: that is all. s: with the signal pending, so that it comes anew before the first has
- * executed one instruction. e: the first is to end. Exits with 1 when something was computed wrong.
+ * letter. With g it goes back. With s it goes back with the signal pending, which then comes before the first context has
+ * executed one instruction. With e the first context ends. Exits with 1 if a result was wrong.
  */
 #include <signal.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Processes that have one memory, and are no threads: clone(2) with CLONE_VM alone, which leaves them the thread pointer.
- * So they call nothing of the C library that would write to what belongs to a thread.
+ * Processes that share their memory, but are no threads: clone(2) with CLONE_VM alone, which keeps the thread pointer.
+ * So they call nothing of the C library that would write to memory that belongs to a thread.
  *
- * Does what letters on standard input say, and answers each with its letter and the process number of the sibling:
+ * Obeys letters on standard input, and answers each with the letter and the process number of the sibling:
  * s makes one; w has every process call work() 1000 times, all at once; x ends the first process alone. At the end of
- * the input, or when the file FILE is there, siblings end with it; "ok" and 0 if all were well.
+ * the input, or when the file FILE exists, all end; it prints "ok" and exits with 0 if all ended well.
  */
 #include <sched.h>
 #include <signal.h>

@@ -2,8 +2,8 @@
 /*
  * Stacks of all kinds below one function, `note`, which is called with the number of the kind.
  *
- *   stacks       each of them once
- *   stacks late  one for ever, through a library that it opens once it has made a hundred without
+ *   stacks       calls note() on each kind once
+ *   stacks late  calls it for ever on one kind; after a hundred calls it opens a library, and calls through that
  */
 #include <dlfcn.h>
 #include <pthread.h>

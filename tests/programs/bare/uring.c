@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * An idle server on io_uring: reads of standard input are made by the kernel's own threads, and the program waits for
- * what they say. `worker`: by one that does nothing else; `sqpoll`: found by one that looks for requests.
+ * An idle server on io_uring: the kernel's own threads read standard input, and the program waits for their answers.
+ * `worker`: a thread that only reads; `sqpoll`: a thread that polls for requests.
  *
- * Prints "ready", "got N" for a read of N bytes, "ok" at the end of the input. What it is not to meet, EINTR among
- * them, it prints, and exits 1; "skipped: WHY" and 77 where there is no io_uring.
+ * Prints "ready", "got N" for a read of N bytes, "ok" at the end of the input. Unexpected errors, such as EINTR, are
+ * printed, and it exits with 1; without io_uring it prints "skipped: WHY" and exits with 77.
  */
 #include <errno.h>
 #include <linux/io_uring.h>

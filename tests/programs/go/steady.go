@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// What makes Go unlike other programs: goroutines that the runtime suspends anywhere by a signal, that begin with 2 KiB
-// of stack and move to another one when that is full, faults that become panics, and a collector that reads all stacks.
-// Called as the C programs are (check.h).
+// A program that uses what is peculiar to Go: goroutines that the runtime suspends anywhere by a signal, that begin with
+// 2 KiB of stack and move to another stack when that is full, faults that become panics, and a collector that reads all
+// stacks. It has the command line of the C programs (check.h).
 package main
 
 import (

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* All registers of AVX-512 are live across every call of quiet(), and looked at behind it. */
+/* All registers of AVX-512 are live across every call of quiet(), and are checked after it. */
 #include "kind.h"
 
 #include <stdint.h>

@@ -10,7 +10,7 @@ static void *contexts[COROUTINES], *scheduler;
 static long states[COROUTINES];
 static int current;
 
-/* switch_to(&from, to): what a called function has to keep is on the stack that is left. */
+/* switch_to(&from, to): saves the callee-saved registers on the stack that it leaves. */
 void switch_to(void **from, void *to);
 __asm__(".text\n.globl switch_to\n.type switch_to, @function\n"
 	"switch_to: push %rbp; push %rbx; push %r12; push %r13; push %r14; push %r15\n"

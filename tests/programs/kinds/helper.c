@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Starts the program that it is told, between its calls, and hands on what that says. */
+/* Starts the given program between its own calls, and passes on that program's output. */
 #include "kind.h"
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Executes a copy of its text in memory of no file, for which huge pages are asked, as servers do. With the argument
- * `late` it makes that copy at the first letter, which may be after somebody has changed the text. */
+ * `late` it makes the copy at the first letter of input, by when a tracer may have changed the text. */
 #include "kind.h"
 
 #include <string.h>

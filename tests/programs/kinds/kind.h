@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What programs of unusual kinds have in common: work(), which is called so often at a time, and what came of it on
- * standard output. Without an argument that is once; with one, "ready", and once for each letter on standard input.
+ * The common parts of programs of unusual kinds: work() is called a number of times in a round, and the result is
+ * printed. Without an argument there is one round; with one, "ready", and a round for each letter of standard input.
  */
 #ifndef KIND_H
 #define KIND_H

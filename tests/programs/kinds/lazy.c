@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Strings in memory that a thread of the program fills when it is first looked at (userfaultfd). */
+/* Strings in memory that a thread of the program fills at the first access (userfaultfd). */
 #include "kind.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Unpacks code of its own before it runs it, as packed programs do: to memory of no file, and, where it is attached to, to
- * where it lies packed. */
+/* Unpacks its own code before it runs it, as packed programs do: to memory without a file, and, if it is attached to, over
+ * the packed code. */
 #include "kind.h"
 
 #include <string.h>

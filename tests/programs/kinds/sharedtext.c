@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Its text is mapped shared: what is written there would be written to the file. */
+/* The program's text is mapped shared: a write to it would change the file. */
 #include "kind.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Nothing unusual but how it is linked, or where it runs. */
+/* Unusual only in how it is linked, or where it runs. */
 #include "kind.h"
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Events in a Parquet file: all are there, in their types, at every moment; and what is no such file is refused."""
+"""Events in a Parquet file: all are there, in their types, at every moment; other files are refused."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def printed(*values: Value) -> events.Printed:
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
-    """The columns of each event that have a value."""
+    """For each event, the columns that have a value."""
     table = event_file.read(path)["events"]
     return [{name: value for name, value in row.items() if value is not None} for row in table.to_pylist()]
 
@@ -121,7 +121,7 @@ def test_what_a_killed_writer_left_is_there_up_to_the_last_batch(tmp_path: Path)
 
 @contextmanager
 def room(size: int) -> Iterator[None]:
-    """Files of this process may not become larger."""
+    """In the block, files of this process may not become larger than ``size``."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -147,7 +147,7 @@ def test_a_full_disk_is_told_once_and_costs_only_what_finds_no_room(tmp_path: Pa
 def test_rows_that_were_not_written_leave_no_file_that_lacks_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the reason, and though later writes succeed."""
+    """This holds whatever the reason, and though later writes succeed."""
     path = tmp_path / "x.parquet"
     file = EventFile(path, "0")
     file.add(printed(Integer(1)))

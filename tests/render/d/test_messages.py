@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What is said on standard error."""
+"""The messages on standard error."""
 
 from __future__ import annotations
 

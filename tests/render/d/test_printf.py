@@ -26,7 +26,7 @@ def d(text: str, *values: Value) -> bytes:
 
 
 def c(text: str, *values: object) -> bytes:
-    """The C library's answer."""
+    """The C library's result."""
     buffer = ctypes.create_string_buffer(4096)
     _SNPRINTF(buffer, ctypes.c_size_t(len(buffer)), text.encode(), *values)
     return buffer.value
@@ -44,7 +44,7 @@ def shape(flags: str, width: int, precision: int | None) -> str:
 
 
 def for_c(flags: str) -> str:
-    """D lets the later of 0 and - count, C always -."""
+    """The flags for C: of 0 and -, D obeys the later one, C always -."""
     return flags.replace("-", "") if flags.rfind("0") > flags.rfind("-") else flags.replace("0", "")
 
 
@@ -165,7 +165,7 @@ def test_at_takes_the_aggregations_in_turn_and_the_last_for_ever() -> None:
 
 @pytest.mark.parametrize("width", [1 << 31, WIDEST + 1, (1 << 31) - 1])
 def test_widths_are_not_as_wide_as_anyone_likes(width: int) -> None:
-    """What a traced process has a say in does not fill the memory."""
+    """A width that a traced process can influence does not fill the memory."""
     assert d("%*d", Integer(min(width, (1 << 31) - 1), 4), Integer(1)) == b" " * (WIDEST - 1) + b"1"
     assert d(f"%-{width}d", Integer(1)) == b"1" + b" " * (WIDEST - 1)
     assert d(f"%.{width}d", Integer(1)) == b"1".rjust(WIDEST, b"0")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The lines around what is traced."""
+"""The lines around the traced values."""
 
 from __future__ import annotations
 

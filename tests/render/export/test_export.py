@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Readers that are not ours find in exported files the calls that a machine with books of its own has made."""
+"""Independent readers find in exported files the calls of a machine that keeps its own books."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_chrome(machine: Machine, trace: Trace) -> None:
 
 
 def slices_of(packets: Any) -> tuple[list[Slice], list[str]]:
-    """As Perfetto's documentation says: an end belongs to the last begin on its track."""
+    """The slices by the rule of Perfetto's documentation: an end belongs to the last begin on its track."""
     names: dict[int, str] = {}
     tracks: dict[int, int] = {}
     waiting: dict[int, list[tuple[str, int]]] = {}

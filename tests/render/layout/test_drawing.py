@@ -17,7 +17,7 @@ Graph = tuple[list[tuple[int, int]], list[Arc]]
 
 @st.composite
 def graphs(choose: st.DrawFn) -> Graph:
-    """Loops, blocks that lead to themselves, and blocks without a way in are among them."""
+    """Random graphs, also with loops, blocks that lead to themselves, and blocks without a way in."""
     sizes = choose(st.lists(st.tuples(st.integers(30, 400), st.integers(36, 300)), min_size=1, max_size=20))
     number = st.integers(0, len(sizes) - 1)
     pairs = choose(st.lists(st.tuples(number, number), max_size=40, unique=True))
@@ -29,7 +29,7 @@ def inside(box: Box, x: int, y: int) -> bool:
 
 
 def behind(drawing: Drawing) -> Iterator[tuple[Route, Box]]:
-    """Routes with a stretch that has a point in common with the inside of a box."""
+    """The routes with a part that crosses the inside of a box."""
     for route in drawing.routes:
         for (x1, y1), (x2, y2) in pairwise(route.points):
             for box in drawing.boxes:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Clients of a broker in processes of their own, forked from this one for a quick start; they can be killed."""
+"""Consumers of a broker in processes of their own, which are forked from this one for a quick start, and can be
+killed."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def counting(functions: tuple[str, ...], where: str = "entry") -> str:
 
 @dataclass
 class Worker:
-    """A consumer that says ``in`` when its probes are, ends when it is told to, and then says what it counted."""
+    """A consumer that says ``in`` once its probes are in, ends when it is told to, and then says what it counted."""
 
     pid: int
     told: IO[str]
@@ -46,7 +47,7 @@ class Worker:
         assert line == "in\n", line + self.told.read()
 
     def finish(self) -> dict[str, int]:
-        self.tell.write("end")  # others, forked later, have the pipe open too
+        self.tell.write("end")  # closing does not suffice: consumers forked later have the pipe open too
         self.tell.close()
         text = ""
         while not text.endswith("out\n"):
@@ -67,22 +68,22 @@ class Worker:
 
 
 def consume(target: int, text: str) -> Worker:
-    """A D program."""
+    """A consumer that runs a D program."""
     return _forked(lambda out, hear: _be_consumer(target, text, out, hear))
 
 
 def count(target: int, functions: tuple[str, ...]) -> Worker:
-    """A session from Python, which counts entries."""
+    """A session from Python that counts entries."""
     return _forked(lambda out, hear: _be_session(target, functions, out, hear))
 
 
 def follow(target: int, functions: tuple[str, ...]) -> Worker:
-    """A trace of all functions of the program and its libraries, which counts the calls of some."""
+    """A trace of all functions of the program and its libraries, which counts the calls of some of them."""
     return _forked(lambda out, hear: _be_trace(target, functions, out, hear))
 
 
 def glance(target: int, place: Path) -> Worker:
-    """A trace whose records are not looked at, of a program that may make any number of calls; its files are in
+    """A trace of a program that may make any number of calls, whose records are not looked at; its files are in
     ``place``."""
     return _forked(lambda out, hear: _be_glance(target, place, out, hear))
 
@@ -126,7 +127,7 @@ def _be_consumer(target: int, text: str, out: IO[str], hear: int) -> None:
 
 
 def _traced(tracing: Tracing, out: IO[str], hear: int) -> Result:
-    """The result of a trace that begins now, and ends when it is told to."""
+    """Begin a trace, and return its result when it was told to end."""
     over, told = select.poll(), []
     over.register(hear, select.POLLIN)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Whoever dies of those that have to do with a process: the others, and the process, take no harm."""
+"""Any of the processes that take part in a session dies: the others, and the target, are not harmed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_founder_leaves_first_and_comes_back(loop: Loop) -> None:
     assert second.finish() == expected(("one",), 1)
     play(loop, 2, 1)
     assert again.finish() == expected(("one",), 1)
-    assert is_clean(loop.pid)  # by the time that the last has gone
+    assert is_clean(loop.pid)  # by the time that the last consumer has gone
 
 
 def test_the_hub_is_killed(loop: Loop) -> None:
@@ -132,7 +132,7 @@ def test_a_stopped_consumer_keeps_nobody_waiting(loop: Loop) -> None:
 
 @pytest.mark.parametrize("killed", [True, False])
 def test_signals_do_not_lead_to_where_a_consumer_that_has_gone_had_its_probes(killed: bool) -> None:
-    """They arrive behind a system call of which the patch is no longer in force, a thousand times a second."""
+    """The signals arrive after a system call whose patch is no longer in use, a thousand times a second."""
     with Loop([build("signals")]) as loop:
         stays = consume(loop.pid, "pid$target:a.out:hot:entry { @[probefunc] = count(); }")
         stays.wait_until_in()

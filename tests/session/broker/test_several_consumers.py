@@ -15,7 +15,7 @@ from tests.session.broker.consumers import CALLS, FUNCTIONS, THREADS, Worker, co
 
 
 def play(loop: Loop, first: int, number: int) -> None:
-    """Rounds, until all calls of the last have been made."""
+    """Play so many rounds, and wait until all calls of the last have been made."""
     assert loop.process.stdin
     for each in range(first, first + number):
         loop.process.stdin.write(b"x")
@@ -28,7 +28,7 @@ def expected(functions: tuple[str, ...], rounds: int) -> dict[str, int]:
 
 
 def choices(number: int, chance: random.Random) -> list[tuple[str, ...]]:
-    """All of them have the first function in common."""
+    """So many random sets of functions; all have the first function in common."""
     return [("one", *sorted(chance.sample(FUNCTIONS[1:], 1 + n % 3))) for n in range(number)]
 
 
@@ -52,7 +52,8 @@ def test_two_that_come_and_go_in_turn() -> None:
 
 
 class Churn(threading.Thread):
-    """Consumers that come one after the other, and leave or are killed at any moment, until it is stopped."""
+    """A thread that starts consumers one after the other, which leave or are killed at any moment, until it is
+    stopped."""
 
     def __init__(self, pid: int, chance: random.Random) -> None:
         super().__init__()

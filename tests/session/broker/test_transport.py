@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the broker is sent by whoever comes: random bytes, half messages, nonsense. It harms nobody else."""
+"""Random bytes, half messages and nonsense that are sent to the broker harm no other client."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Scene:
     worker: Worker
 
     def visitor(self) -> socket.socket:
-        """Somebody who has not said who it is."""
+        """The connection of a client that has not said who it is."""
         meeting = rendezvous(self.loop.pid)
         assert meeting.line is not None
         return meeting.line
@@ -142,13 +142,13 @@ class Scene:
         return line
 
     def have_memory(self, line: Line, size: int) -> int:
-        """Its offset; what the member needs not is the file."""
+        """Give a member memory, and return its offset. The member does not need the file."""
         answer = line.ask({"do": "memory", "size": size})
         os.close(answer.fd)
         return int(answer.words["offset"])
 
     def function(self, name: str) -> tuple[Loaded, int]:
-        """The program, and where a function of it begins."""
+        """The program, and the address of a function in it."""
         process = Process(RemoteTracer(self.loop.pid), self.loop.pid, launched=False)
         with contextlib.closing(process.files):
             main = process.loaded()[0]
@@ -164,7 +164,7 @@ class Scene:
 
 @pytest.fixture(scope="module")
 def scene() -> Iterator[Scene]:
-    """A consumer at work, whose count is right whatever the tests have done meanwhile."""
+    """A consumer at work, whose count must be right whatever a test has done meanwhile."""
     with Loop([build("rounds")]) as loop:
         worker = consume(loop.pid, counting(("one", "two")))
         worker.wait_until_in()
@@ -179,7 +179,7 @@ def test_who_sends_nonsense_is_let_go(scene: Scene) -> None:
     for content in [
         *(chance.randbytes(chance.randint(8, 3000)) for _ in range(20)),
         struct.pack("<II", 5000, 0) + bytes(100),
-        packed({"do": "hello", "version": VERSION}),  # without a right
+        packed({"do": "hello", "version": VERSION}),  # without a proof that it may trace
         packed({"do": "memory", "size": 4096}),  # without a greeting
         packed({"do": "leave"}),
     ]:
@@ -198,7 +198,8 @@ def test_half_a_message_keeps_nobody_waiting(scene: Scene) -> None:
 
 
 def test_a_right_is_to_trace_this_process(scene: Scene) -> None:
-    """Another process's, one that is for reading only, and other files are none."""
+    """The descriptors of another process's memory, of this process's for reading only, and of other files are no
+    proof."""
     path = f"/proc/{scene.loop.pid}/mem"
     own = right_to_trace(scene.loop.pid)
     for name, flags in ((path, os.O_RDONLY), ("/proc/self/mem", os.O_RDWR), ("/dev/null", os.O_RDWR)):
@@ -251,7 +252,7 @@ def test_a_member_that_asks_nonsense_is_let_go(scene: Scene, asked: dict[str, ob
 
 
 def test_what_cannot_be_put_in(scene: Scene) -> None:
-    """An object that is none, an image that is not there, and places that are no points."""
+    """A wrong object, an image that is not there, and addresses that are no points."""
     main, start = scene.function("one")
 
     def answer(line: Line, bias: int, address: int) -> dict[str, object]:
@@ -267,14 +268,14 @@ def test_what_cannot_be_put_in(scene: Scene) -> None:
 
 
 def test_an_image_that_is_said_to_have_gone_and_is_there(scene: Scene) -> None:
-    """That takes out what the member has there, and nothing of others."""
+    """This takes out the member's probes there, and nothing of others."""
     main, start = scene.function("one")
     asked = {"do": "insert", "images": [[str(main.path), main.bias]], "objects": []}
     wanted = [[0, start, start, 0, "count", 1]]
     line = scene.member()
     scene.have_memory(line, 4096 + 3 * 8192)
     assert line.ask(REGION).words["number"] > 0
-    for _ in range(2):  # a number is its own until what has it is out
+    for _ in range(2):  # a number stays the member's until its probes are out
         assert line.ask({**asked, "wanted": wanted}).words["refused"] == []
         assert line.ask({"do": "lose", "image": [str(main.path), main.bias]}).words == {}
     assert line.ask({"do": "leave"}).words["others"] is True
@@ -283,7 +284,7 @@ def test_an_image_that_is_said_to_have_gone_and_is_there(scene: Scene) -> None:
 
 @pytest.mark.parametrize(("gate", "what"), [(8, Closed), (-1, Closed), (0, None)])
 def test_a_gate_of_a_member(scene: Scene, gate: int, what: type[Exception] | None) -> None:
-    """Nobody is held at one that is not armed, and it goes with the member."""
+    """Nobody is held at a gate that is not armed, and it goes with the member."""
     main, start = scene.function("one")
     points = [[start, start, 0]]
     line = scene.member()
@@ -322,7 +323,7 @@ def test_a_region_that_does_not_fit_its_memory(scene: Scene, wrong: dict[str, ob
     ("made", "number"), [("count", 5), ("count", 0), ("stamp", 1), ("regs", 1 << 24), ("nothing", 1), (None, 1)]
 )
 def test_what_is_built_in_writes_to_a_region_only(scene: Scene, made: object, number: int) -> None:
-    """And to what there is of that; what is taken out was put in."""
+    """It can only write to a part of the region that exists. Only probes that were put in can be taken out."""
     main, start = scene.function("three")
     asked = {"do": "insert", "images": [[str(main.path), main.bias]], "objects": []}
     line = scene.member()
@@ -355,7 +356,7 @@ def test_another_user_is_let_go(scene: Scene) -> None:
 
 
 def test_a_name_that_another_user_has_taken() -> None:
-    """Then there is no sharing, and it is said why."""
+    """Then nothing is shared, and the reason is given."""
     if os.geteuid():
         pytest.skip("only root can be somebody else")
     with Loop([build("rounds")]) as loop:
@@ -388,7 +389,7 @@ def test_a_name_that_another_user_has_taken() -> None:
 
 @pytest.mark.parametrize("ended", [True, False])
 def test_who_has_gone_is_told_apart(ended: bool) -> None:
-    """The process that is traced, or only the one that has its session."""
+    """Either the traced process has gone, or only the process that has its session."""
     with subprocess.Popen(["sleep", "100"]) as child:
         if ended:
             child.kill()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Code as the kernel's compiler options give it (tests/corpus/kernel.*), as an image of a live kernel."""
+"""Code with the kernel's compiler options (tests/corpus/kernel.*), as an image of a live kernel."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def program(address: int = LINKED) -> Path:
 
 @cache
 def disassembly() -> dict[int, tuple[int, str]]:
-    """The length and text of each instruction by its address, as objdump says."""
+    """The length and text of each instruction by its address, by objdump."""
     found = {}
     text = subprocess.run(["objdump", "-dw", program()], capture_output=True, text=True, check=True).stdout
     for line in text.splitlines():
@@ -55,7 +55,7 @@ def disassembly() -> dict[int, tuple[int, str]]:
 
 @cache
 def image() -> Image:
-    """With what the kernel's tables would reserve."""
+    """The image, with the reservations that the kernel's tables would make."""
     plain = load(program())
     nop = bytes.fromhex("0f1f440000")
     calls = [s.start for s in plain.spans if plain.read(s.start, 5) == nop]
@@ -69,7 +69,7 @@ def image() -> Image:
 
 @cache
 def analysis() -> Analysis:
-    """What a scan for programs finds in the same code at an address that a program may have."""
+    """The result of a scan for programs of the same code, at an address that a program may have."""
     low = JumpTargets.scan(load(program(LOW))).to_arrays()
     shift = np.uint64(LINKED - LOW)
     there = {name: rows if name == "traits" else rows.astype(np.uint64) + shift for name, rows in low.items()}

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""CPUs of a kernel that run a patch one instruction at a time, with all that can happen in between.
+"""CPUs of a kernel that run a patch one instruction at a time, with everything that can happen in between.
 
-Before each instruction everything below the stack pointer is overwritten, as
-an interrupt would; a callback may besides run something else, or move the
-task to another CPU.
+Before each instruction everything below the stack pointer is overwritten, as an interrupt would do; a callback may also
+run something else, or move the task to another CPU.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ SCRIBBLED = 256
 _PHYSICAL = (1 << 47) - 1  # unicorn itself knows no addresses above
 LIMIT = 200
 
-#: (address, size) of everything that is there besides code.
+#: (address, size) of all memory besides code.
 _MEMORY = (
     *((base, GS_SIZE) for base in CPUS),
     *((base + FAR, GS_SIZE) for base in CPUS),
@@ -44,7 +43,7 @@ Between = Callable[["Cpu", int], None]
 
 @dataclass
 class Cpu:
-    """``services``: functions of the driver by address, played in Python; each is given this, and returns."""
+    """A CPU. ``services`` are functions of the driver by address, played in Python; each gets the CPU, and returns."""
 
     code: bytes
     services: dict[int, Callable[[Cpu], None]] = field(default_factory=dict)
@@ -88,7 +87,7 @@ class Cpu:
         return {name: self[name] for name in GPRS}
 
     def memory(self) -> dict[int, bytes]:
-        """All of it but what lies below the stack pointer."""
+        """All memory except that below the stack pointer."""
         found = {address: self.get(address, size) for address, size in _MEMORY}
         found[STACK] = found[STACK][self["rsp"] - STACK :]
         return found
@@ -96,7 +95,7 @@ class Cpu:
     # Running.
 
     def run(self, registers: Mapping[str, int], flags: int, between: Between | None = None) -> None:
-        """From the code's first instruction to END."""
+        """Run from the code's first instruction to END."""
         for name, value in registers.items():
             self[name] = value
         self["eflags"] = flags
@@ -119,7 +118,7 @@ class Cpu:
         raise AssertionError(f"still at {pc:#x} after {LIMIT} instructions")
 
     def interrupt(self, flags: int = 0x2) -> None:
-        """Run the whole code once more, above what is there; everything is as before then but memory."""
+        """Run the whole code once more, above the current stack; afterwards only memory differs."""
         kept, before, trips = self.registers, self["eflags"], self.trips
         self["rsp"] -= SCRIBBLED
         self["eflags"] = flags

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The driver's part, played: what it would refuse of units (native/abi/ilk_abi.h), and what it would make of them.
+"""A stand-in for the driver: the units that it would refuse (native/abi/ilk_abi.h), and the text that it would make of
+them.
 
-Instructions are objdump's.
+Instructions are decoded by objdump.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Read = Callable[[int, int], bytes]
 
 
 def refused(units: Iterable[Unit], patches: Iterable[Patch], listing: Listing, read: Read) -> Iterator[str]:
-    """In words."""
+    """The reasons, in words, for which the driver would refuse the units."""
     applied: dict[int, Unit] = {}
     arena = [(patch.address, patch.address + len(patch.data)) for patch in patches]
     for unit in units:
@@ -82,7 +83,7 @@ def _instructions(unit: Unit, listing: Listing) -> list[str] | None:
 
 
 def _without_traps(texts: list[str]) -> list[str]:
-    """Without the int3 that follow a return."""
+    """The instructions without the int3 after a return."""
     last = max(n for n, text in enumerate(texts) if text != "int3")
     return texts[: last + 1] if texts[last].startswith("ret") else texts
 
@@ -128,7 +129,7 @@ def _target(unit: Unit) -> int:
 
 
 def written(units: Iterable[Unit]) -> tuple[dict[int, bytes], dict[int, int]]:
-    """What memory has then, in order, and where traps lead."""
+    """The memory after the units were applied, in order of writing, and the targets of traps."""
     memory, traps = {}, {}
     for unit in units:
         memory[unit.address] = unit.new

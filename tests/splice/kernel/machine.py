@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Runs functions of a kernel from the entry to the return, and tells every instruction they come by.
+"""Runs functions of a kernel from entry to return, and notes every instruction that they pass.
 
-All memory is there: a page is made when first touched, with contents that
-depend on its address only. A trap leads where the driver's handler would lead
-it. Unicorn alone knows no addresses of the upper half, so pages are mapped
-here, to where there is room.
+All memory exists: a page is made when first touched, with contents that depend only on its address. A trap leads where
+the driver's handler would lead it. Unicorn knows no addresses of the upper half, so pages are mapped here, to free
+places.
 """
 
 from __future__ import annotations
@@ -33,9 +32,10 @@ _GPR_IDS = [getattr(x, f"UC_X86_REG_{name.upper()}") for name in GPRS]
 
 @dataclass(frozen=True)
 class Outcome:
-    """``end`` is "returned", "limit", or why it stopped. ``pages`` are those that were touched.
+    """The end of a run. ``end`` is "returned", "limit", or the reason of the stop. ``pages`` are those that were
+    touched.
 
-    ``calls``: each time one of the watched addresses was come by, with the word on top of the stack.
+    ``calls`` has an entry for each pass of a watched address, with the word on top of the stack.
     """
 
     end: str
@@ -58,7 +58,7 @@ def contents(page: int) -> bytes:
 
 
 class Machine:
-    """``background``: what a page holds before anything is laid over it."""
+    """A machine; ``background`` gives the contents of a page before anything is laid over it."""
 
     def __init__(self, background: Callable[[int], bytes] = contents) -> None:
         self.background = background
@@ -93,9 +93,10 @@ class Machine:
         rounds: Collection[int] = (),
         limit: int = 2000,
     ) -> Outcome:
-        """``memory`` lies over the generated contents, the later over the earlier. ``traps``: where int3 leads.
+        """Run a function. ``memory`` lies over the generated contents, later parts over earlier ones; ``traps`` are the
+        targets of int3.
 
-        ``rounds``: instructions of which a repetition is the same visit.
+        ``rounds`` are instructions whose repetitions count as one visit.
         """
         self._begin(memory, traps, watched, rounds)
         self.limit = limit

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What is said of a compiled function holds when it runs."""
+"""Claims about a compiled function hold when it runs."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_little_is_kept_for_little(functions: dict[str, tuple[int, bytes]]) -> N
 
 
 def test_a_jump_to_the_return_thunk_is_a_return() -> None:
-    """incq %rax; jmp thunk; int3, as modules are compiled."""
+    """The code is incq %rax; jmp thunk; int3, as modules are compiled."""
     code, address, thunk = b"\x48\xff\xc0\xe9\x00\x10\x00\x00\xcc", 0xFFFFFFFFC0000000, 0xFFFFFFFFC0001008
     assert examine(code, address, {thunk}) == (1 << 0, False)
     assert examine(code, address) == (CALLER_SAVED, True)

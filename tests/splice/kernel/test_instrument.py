@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Every instrument of the kernel, run by an emulator: what is live stays, and exactly one hit is told.
+"""Every instrument of the kernel, run by an emulator: live registers are kept, and exactly one hit is recorded.
 
-What a record looks like is taken from native/abi/ilk_abi.h, not from the code under test.
+The form of a record is taken from native/abi/ilk_abi.h, not from the code under test.
 """
 
 from __future__ import annotations
@@ -75,10 +75,11 @@ def registers(seed: int) -> dict[str, int]:
 
 
 class Kernel(Cpu):
-    """With the driver's part played: a task, rings, the functions that patches call."""
+    """A CPU with the driver's part played: a task, rings, and the functions that patches call."""
 
     def __init__(self, patch: bytes, room: int = 8) -> None:
-        """``room``: records that fit the chunk; then ilk_reserve is asked, and hands out another chunk."""
+        """``room`` is the number of records that fit the chunk; after them ilk_reserve is asked, and gives another
+        chunk."""
         super().__init__(patch, {RESERVE: type(self).reserve, BODY: type(self).body, THUNK: type(self).thunk})
         self.calls: list[int] = []
         self.backwards: list[bool] = []
@@ -126,7 +127,7 @@ def finished(instrument: Instrument, live: int, seed: int, flags: int) -> tuple[
 
 
 def lost(kernel: Kernel, start: dict[str, int], flags: int, live: int) -> Iterator[str]:
-    """What was live and is not what it was."""
+    """The live registers and flags that have changed."""
     for number, name in enumerate(GPRS):
         if live >> number & 1 and kernel[name] != start[name]:
             yield f"{name} is {kernel[name]:#x}, not {start[name]:#x}"
@@ -144,7 +145,7 @@ def test_what_is_live_is_kept(instrument: Instrument, live: int) -> None:
 
 
 def changed(kernel: Kernel, start: dict[str, int]) -> dict[int, int]:
-    """Bytes of memory that differ from a kernel in which nothing has run: address -> value."""
+    """The bytes of memory that differ from those of a kernel in which nothing has run: address -> value."""
     fresh = Kernel(kernel.code, kernel.room)
     fresh["rsp"] = start["rsp"]
     now, before = kernel.memory(), fresh.memory()
@@ -179,7 +180,7 @@ def who(rsp: int) -> int:
 
 
 def expected(instrument: Instrument, start: dict[str, int], rsp: int) -> bytes:
-    """All of a record but the time."""
+    """A record without its time."""
     names = ("rdi", "rsi", "rdx", "rcx", "r8", "r9") if isinstance(instrument, KernelStampWithArguments) else ()
     head = IID.to_bytes(4, "little") + who(rsp).to_bytes(4, "little")
     return head + b"".join(start[name].to_bytes(8, "little") for name in names)
@@ -239,7 +240,7 @@ def test_without_room_nothing_is_written(instrument: Instrument, live: int) -> N
 
 
 def filtered(instrument: Instrument, live: int, wanted: int) -> Kernel:
-    """Only those of one process."""
+    """A kernel that has run the instrument with a filter for one process."""
     kernel = Kernel(code(instrument, live))
     kernel.put(BITS + wanted // 8, bytes((1 << wanted % 8,)))
     for base in CPUS:
@@ -315,7 +316,7 @@ def test_an_interrupt_may_run_the_same_at_any_instruction(instrument: Instrument
 
 
 def told(kernel: Kernel, instrument: Instrument) -> int:
-    """How many hits there are traces of, on all CPUs; a record that is not whole is none."""
+    """The number of hits that are recorded, on all CPUs; an incomplete record does not count."""
     if isinstance(instrument, KernelCount):
         return sum(kernel.read(base + instrument.gs) for base in CPUS)
     if not isinstance(instrument, KernelStamp | KernelStampWithArguments):
@@ -382,7 +383,7 @@ def test_a_function_runs_with_the_direction_flag_clear(live: int, flags: int) ->
 
 @pytest.mark.parametrize("pushed", [0, PUSHED])
 def test_a_function_that_sees_the_registers(pushed: int) -> None:
-    """pc, shift, function, iid; the stack pointer at the point is behind them and ``shift``."""
+    """The words are pc, shift, function, iid; the stack pointer at the point is behind them and ``shift``."""
     kernel, start = Kernel(code(KernelCallWithRegisters(BODY, IID, THUNK), 0, pushed)), registers(9)
     kernel.run(start, 0x2)
     assert kernel.words == [CODE, pushed, BODY, IID]
@@ -423,7 +424,7 @@ def test_instructions_when_the_process_is_not_wanted(live: int, most: int) -> No
 
 
 class Replacing(Kernel):
-    """The code that is called has a function return ``value``; None: it has that run."""
+    """The called code has a function return ``value``; with None it has the function run."""
 
     def __init__(self, patch: bytes, value: int | None) -> None:
         super().__init__(patch)
@@ -476,7 +477,7 @@ def test_what_lies_below_the_stack_pointer_does_not_last() -> None:
 
 
 def test_a_move_of_the_task_shows() -> None:
-    """A counter that is read, and written later, is lost between two CPUs."""
+    """A counter that is read and written later loses hits between two CPUs."""
     slow = asm.load_gs(0, SLOT) + asm.lea(0, 0, 1) + b"\x65\x48\x89\x04\x25" + SLOT.to_bytes(4, "little")
     kernel = Kernel(slow + b"\xe9" + (END - CODE - len(slow) - 5).to_bytes(4, "little"))
     kernel.write(CPUS[0] + SLOT, 5)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Functions of a stock kernel, as it runs, under plans: they are run from any registers, in memory full of anything."""
+"""Functions of a stock kernel, as in memory, under plans: they run from random registers, with random memory."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def live() -> KernelImage:
 
 
 class Trial:
-    """A function with a counter at each of some points."""
+    """A function with counters at some points."""
 
     def __init__(self, live: KernelImage, analysis: KernelAnalysis, function: Function, rng: random.Random) -> None:
         self.image: Image = live.image
@@ -81,7 +81,7 @@ class Trial:
         return list(refused(self.units, self.made.patches, self.listing, self.image.read))
 
     def wrong(self, machine: Machine, rng: random.Random) -> list[str] | None:
-        """None when the function does not return, or reads the time."""
+        """The differences; None if the function does not return, or reads the time."""
         registers = start(rng)
         zeros = {GS_BASE + COUNTERS: bytes(8 * len(self.listing) + 16)}
         rounds = {at for at, (_, text) in self.listing.items() if text.startswith("rep")}

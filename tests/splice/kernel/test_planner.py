@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Kernel code under plans: it computes what it did, counts are exact, and the driver has nothing against the units."""
+"""Kernel code under plans: it computes the same, counts are exact, and the driver accepts the units."""
 
 from __future__ import annotations
 

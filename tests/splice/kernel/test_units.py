@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Units: each kind as the driver's manual has it, and what the stand-in for the driver would not let pass."""
+"""Units: each kind is as in the driver's manual, and the stand-in for the driver refuses wrong ones."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Plans for the corpus, applied as the driver would, and run beside the code as it was."""
+"""Plans for the corpus, applied as the driver would, and run beside the original code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST = 40_000  # instructions, of what takes 2000 at most without a plan
 
 @dataclass
 class Trial:
-    """Wants at ``chosen`` places, each with a counter of its own."""
+    """Wants at the ``chosen`` places, each with a counter of its own."""
 
     chosen: Callable[[points.Point], bool]
     assume_live: int = 0
@@ -62,14 +62,14 @@ class Trial:
         return next(made for made in self.made if made.name == name)
 
     def refused(self) -> list[str]:
-        """What the driver has against it."""
+        """The reasons for which the driver would refuse the plans."""
         patches = [patch for made in self.made for patch in made.patches]
         return list(refused(self.units, patches, corpus.disassembly(), corpus.read))
 
     # Runs.
 
     def wrong(self, function: Function, seed: int) -> list[str] | None:
-        """How a call of the function differs; None when it does not return anyhow."""
+        """The differences in a call of the function; None if it does not return in any case."""
         registers, memory = start(seed)
         starts = {low for low, high, reason in corpus.image().reserved if reason == "ftrace"}
         plain = machine().run(function.start, registers, 0x202, corpus.code() | memory, {}, starts)
@@ -98,7 +98,7 @@ class Trial:
 
 
 def _all_points(function: Function) -> Iterator[points.Point]:
-    """Around blocks, and before every instruction."""
+    """The points around blocks, and before every instruction."""
     image, analysis = corpus.image(), corpus.analysis()
     for where in ("blocks", "blocks-post"):
         yield from points.points(image, analysis, function, where)
@@ -109,7 +109,7 @@ def _all_points(function: Function) -> Iterator[points.Point]:
 
 
 def start(seed: int) -> tuple[dict[str, int], dict[int, bytes]]:
-    """Registers that make sense to most of the corpus, and a list and an array in memory."""
+    """Registers that suit most of the corpus, and a list and an array in memory."""
     rng = random.Random(seed)
     pick = (lambda: rng.getrandbits(64), lambda: rng.randrange(40), lambda: DATA + 32 * rng.randrange(8), lambda: 0)
     registers = {name: rng.choice(pick)() for name in GPRS} | {"rsp": STACK_TOP - 8}

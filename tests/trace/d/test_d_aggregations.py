@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Aggregations are what a dictionary would hold, whatever is cleared, truncated or moved in between."""
+"""Aggregations equal those that a dictionary would hold, whatever is cleared, truncated or moved in between."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ BUCKET: dict[Function, Callable[[Aggregating, int], int]] = {
 
 
 def model(what: Aggregating, updates: list[tuple[int, int]]) -> tuple[int, ...]:
-    """The cells of an aggregation of these values, with their weights."""
+    """The cells that an aggregation of these weighted values must have."""
     values = [value for value, _ in updates]
     total = signed(sum(values))
     match what.function:
@@ -107,7 +107,7 @@ def test_a_dictionary_would_hold_the_same(steps: list[tuple[object, ...]]) -> No
             continue
         what, which = step
         assert isinstance(which, Aggregation)
-        check()  # clear() and trunc() are about what was last seen
+        check()  # clear() and trunc() work on the last values that were seen
         mine = [key for key in updates if key[0] == which.number]
         if what == "clear":
             reader.clear(which.number)
@@ -176,7 +176,7 @@ def test_what_finds_no_room_is_counted_and_the_rest_goes_on(aggsize: int) -> Non
     assert drop == Dropped(DropKind.AGGREGATION, 0, 2 * (5000 - len(found))) and drops.look() == ()
     assert set(found.values()) == {(2,)} and len(found) * 32 > aggsize * 0.9
     assert reader.fill() > 0.9
-    # Emptied, there is room again, and nothing is forgotten.
+    # The emptied table has room again, and nothing is forgotten.
     reader.switch()
     reader.retire()
     shared.session().aggregate(KNOWN[0], keys[-1], 0)

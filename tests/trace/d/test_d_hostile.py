@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Whatever is in the memory: readers return, and say so when it cannot be."""
+"""Whatever is in the memory, readers return, and report impossible contents."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Tables that run full are emptied once nobody is in a clause that began before: no sooner, and nothing is lost."""
+"""Tables that run full are emptied, without loss, once no thread is in a clause that began before."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Place:
             self.made += 1
 
     def seen(self) -> tuple[int, int]:
-        """How many keys, and the count of all."""
+        """The number of keys, and the count of all hits."""
         found = self.aggregations.snapshot()
         keyed = [cells[0] for (number, _), cells in found.items() if number == BY_KEY.number]
         assert set(keyed) <= {1}
@@ -46,7 +46,7 @@ class Place:
 
 
 def test_the_kernel_has_the_barrier_that_it_takes() -> None:
-    """Without it nothing is recycled, and what finds no room is dropped."""
+    """Without the barrier nothing is recycled, and values that find no room are dropped."""
     assert recycling.has_barrier() == recycling.barrier()
 
 
@@ -55,7 +55,7 @@ def test_nothing_is_emptied_while_a_clause_may_use_it() -> None:
     place.running[7] = old = place.shared.session()
     place.count(old, 200)
     place.recycling.tend()
-    place.running[8] = place.shared.session()  # began after the switch
+    place.running[8] = place.shared.session()  # it began after the switch
     for _ in range(3):
         place.recycling.tend()
         place.count(old, 5)  # in the tables that were in use when it began
@@ -99,7 +99,7 @@ def test_without_the_barrier_nothing_is_touched(monkeypatch: pytest.MonkeyPatch)
 @given(st.lists(st.tuples(st.sampled_from(["begin", "end", "count", "tend", "show", "trunc"]), st.integers(0, 3)),
                 max_size=60))  # fmt: skip
 def test_every_key_is_shown_once(steps: list[tuple[str, int]]) -> None:
-    """By printa() and trunc(), as ticks have them, or in the end."""
+    """printa() and trunc() show the keys during ticks, and the end of the session shows the rest."""
     place = Place()
     shown = lost = 0
     drops = Drops(place.shared.memory)
@@ -118,7 +118,7 @@ def test_every_key_is_shown_once(steps: list[tuple[str, int]]) -> None:
                 found = place.aggregations.recent((BY_KEY.number,))
                 shown += sum(cells[0] for cells in found.values())
                 if thread in place.running:
-                    place.count(place.running[thread], 3)  # between what is shown and what is taken off
+                    place.count(place.running[thread], 3)  # between showing and removing
                 place.aggregations.trunc(BY_KEY.number, [key for _, key in found])
     lost = sum(drop.count for drop in drops.look())
     assert shown + place.seen()[0] + lost == place.made
@@ -126,7 +126,7 @@ def test_every_key_is_shown_once(steps: list[tuple[str, int]]) -> None:
 
 
 def test_no_clause_is_left_out_of_the_memory_it_began_with() -> None:
-    """The model's own: a session keeps the tables that were in use when it first counted."""
+    """This is the model's own rule: a session keeps the tables that were in use when it first counted."""
     place = Place()
     old = place.shared.session()
     place.count(old)

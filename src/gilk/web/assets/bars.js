@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The times of an experiment's instruments, a bar for each: as they are planned, and as they were.
+// The times of an experiment's instruments, a bar for each: the planned times, and the real ones of a session.
 
 import { fileId, h, number, s, table } from "./dom.js";
 
 const HEIGHT = 30; // pixels of a row
-const LABELS = 0.3; // share of the width that names have
+const LABELS = 0.3; // share of the width for the names
 const WIDTH = 900;
-export const STEP = 0.1; // seconds that a key moves an end by
+export const STEP = 0.1; // seconds by which a key moves an end of a bar
 const LEFT = WIDTH * LABELS;
 
 export function seconds(value) {
   return `${Number(value.toFixed(3))} s`;
 }
 
-// The seconds that the picture has room for.
+// The seconds that the picture covers: the planned duration, or somewhat more than the last end.
 export function span(values, now = 0) {
   const ends = values.instruments.flatMap((one) => [one.start, one.stop ?? 0]);
   const last = Math.max(...ends, now, values.duration ?? 0);
@@ -40,7 +40,7 @@ function name(text, y) {
   return s("text", { x: 4, y: y + 19 }, s("title", null, text), short);
 }
 
-// The picture: `rows` are {name, draw(y, x)}, where x makes a place of a second.
+// The picture. `rows` are {name, draw(y, x)}; draw() makes the row's shapes at height y, and x(second) is a horizontal place.
 export function picture(label, rows, whole) {
   const high = rows.length * HEIGHT + 24;
   const x = (second) => at(second, whole);
@@ -55,7 +55,7 @@ export function bar(y, from, to, kind) {
   return s("rect", { class: kind, x: from, y: y + 5, width: Math.max(2, to - from), height: HEIGHT - 12, rx: 3 });
 }
 
-// The files of samples that a session has written.
+// Links to the files of samples that a session has written; null if there are none.
 export function written(state) {
   const names = (state.report?.runs ?? []).map((run) => run.file).filter(Boolean);
   if (!names.length) return null;
@@ -63,7 +63,7 @@ export function written(state) {
     h("a", { href: `/file/${fileId(one.startsWith("/") ? one : `${state.folder}/${one}`)}/timeline` }, one)]));
 }
 
-// A session of an experiment: planned times as bars, and over each when it really was in.
+// A session of an experiment: the planned times as bars, and over each the time in which the instrument really was in.
 export function happened(state) {
   const planned = state.planned;
   const done = state.experiment;

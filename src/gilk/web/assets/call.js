@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// A call of a trace in words: its times, who made it, its longest calls, and all calls of its function. `choose` is called with
-// the number of another call that is picked there.
+// A call of a trace in words: its times, its caller, its longest callees, and all calls of its function. When the user picks
+// another call there, `choose` is called with its number.
 
 import { duration, h, moment, number, plural, table } from "./dom.js";
 

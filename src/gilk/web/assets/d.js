@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The page where a D program for a process is written: checked as one types, previewed, and begun.
+// The page on which the user writes a D program for a process. The program is checked while it is typed, previewed, and begun.
 
 import { h, lines, number, plural, show } from "./dom.js";
 import { command, goTo } from "./frame.js";
@@ -13,9 +13,9 @@ const EXAMPLES = [
   ["system calls", "syscall:::entry\n{\n\t@calls[probefunc] = count();\n}\n"],
   ["where it is, 97 times a second", "profile-97\n/arg1/\n{\n\t@functions[ufunc(arg1)] = count();\n}\n"],
 ];
-const SHORT = 6000; // letters of an address that are sent as such
+const SHORT = 6000; // letters of an address that may be sent in full
 const REST = 120; // ms without a key before a program is checked
-const KEPT = 500; // ms before the address is changed: browsers take it amiss more often
+const KEPT = 500; // ms before the address is changed: browsers refuse more frequent changes
 
 export async function program(place, id) {
   const asked = new URLSearchParams(location.search).get("text");
@@ -135,7 +135,7 @@ function exampleOf(text) {
   return String(EXAMPLES.findIndex(([, one]) => one === text));
 }
 
-// The problems, each with a button that leads to its place; or that there are none.
+// The problems of a program, each with a button that leads to its place; or a text that there are none.
 function verdict(found, editor) {
   if (!found.problems.length) {
     return h("p", { class: "state ok" }, `Nothing is wrong with it. It is about ${plural(found.probes, "probe")}.`);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Elements. All that comes from a target is text: nothing here makes markup of a text.
+// Functions that make elements. Everything that comes from a target stays text: no function here turns text into markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 const LONGEST = 2000;
 
-// Control characters, and those that turn the direction of writing, as escapes.
+// The text, cut if it is very long, with control characters and those that change the direction of writing as escapes.
 export function plain(text) {
   const short = String(text);
   const cut = short.length > LONGEST ? short.slice(0, LONGEST) + "…" : short;
   return cut.replace(HIDDEN, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
-// The lines of a program or of its output. Blanks at the beginning of a line are kept where the style keeps them.
+// The text as lines with <br> between them, for programs and their output. The style decides whether leading blanks are kept.
 export function lines(text) {
   return text.split("\n").flatMap((line, at) => [...(at ? [h("br")] : []), line.replaceAll("\t", "    ")]);
 }
@@ -48,7 +48,7 @@ export function number(value) {
   return value.toLocaleString("en-US").replaceAll(",", "\u202f");
 }
 
-// 1 234 567 as 1.23 M; the whole number is for the title.
+// A number with three figures and a unit, such as 1.23 M; the exact number belongs in the title.
 export function short(value) {
   for (const [size, unit] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
     if (value >= size) return `${(value / size).toPrecision(3)} ${unit}`;
@@ -63,7 +63,7 @@ export function duration(ns) {
   return `${ns} ns`;
 }
 
-// A moment, to be told from another one so many ns away.
+// A time as text, with enough digits to differ from a time `apart` ns away.
 export function moment(ns, apart) {
   const [size, unit] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]].find(([each]) => ns >= each) ?? [1, "ns"];
   return `${(ns / size).toFixed(Math.max(0, Math.min(9, Math.ceil(Math.log10(size / apart) - 1e-9))))} ${unit}`;
@@ -73,13 +73,13 @@ export function hex(address) {
   return `0x${BigInt(address).toString(16)}`;
 }
 
-// A file's name in an address.
+// The part of an address that stands for a file.
 export function fileId(path) {
   const bytes = new TextEncoder().encode(path);
   return `file-${btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "")}`;
 }
 
-// So many ms after the last call, `act` is called.
+// A function that calls `act` once, `wait` ms after its own last call.
 export function later(act, wait) {
   let waiting = 0;
   return () => {
@@ -92,7 +92,7 @@ export function plural(count, noun) {
   return `${number(count)} ${count === 1 ? noun : noun + (noun.endsWith("s") ? "es" : "s")}`;
 }
 
-// A table: columns are [heading, class, (row) => child].
+// A table. The columns are [heading, class, (row) => child].
 export function table(caption, columns, rows) {
   return h("table", null,
     h("caption", { class: "unseen" }, caption),

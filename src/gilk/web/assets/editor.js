@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// A field for programs: marks under the words, counts behind the lines, and a list of words that may stand at the cursor.
+// A field in which programs are written, with marks under words, counts after lines, and a list of words for completion.
 //
-// The letters are those of a textarea. Behind it lies the same text, unseen, which has the marks: so the two wrap and
-// scroll alike, and the place of the cursor is known.
+// A textarea shows the letters. Behind it lies an element with the same text, invisible, which carries the marks: so both
+// wrap and scroll alike, and the place of the cursor can be measured.
 
 import { h, plain, plural, show } from "./dom.js";
 
 const OPENING = /[\w:$@.`]$|->$/;
 const EAGER = new Set(["probe", "member", "scoped", "aggregation", "symbol", "macro", "option", "tag"]);
-const PAGE = 8; // words by which PageDown goes on
+const PAGE = 8; // words that PageDown moves by
 
-// Letters as the server counts them: those beyond the first plane are one there, and two here.
+// The server counts code points, and JavaScript UTF-16 units: a letter outside the basic plane is one there, and two here.
 export function counted(text, at) {
   return /[\ud800-\udfff]/.test(text) ? [...text.slice(0, at)].length : at;
 }
@@ -20,7 +20,7 @@ export function placed(text, count) {
 }
 
 export class Editor {
-  // `ask` gives a promise of the words for a text and a place in it; `changed` is called when the text is another one.
+  // `ask` returns a promise of the words for a text and a place in it; `changed` is called when the text has changed.
   constructor(text, ask, changed) {
     this.ask = ask;
     this.changed = changed;
@@ -49,7 +49,7 @@ export class Editor {
     return this.field.value;
   }
 
-  // Marks are [from, to, words], counts [from, words]: places in the text as the server counts them.
+  // Take the server's findings: marks are [from, to, words], counts [from, words], with places as the server counts them.
   told(marks, counts) {
     const at = (place) => placed(this.text, place);
     this.marks = marks.map(([from, to, words]) => [at(from), at(to), words]);
@@ -85,7 +85,7 @@ export class Editor {
     if (to !== undefined) this.choose(to);
     else if (event.key === "Escape") this.close();
     else if (event.key === "Enter" && this.text.slice(...this.span) === this.words[this.active].text) {
-      this.close(); // it is there already: a new line is meant
+      this.close(); // the word is complete: Enter means a new line
       return;
     } else if ((event.key === "Enter" || event.key === "Tab") && !event.shiftKey) this.accept(this.active);
     else {
@@ -95,7 +95,7 @@ export class Editor {
     event.preventDefault();
   }
 
-  // `wanted`: somebody has asked for the list, and it is shown before a letter has been typed, too.
+  // Open the list of words. If the user has asked for it (`wanted`), it opens even before a letter has been typed.
   async open(wanted) {
     const [text, at, number] = [this.text, this.field.selectionStart, ++this.asked];
     let found;
@@ -142,7 +142,7 @@ export class Editor {
     this.close();
     this.field.focus();
     this.field.setSelectionRange(...this.span);
-    if (!document.execCommand("insertText", false, word.text)) { // by which it can be undone
+    if (!document.execCommand("insertText", false, word.text)) { // this command can be undone
       this.field.setRangeText(word.text, ...this.span, "end");
       this.field.dispatchEvent(new Event("input"));
     }
@@ -159,7 +159,7 @@ export class Editor {
     this.said.textContent = "";
   }
 
-  // The text again, in parts: where a mark or a count begins or ends, and where the cursor is.
+  // Fill the element behind with the text, cut where a mark begins or ends and where a count stands.
   draw() {
     const { text } = this;
     const ends = this.counts.map(([from, words]) => [lineEnd(text, from), words]);
@@ -187,7 +187,7 @@ export class Editor {
     this.follow();
   }
 
-  // Scroll what lies behind, and put the list below the word that it is for.
+  // Scroll the element behind with the field, and put the list below its word.
   follow() {
     this.behind.scrollTop = this.field.scrollTop;
     this.behind.scrollLeft = this.field.scrollLeft;
@@ -208,7 +208,7 @@ function lineEnd(text, from) {
   return end < 0 ? text.length : end;
 }
 
-// The text that has letter `at` of what lies behind; what counts say is none of it.
+// The text node of the element behind that has letter `at`, and the place in it. The texts of counts are skipped.
 function nodeAt(place, at) {
   let left = at;
   let last = null;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// An experiment: its text, and its instruments' times as bars that are moved by mouse or keys. Each change is made in the
-// text by the server, which keeps all else in it, comments included.
+// An experiment: its text, and its instruments' times as bars that the mouse or keys move. The server makes each change
+// in the text, and keeps everything else in it, comments included.
 
 import { bar, picture, secondsAt, seconds, span, STEP } from "./bars.js";
 import { h, later, s, show, table } from "./dom.js";
@@ -8,7 +8,7 @@ import { command, goTo, notice } from "./frame.js";
 import { get, post } from "./talk.js";
 import { sessionRows } from "./session.js";
 
-const REST = 250; // ms without a key before a text is looked at
+const REST = 250; // ms without a key before a text is checked
 
 export async function experiment(place, id) {
   const found = await get(`/experiment/${id}.json${location.search}`);
@@ -49,7 +49,7 @@ export async function experiment(place, id) {
     }
   }
 
-  // Changes are made one after the other, each in the text that the one before has left.
+  // Have the server make a change. Changes wait for each other, so that each works on the text that the last one returned.
   function change(one) {
     changing = changing.then(async () => {
       try {
@@ -177,7 +177,8 @@ function handle(key, one, index, y, x, values, whole, change) {
   return made;
 }
 
-// `act` is told by how many seconds the pointer has gone since it took hold of the element, and whether it let go.
+// Let the pointer drag an element. `act` gets the seconds that the pointer has moved since it was pressed, and whether it
+// was released.
 function moved(element, whole, act) {
   let from = null;
   const second = (event) => {
@@ -208,7 +209,7 @@ function put(index, now, one, change) {
   }
 }
 
-// The same as numbers.
+// The times of the instruments as a table, with fields for numbers if they may be changed.
 function rows(values, change) {
   const time = (key, index, one) => (change ? h("input", { type: "number", min: 0, step: "any", size: 6, "data-of": `number ${key} ${index}`,
     "aria-label": `${key === "start" ? "Start" : "Stop"} of ${one.name} in seconds`, value: one[key] ?? "", placeholder: key === "stop" ? "the end" : "0",

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// A flame graph of counts by stacks: callers below, what they called above them, as wide as it counts.
+// A flame graph of counts by stacks: callers below, callees above them, each box as wide as its count.
 
 import { h, number, s } from "./dom.js";
 
 const [WIDTH, ROW, NARROWEST, LETTER] = [960, 18, 1, 6.7]; // pixels
 const DEEPEST = 64;
 
-// `counts`: [frames, count], the outermost frame first.
+// The flame graph of `counts`, which are [frames, count] with the outermost frame first; null if all are zero.
 export function flame(name, counts) {
   const root = { name: "all", count: 0, inner: new Map() };
   for (const [frames, count] of counts) grow(root, frames, count);
@@ -33,7 +33,7 @@ function grow(root, frames, count) {
   }
 }
 
-// Boxes of a frame and of all that it called; returns the highest row.
+// Add the boxes of a frame and of its callees to `boxes`; returns the highest row.
 function draw(frame, x, width, row, whole, boxes) {
   boxes.push([frame, x, width, row]);
   let [left, highest] = [x, row];

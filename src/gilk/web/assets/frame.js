@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// What every page has: the top line, errors, notices, and commands to copy.
+// The parts that every page has: the top line, errors, notices, and commands to copy.
 
 import { h, lines, show } from "./dom.js";
 import { get, post } from "./talk.js";
@@ -45,12 +45,12 @@ export function notice(text) {
   show(document.getElementById("notice"), h("p", null, text));
 }
 
-// A notice of an earlier page is gone; one about how the reader came to this page stays for this one.
+// Remove the notice of an earlier page. A fresh notice, about how the reader came to this page, stays.
 export function forgetNotice() {
   if (Date.now() - noticed > 2000) show(document.getElementById("notice"));
 }
 
-// An error: what, what to do, and its paragraph of the documentation.
+// An error: its message, its hint, and a button that shows its paragraph of the documentation.
 export function refused(error) {
   const place = h("div");
   const more = h("button", { onclick: async () => {
@@ -68,7 +68,7 @@ export function refused(error) {
     error.slug ? more : null, place);
 }
 
-// The same on the command line, and in Python.
+// The command line, and the Python code, that do the same as the page.
 export function command(line, python) {
   return h("details", { class: "command" },
     h("summary", null, "As a command"),

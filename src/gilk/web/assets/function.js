@@ -71,7 +71,7 @@ export async function func(place, id) {
   };
 }
 
-// As large as it is; smaller, if then it fits, and can be read.
+// The scale of the graph: 1 if it fits, else as small as it must be to fit, but not too small to be read.
 function fitting(width) {
   const room = document.documentElement.clientWidth - 64;
   return width <= room ? 1 : Math.max(0.7, room / width);
@@ -109,7 +109,7 @@ function drawn(found, picked) {
   const status = h("p", { role: "status", class: "counted" });
   return {
     svg, status,
-    // Brings a block into view, and gives it the focus.
+    // Bring a block into view, and give it the focus.
     show(index) {
       const element = strips.get(`@${index}:pre`);
       element.scrollIntoView({ block: "center", inline: "center" });
@@ -162,7 +162,7 @@ function nearest(found, block, side) {
   return next ? `@${next.index}:pre would do, if only this block leads there.` : "";
 }
 
-// Counts of the sessions of this target that count blocks of this function.
+// Follow the first session of this target that counts blocks of this function, and show its counts. Returns the end of that.
 async function watch(id, found, graph, text) {
   const sessions = (await sessionsOf(id)).filter((each) => each.requests.some((request) => request.includes(`${found.function}:`)));
   if (!sessions.length) return () => undefined;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The aggregations of a D program: counts as a table with bars, distributions as histograms and as heat maps over time.
+// The aggregations of a D program: counts as a table with bars, distributions as tables with bars and as heat maps over time.
 
 import { flame } from "./flame.js";
 import { h, number, plural, s, short, show, table } from "./dom.js";
@@ -9,7 +9,7 @@ const LEFT = 90; // pixels for the names of buckets
 const SHADES = 6;
 const shownIn = new WeakMap();
 
-// Shows them where they are another than before; what was open stays open, and what had the focus keeps it.
+// Show the aggregations if they have changed. Parts that were open stay open, and the focus stays where it was.
 export function renew(place, found) {
   const text = JSON.stringify(found ?? []);
   if (shownIn.get(place) === text) return;
@@ -34,7 +34,7 @@ function aggregations(found) {
       one.rows[0].values[0]?.distribution ? [...one.rows].reverse().map((row) => distribution(one, row)) : numbers(one))));
 }
 
-// A key or a value, as a text.
+// The text of a key or of a value.
 export function said(one) {
   if (typeof one === "number") return number(one);
   if (typeof one === "string") return one;
@@ -78,7 +78,7 @@ function distribution(one, row) {
       ], buckets)));
 }
 
-// Value up, time to the right; the darker a cell, the more has come there since the look before, on a log scale.
+// A heat map: value up, time to the right. A darker cell has got more since the reading before, on a logarithmic scale.
 function heat(of, name, times, buckets) {
   const rows = [...buckets].reverse();
   const most = Math.max(1, ...times.flatMap((time) => time.more.map(([, count]) => count)));

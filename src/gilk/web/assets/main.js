@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Which page is shown follows from the address alone.
+// Show the page that belongs to the address. Nothing else decides which page is shown.
 
 import { h, show } from "./dom.js";
 import { admitted } from "./talk.js";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// What there is: sessions under way, and processes, programs and the kernel to choose from.
+// The first page: sessions under way, and the processes, programs and kernel to choose from.
 
 import { fileId, h, plural, show, table } from "./dom.js";
 import { goTo } from "./frame.js";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The pane below the pages on which points are picked: the instruments chosen, what would become of them, and begin.
+// The pane below the pages on which points are picked: the chosen instruments, a preview of the plan, and a button to begin.
 
 import { fileId, h, plural, show } from "./dom.js";
 import { command, goTo, notice } from "./frame.js";
@@ -93,7 +93,7 @@ async function begin(target, requests, button) {
   }
 }
 
-// To a new experiment with these instruments, in which they may come and go.
+// Open a new experiment with these instruments, in which each may start and stop at its own time.
 async function stagger(target, requests, place) {
   try {
     const { experiment_folders: folders, experiments } = await get("/index.json");

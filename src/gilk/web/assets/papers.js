@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// What can be read: the doctor's findings, the documentation, and what this is.
+// The pages to read: the doctor's findings, the documentation, and the page about gilk.
 
 import { h, show, table } from "./dom.js";
 import { command } from "./frame.js";
@@ -39,7 +39,7 @@ export async function help(place, page) {
   show(place, h("article", { class: "manual" }, [...blocks(found.text, page)]));
 }
 
-// As much of Markdown as the documentation has.
+// Elements for a text in Markdown, as far as the documentation uses it.
 function* blocks(text, page) {
   const lines = text.split("\n");
   while (lines.length) {

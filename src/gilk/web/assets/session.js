@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Sessions: how they do now, and when they are over what became of the code.
+// The page of a session: its state while it runs, and at the end whether the code was restored.
 
 import { duration, h, lines, number, plural, s, short, show, table } from "./dom.js";
 import { command, notice } from "./frame.js";
@@ -85,7 +85,7 @@ function facts(state) {
   return h("dl", { class: "facts" }, rows.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
 }
 
-// What a D program has printed, the end of it.
+// The last lines that a D program has printed.
 function printed(state) {
   if (state.printed === undefined) return null;
   return h("section", null, h("h2", null, "Printed"),

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The source of a function beside its blocks: each line with the blocks that have code of it, and their hits.
+// The source of a function beside its blocks: each line with the blocks that have its code, and with their hits.
 
 import { h, number, plural, short, show } from "./dom.js";
 import { get } from "./talk.js";
 
 const HEATS = 6;
 
-// `to` is called with a block that is chosen at a line. The functions that are returned mark a block's lines, and heat them.
+// When the user picks a block at a line, `to` is called with it. The returned functions mark a block's lines, and colour lines
+// by their hits.
 export function sourceOf(id, words, found, to) {
   const place = h("section", { class: "source", "aria-label": "Source" });
   const known = found.blocks.some((block) => block.instructions.some((one) => one.source));
@@ -54,7 +55,7 @@ export function sourceOf(id, words, found, to) {
     if (marked !== null) mark(marked);
   }
 
-  // A line has the hits of the block of its own that has most.
+  // Colour the lines. A line has the hits of that one of its blocks that has most.
   function heat(found_) {
     counts = found_;
     const of = (each) => each.blocks.map((block) => counts[block]).filter((count) => count !== undefined);

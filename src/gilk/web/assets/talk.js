@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Speaking to the server. The key in the address is exchanged once for a token, which every request then has.
-// Another tab of this window gives its token to a new one.
+// Requests to the server. The key in the address is exchanged once for a token, which every later request carries.
+// A new tab gets the token from another tab of this window.
 
 const NAME = "gilk-token";
 const channel = new BroadcastChannel("gilk");
-const WAIT = 300; // ms for other tabs
+const WAIT = 300; // ms that other tabs have to answer
 
 export class Told extends Error {
   constructor(error, status) {
@@ -64,7 +64,7 @@ export function post(path, given, signal) {
   return ask(path, { method: "POST", body: JSON.stringify(given), signal });
 }
 
-// Calls `told` with the state of a session whenever it is another one. Returns a function that ends it.
+// Call `told` with the state of a session whenever that has changed. Returns a function that stops this.
 export function follow(session, told, state = {}) {
   let over = false;
   let socket;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// A target's images, and its functions: found as one types, with a marker in words for what can be instrumented.
+// A target's images, and its functions, which are searched while the user types, with words that say what can be instrumented.
 
 import { h, hex, number, plural, show, table } from "./dom.js";
 import { again, command, notice, refused } from "./frame.js";

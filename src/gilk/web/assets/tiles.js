@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The calls of a time line as the server makes them for a scale: tiles of 512 pixels and 32 rows, each pixel with the longest
-// call that begins in it. What is narrow becomes an image, what is wide is drawn as a rectangle with its name.
+// The calls of a time line in tiles that the server makes for each scale. A tile has 512 pixels and 32 rows, and for each
+// pixel the longest call that begins in it. Narrow calls become an image; wide ones are drawn as rectangles with names.
 
 import { get } from "./talk.js";
 
 export const PIXELS = 512;
 export const ROWS = 32;
 const MOST = 400; // tiles that are kept
-const MOST_ASKED = 6; // questions at one time
+const MOST_ASKED = 6; // requests to the server at one time
 
 function hash(text) {
   let value = 2166136261;
@@ -15,7 +15,7 @@ function hash(text) {
   return (value >>> 0) / 4294967296;
 }
 
-// Red, green and blue of each function: hues are the image's, with the kernel's apart, and differ a little within it.
+// Red, green and blue of each function. Functions of one image have similar hues; the kernel has hues of its own.
 export function palette(symbols, dark) {
   return symbols.map(([name, image, kernel]) => {
     const hue = kernel ? 12 + 16 * hash(name) : 60 + 250 * hash(image) + 150 * (hash(`${name}'`) - 0.5);
@@ -54,7 +54,7 @@ export class Tiles {
     for (const tile of this.tiles.values()) if (tile.calls) tile.image = this.image(tile);
   }
 
-  // The tile, or null until it is here: then `changed` is called. A query that fails is told once, by `trouble`.
+  // The tile, or null while it is loaded; `changed` is called when it is here. An error of a request is kept in `trouble`.
   get(zoom, number, chunk, query) {
     const key = `${zoom} ${number} ${chunk} ${query}`;
     let tile = this.tiles.get(key);
@@ -78,7 +78,7 @@ export class Tiles {
     return this.asked > 0 || this.wanted.length > 0;
   }
 
-  // The newest wish first: what has gone from view may wait.
+  // Load the tiles that were asked for last first: older ones may be out of view.
   next() {
     while (this.asked < MOST_ASKED && this.wanted.length) this.load(this.wanted.pop());
   }
@@ -103,7 +103,7 @@ export class Tiles {
     for (const tile of oldest.slice(0, MOST / 4)) this.tiles.delete(tile.key);
   }
 
-  // A pixel for each call that is no wider; the wide ones are listed.
+  // The image of a tile's narrow calls, a pixel for each; the others are listed in `wide`.
   image(tile) {
     const width = 2 ** tile.zoom;
     const begin = tile.number * PIXELS * width;

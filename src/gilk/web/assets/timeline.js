@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The time line of a trace: threads and calls, nested rectangles whose width is time. Where one looks is in the address.
+// The time line of a trace: threads, and calls as nested rectangles whose width is time. The address keeps the view.
 
 import { duration, h, later, moment, number, plural, show, table } from "./dom.js";
 import { command, refused } from "./frame.js";
@@ -9,7 +9,7 @@ import { aboutCall } from "./call.js";
 import { HEAD, ROW, RULER, TimelineImage } from "./timeline_image.js";
 import { palette, Tiles } from "./tiles.js";
 
-const LEAST = 20; // ns that a view shows
+const LEAST = 20; // ns that a view shows at least
 
 export async function timeline(place, id) {
   const bar = h("progress", { "aria-label": "Read so far", max: 1 });
@@ -24,7 +24,7 @@ export async function timeline(place, id) {
   return () => view.leave();
 }
 
-// How far it is, as long as it is not there.
+// Show how far the server is while it prepares the trace. Returns the number of the timer.
 function progress(id, bar, far, reading) {
   const asking = setInterval(async () => {
     const { done, of } = await get(`/file/${id}/timeline/progress.json`).catch(() => ({ done: 0, of: 0 }));
@@ -119,7 +119,7 @@ export class TimelineView {
     history.replaceState(null, "", `${location.pathname}${words.size ? `?${words}` : ""}`);
   }
 
-  // Where one looks.
+  // The part of the trace that is in view.
 
   look(from, to) {
     const { span } = this.found;
@@ -147,7 +147,7 @@ export class TimelineView {
     this.soon();
   }
 
-  // Rows that are shown: {head} of a thread, or {row} of the trace; each with its place.
+  // The rows that are shown, each the {head} of a thread or a {row} of the trace, with its height y.
   rows() {
     const deep = Number(this.depth.value) || Infinity;
     const only = this.thread.value;
@@ -269,7 +269,7 @@ export class TimelineView {
     this.soon();
   }
 
-  // A call that is chosen.
+  // The chosen call.
 
   async choose(call, follow) {
     let found;
@@ -286,7 +286,7 @@ export class TimelineView {
     this.soon();
   }
 
-  // Moves the view until the call is in it, and comes closer if it would be less than two pixels wide.
+  // Move the view until the call is in it, and zoom in if the call would be less than two pixels wide.
   bring(found) {
     const wide = this.to - this.from;
     const [start, end] = [found.start, found.start + found.duration];

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// One image of a time line: the rows in view, from one time to another, as tiles have them; and which call lies where.
+// One image of a time line, drawn from tiles: the rows in view between two times. It also tells which call lies where.
 
 import { moment, plural } from "./dom.js";
 import { PIXELS, ROWS } from "./tiles.js";
 
 export const RULER = 24, HEAD = 20, ROW = 18; // pixels
-const LABEL = 30; // pixels from which a name is written
+const LABEL = 30; // pixels that a call needs to get its name
 
 export class TimelineImage {
-  // Of `rows`, each a {head} or a {row} with its place, those that are in view are `shown`. Times are ns.
+  // `rows` are {head} or {row} with their heights y; `shown` are those in view. Times are in ns.
   constructor(canvas, tiles, found, { from, to, top, rows, chosen }) {
     const height = canvas.clientHeight;
     const shown = rows.filter((each) => each.y + ROW > top && each.y - top < height - RULER);
@@ -18,7 +18,7 @@ export class TimelineImage {
     this.paint = this.cleared(canvas);
   }
 
-  // The canvas's context, by pixels of the page, all of them empty.
+  // The context of the canvas, cleared, in units of the page's pixels.
   cleared(canvas) {
     const scale = devicePixelRatio || 1;
     const [wide, high] = [Math.round(this.width * scale), Math.round(this.height * scale)];
@@ -31,7 +31,7 @@ export class TimelineImage {
     return paint;
   }
 
-  // Functions that are like `query`, if it is not empty, stand out.
+  // Draw the image. If `query` is not empty, the functions that match it stand out.
   draw(query) {
     const fore = this.ink("--fore");
     this.paint.globalAlpha = query ? 0.3 : 1;
@@ -63,7 +63,7 @@ export class TimelineImage {
     }
   }
 
-  // Every tile in view; until it is here, what a coarser one has of it.
+  // Draw every tile in view; while a tile is loaded, the same part of a coarser one.
   layer(query, ink) {
     const exact = (this.to - this.from) / Math.max(1, this.width);
     const zoom = Math.max(0, Math.ceil(Math.log2(exact)));
@@ -85,7 +85,7 @@ export class TimelineImage {
     this.named(ink);
   }
 
-  // Names come last, so that a call which several tiles have is named once.
+  // Write the names, after all tiles, so that a call which is in several tiles is named once.
   named(ink) {
     this.paint.font = "11px ui-monospace, monospace";
     for (const [calls, n, y] of this.labels.values()) {
@@ -127,7 +127,7 @@ export class TimelineImage {
     this.hits.push({ tile, from, to });
   }
 
-  // A call of which not both ends were recorded.
+  // Mark a call whose entry or return was not recorded.
   unsure(x, y, width, ink) {
     this.paint.fillStyle = ink;
     for (let at = x; at < x + width; at += 6) this.paint.fillRect(at, y + ROW - 4, 3, 1.5);
@@ -176,7 +176,7 @@ export class TimelineImage {
     }
   }
 
-  // The call that is drawn at a place, the nearest within two pixels; null without one.
+  // The number of the call drawn at a place, or of the nearest within two pixels; null if there is none.
   callAt(x, y) {
     const row = this.shown.find((each) => each.row !== undefined && y >= this.y(each) && y < this.y(each) + ROW);
     if (!row) return null;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The files of samples that there are, and the differences of two.
+// The page of all files of samples, and the page of the differences between two of them.
 
 import { duration, h, lines, number, plural, show, table } from "./dom.js";
 import { command, goTo } from "./frame.js";
@@ -29,7 +29,7 @@ export async function traces(place) {
     h("p", { class: "field" }, h("button", null, "Compare"))) : null);
 }
 
-// A table of many columns, which a narrow page shows a part of.
+// A table of many columns, which scrolls on a narrow page.
 function wide(caption, columns, rows) {
   return h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": `Table: ${caption}` }, table(caption, columns, rows));
 }
@@ -38,7 +38,7 @@ function path(functions) {
   return functions.join(" › ");
 }
 
-// To the time lines, where the last function of a path is found.
+// A column with links to both time lines, which search for the last function of the path.
 function both(found) {
   return ["Show", "", (one) => [["A", found.a], ["B", found.b]].map(([side, file]) => {
     const name = (one.path.at(-1) ?? "").replace(/_\[k\]$/, "");
@@ -46,7 +46,7 @@ function both(found) {
   })];
 }
 
-// The sorts of findings: the key of the twin, the heading, the columns.
+// The sorts of findings: the key in the JSON answer, the heading, the columns.
 const FINDINGS = [
   ["unfinished", "Never returned", [["In", (one) => one.in], ["Call", (one) => path(one.path)], ["Ran for", (one) => duration(one.duration_ns)],
     ["In the other", (one) => one.other ?? "no such call"]]],

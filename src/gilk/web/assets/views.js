@@ -8,8 +8,8 @@ import { palette } from "./tiles.js";
 
 const VIEWS = [["timeline", "Time line"], ["tree", "Tree"], ["flame", "Flame graph"], ["anomalies", "Anomalies"], ["sql", "SQL"]];
 const [ROW, LETTER, WIDTH] = [20, 6.7, 1160]; // pixels
-const INDENT = 1.1; // rem for each step inwards
-const DEEPEST = 30; // steps
+const INDENT = 1.1; // rem for each level of calls
+const DEEPEST = 30; // levels of calls
 
 // Links to all pages of a file.
 export function views(id, here) {
@@ -17,7 +17,7 @@ export function views(id, here) {
     h("a", { href: `/file/${id}/${view}`, "aria-current": view === here ? "page" : null }, name)));
 }
 
-// What is to come, as long as it is not there. Leaving the page gives it up.
+// Show the heading and `words` while the answer is awaited, and return the answer. Leaving the page cancels the request.
 async function waited(place, id, view, words, heading, query) {
   const ending = new AbortController();
   addEventListener("gilk-leave", () => ending.abort(), { once: true });

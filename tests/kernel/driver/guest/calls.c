@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * calls NUMBER COUNT [THREADS [YIELD]]: that system call, without arguments, so many times in each thread; nothing else
- * makes it. After every YIELD of them the thread lets others run.
+ * calls NUMBER COUNT [THREADS [YIELD]]: makes that system call, without arguments, so many times in each thread; no other
+ * program makes it. After every YIELD calls the thread lets others run.
  */
 #include <pthread.h>
 #include <sched.h>

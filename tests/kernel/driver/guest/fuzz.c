@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * fuzz SEED ROUNDS ADDRESS...: messages that are wrong in some way, from four threads that share descriptors.
+ * fuzz SEED ROUNDS ADDRESS...: sends messages that are wrong in some way, from four threads that share descriptors.
  *
- * Arenas hold nothing but returns, and no window's bytes are ever right, so that what the driver takes does no harm:
- * whatever goes wrong in the kernel is the driver's own fault. Prints how many messages were taken, and refused.
+ * Arenas hold only returns, and no window's bytes are ever right, so that accepted messages do no harm: any fault
+ * in the kernel is the driver's own. Prints how many messages the driver accepted, and how many it refused.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +55,7 @@ static void unit(struct ilk_unit *unit, unsigned long *state)
 	unit->pad = next(state) % 8 ? 0 : next(state) % 16;
 	for (i = 0; i < ILK_WINDOW; i++)
 		unit->old[i] = 0x50 + next(state) % 8; /* pushes, with never a jump among them */
-	unit->old[0] = 0x06; /* no instruction: never what is there */
+	unit->old[0] = 0x06; /* no instruction, so it never matches the text */
 	if (next(state) % 2)
 		unit->old[0] = 0x9b; /* one that the kernel does not use */
 	memset(unit->new, 0x90, ILK_WINDOW);
@@ -123,7 +123,7 @@ static void say(unsigned char *message, unsigned long *state)
 	head->version = next(state) % 32 ? ILK_PROTOCOL : next(state);
 	if (next(state) % 64 == 0)
 		request = next(state);
-	if (next(state) % 64 == 0) /* where the buffer ends before the message does */
+	if (next(state) % 64 == 0) /* so that the buffer ends before the message */
 		message += ROOM - 4 - next(state) % 64;
 	if (!ioctl(files[next(state) % 2], request, message)) {
 		taken++;
@@ -134,7 +134,7 @@ static void say(unsigned char *message, unsigned long *state)
 	}
 }
 
-/* Areas as the driver lays them out, and such as there are none; what can be written is. */
+/* Maps areas that the driver has, and others that do not exist; writes to those that are writable. */
 static void map(unsigned long *state)
 {
 	static const int may[] = { PROT_READ, PROT_READ | PROT_WRITE, PROT_READ | PROT_EXEC, PROT_WRITE };
@@ -161,7 +161,7 @@ static void look(unsigned long *state)
 		exit(5);
 }
 
-/* Its whole arena returns: whoever is led there comes back. */
+/* The client's whole arena consists of returns, so that a jump into it comes back. */
 static void new_client(int which)
 {
 	static unsigned char message[sizeof(struct ilk_fill) + 16384];

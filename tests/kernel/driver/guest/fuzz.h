@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Numbers that messages are made of: any, small ones, and those at which something ends. They follow from the seed alone. */
+/* Random numbers for messages: any, small ones, and limits. They depend only on the seed. */
 #ifndef GILK_FUZZ_H
 #define GILK_FUZZ_H
 

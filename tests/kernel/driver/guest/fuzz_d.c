@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * fuzz_d SEED ROUNDS FILE ADDRESS...: messages about D programs that are wrong in some way, from four threads that share
- * descriptors, which are exchanged for fresh ones meanwhile.
+ * fuzz_d SEED ROUNDS FILE ADDRESS...: sends wrong messages about D programs, from four threads that share descriptors,
+ * which are replaced by fresh ones meanwhile.
  *
- * FILE is a message that loads a program whose code is sound. What is made of it by changing some bytes has to be refused,
- * or to be sound as well: clocks and tracepoints run it in interrupts. Prints how many messages were taken, how many
+ * FILE is a message that loads a program whose code is sound. With some bytes changed, it has to be refused, or to be
+ * sound as well: clocks and tracepoints run it in interrupts. Prints how many messages were taken, how many
  * refused, how many programs were loaded, whole and changed, and how many uprobes there were.
  */
 #include <fcntl.h>
@@ -40,7 +40,7 @@ static u32 program_size;
 static atomic_int files[FILES];
 static atomic_ulong taken, refused, whole, changed, uprobes;
 
-/* In the memory of the program, mostly. */
+/* An offset that is mostly within the memory of the program. */
 static u64 offset(u64 *state)
 {
 	u64 within = next(state) % (memory + 4096);
@@ -53,7 +53,7 @@ static u32 small(u64 *state)
 	return next(state) % 8 ? next(state) % 4 : (u32)number(state);
 }
 
-/* True: it is what was given. */
+/* Changes the program at random; true if it is unchanged. */
 static bool changed_program(u8 *message, u64 *state)
 {
 	struct ilk_d_program *made = (void *)message;
@@ -111,19 +111,19 @@ static u32 point(struct ilk_d_point *message, u64 *state)
 	message->flags = small(state) % 2;
 	message->reserved = 0;
 	if (next(state) % 8 == 0)
-		memset(message->name, 'x', sizeof(message->name)); /* it does not end */
+		memset(message->name, 'x', sizeof(message->name)); /* without a NUL */
 	else
 		snprintf(message->name, sizeof(message->name), "%s", names[next(state) % 6]);
 	return sizeof(*message);
 }
 
-/* What all of the threads do now and then. */
+/* All threads call this now and then. */
 __attribute__((noinline, aligned(64))) void probed(u64 n)
 {
 	__asm__ volatile("" : : "r"(n) : "memory");
 }
 
-/* In this very program, whose memory it may touch, in another file, or in none: where there is an instruction, or not. */
+/* A uprobe in this program, whose memory it may touch, in another file, or in none; at an instruction, or not. */
 static u32 uprobe(struct ilk_d_uprobe *message, u64 *state)
 {
 	extern const u8 __executable_start[];
@@ -282,7 +282,7 @@ static void load(u8 *message, u64 *state)
 		(*(same ? &whole : &changed))++;
 }
 
-/* Whatever the others are at: the old client goes when the last of them has done with it. */
+/* Replaces the client, whatever the other threads do: the old one goes when the last of them has finished with it. */
 static void fresh(u64 *state)
 {
 	int file = open(ILK_DEVICE, O_RDWR | O_CLOEXEC);

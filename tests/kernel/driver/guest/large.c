@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * large ADDRESS BYTES: a client that is killed while the driver checks the units of a large message, of which the first, a
- * jump over these bytes, is good, and the others are at the same place. Up to ROUNDS times, until it was killed before anything
- * was written. Prints in how many rounds something was written, and in how many nothing was.
+ * large ADDRESS BYTES: kills a client while the driver checks the units of a large message; the first, a jump over these
+ * bytes, is good, and the others are at the same place. It tries up to ROUNDS times, until a client was killed before
+ * anything was written. Prints in how many rounds something was written, and in how many nothing was.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -86,7 +86,7 @@ static struct ilk_status status(void)
 	return status;
 }
 
-/* In ticks of a hundredth of a second, what it has spent in the kernel. */
+/* The time that the process has spent in the kernel, in ticks of a hundredth of a second. */
 static unsigned long in_kernel(pid_t pid)
 {
 	char path[64], text[1024];
@@ -102,7 +102,7 @@ static unsigned long in_kernel(pid_t pid)
 	return ticks;
 }
 
-/* Whether anything was written. */
+/* Kills a client after so many ticks in the kernel; returns whether anything was written. */
 static int killed(unsigned long after)
 {
 	__u64 before = status().batches;

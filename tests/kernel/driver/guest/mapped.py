@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""mapped.py CALLS: runs in the virtual machine, and reads the driver's rings from its own memory.
+"""mapped.py CALLS runs in the virtual machine, and reads the driver's rings from its own memory.
 
-Each function is one trial; what it returns is printed, as JSON by its name. CALLS is the program of calls.c.
+Each function is one trial; the results are printed as JSON, by the names of the functions. CALLS is the program of
+calls.c.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def symbols() -> dict[str, int]:
 
 @contextmanager
 def client(order: int, **how: bool | int) -> Iterator[tuple[LocalLink, Driver, Rings]]:
-    """Every getppid makes a record."""
+    """A client of the driver for which every getppid makes a record."""
     with LocalLink() as link:
         driver = Driver(link)
         rings, bench = driver.records((order, 0, 0, 0), **how), Bench(driver)
@@ -57,7 +58,7 @@ def taken(driver: Driver) -> list[RingChunk]:
 
 
 def records(chunks: list[RingChunk]) -> int:
-    """How many; each is whole."""
+    """The number of records in the chunks; each must be whole."""
     for chunk in chunks:
         iids = {int.from_bytes(chunk.records[at + 8 : at + 12], "little") for at in range(0, len(chunk.records), 16)}
         assert iids == {IID}
@@ -100,7 +101,7 @@ def ready(link: LocalLink, seconds: float = 0) -> bool:
 
 
 def waiting() -> object:
-    """One CPU, so that it is known which ring is filled: its chunks have room for 1024 records."""
+    """A single CPU runs, so that it is known which ring is filled; its chunks have room for 1024 records."""
     os.sched_setaffinity(0, {0})
     answers = []
     with client(17, watermark=3) as (link, driver, _):
@@ -110,7 +111,7 @@ def waiting() -> object:
         found = records(taken(driver))
         answers.append(ready(link))
         process = calls(200_000)
-        answers.append(ready(link, 60) and process.poll() is None)  # woken: it had not ended
+        answers.append(ready(link, 60) and process.poll() is None)  # woken before it had ended
         process.kill()
         process.wait()
     os.sched_setaffinity(0, {0, 1})
@@ -150,7 +151,7 @@ def wrong_maps() -> object:
 
 
 def protected() -> object:
-    """What is mapped to be read cannot be made writable afterwards, and is not inherited."""
+    """Memory mapped for reading cannot be made writable afterwards, and is not inherited."""
     with client(15) as (link, _, rings):
         mapped = LIBC.mmap
         mapped.restype, mapped.argtypes = ctypes.c_void_p, [ctypes.c_void_p] + [ctypes.c_long] * 5
@@ -166,7 +167,7 @@ def protected() -> object:
 
 
 def wild_tails(flight: bool) -> object:
-    """A client that writes whatever it likes loses records, and nothing else happens."""
+    """A client that writes wrong tails loses records, and nothing else happens."""
     rng = random.Random(1)
     with client(15, flight=flight) as (link, driver, rings):
         tails = mmap.mmap(link.fileno(), 4096, offset=rings.tails.offset)
@@ -180,7 +181,7 @@ def wild_tails(flight: bool) -> object:
 
 
 def closed() -> object:
-    """Maps do not keep the driver open."""
+    """Mappings do not keep the driver open."""
     with client(15):
         pass
     with LocalLink() as link:

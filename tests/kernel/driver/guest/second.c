@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * second ADDRESS BYTES: a client beside another, which puts a jump over these bytes of kernel text, as hexadecimal digits;
- * the instructions are such as run anywhere. Prints what the driver says, status and detail, and ends with its input.
+ * second ADDRESS BYTES: a second client, which puts a jump over these bytes of kernel text, given as hexadecimal digits;
+ * the instructions run anywhere. Prints what the driver says, status and detail, and ends with its input.
  */
 #include <fcntl.h>
 #include <stdio.h>

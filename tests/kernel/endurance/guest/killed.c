@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * killed SEED ROUNDS ADDRESS:KIND:OLD...: a client that puts those splices in and takes them out, killed at a random
- * moment, so many times; in turns while it does each of what it does, or what comes next.
+ * killed SEED ROUNDS ADDRESS:KIND:OLD...: starts a client that puts those splices in and takes them out, and kills it at a
+ * random moment, so many times, in turn in each of its states, or in the next one.
  * KIND is that of a unit, OLD the window's bytes in hex; each splice counts, and goes on.
- * After each kill there must be no client but ourselves, and no unit. Prints how often it was killed while it
- * did what: set up, applied, had them all in, undid.
+ * After each kill there must be no other client, and no unit. Prints how often the client was killed in each state:
+ * set up, applying, with all splices in, undoing.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -20,7 +20,7 @@
 
 #define MOST 256
 #define ROOM 64 /* bytes of a patch */
-#define LONGEST 100000 /* microseconds that one lives on in the state in which it is to be killed */
+#define LONGEST 100000 /* microseconds that a client may live on in the state in which it is killed */
 
 enum { SETTING_UP, APPLYING, IN_FORCE, UNDOING, STATES };
 
@@ -128,7 +128,7 @@ static void live(int file)
 	}
 }
 
-/* The state in which it was killed. */
+/* Kills a client, and returns the state in which it was killed. */
 static int kill_one(int wanted, unsigned long life)
 {
 	int status, file, found;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Asks /dev/planted: MODE (r, w) and CMD:ARGUMENT... Prints the answers, names of errors among them; with `forever` in
-front, goes on until it is killed, and says each answer that it has not had before."""
+"""Makes requests of /dev/planted: MODE (r, w) and CMD:ARGUMENT... Prints the answers, or the names of errors. With
+`forever` in front, it goes on until it is killed, and prints each answer that differs from all before."""
 
 import errno
 import fcntl

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A client of the driver that has a module held, and waits to be killed: NAME FILE OFFSET."""
+"""A client of the driver that has it hold a module, and waits to be killed: NAME FILE OFFSET."""
 
 import sys
 from pathlib import Path

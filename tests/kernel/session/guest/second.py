@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Another consumer, in the machine itself: `second.py PROGRAM`. It says "ready" once its probes are in, and goes on."""
+"""Another consumer, in the machine itself: `second.py PROGRAM`. It prints "ready" once its probes are in, and goes
+on."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from gilk.targets.kernel.link import LocalLink
 def main() -> None:
     options = Options()
     options.set("quiet", None)
-    options.set("destructive", None)  # nobody asks for its records: it is not to be aborted for that
+    options.set("destructive", None)  # nobody takes its records, which must not abort it
     machine = OtherMachine(Elsewhere(LocalLink(), lambda: None))  # type: ignore[arg-type]
     consumer = Consumer([ProgramText("script", Source("second", sys.argv[1]))], Macros({}, ("second",)), options)
     consumer.machine = machine

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A weaver of files into a command and the kernel that both run on: IMAGE WAIT FILE,FILE... COMMAND...
+"""Weaves files into a command and the kernel that runs both: IMAGE WAIT FILE,FILE... COMMAND...
 
-The command is run once for each file. IMAGE is the kernel as it was read from outside of the machine, which
-takes minutes in it. It says what it does, a line of JSON each. Where it has done WAIT (shared, processes, kernel, on),
-it waits to be killed.
+The command is run once for each file. IMAGE is the kernel as it was read from outside the machine, because reading it
+inside takes minutes. The program prints a line of JSON about each thing it does. Once it has done WAIT (shared,
+processes, kernel, on), it waits to be killed.
 """
 
 import json
@@ -28,7 +28,7 @@ def say(**words: object) -> None:
 
 
 def waiting_behind(function: str, owner: type, step: str) -> None:
-    """Wait once the owner's function has been carried out, for the one who has our input to kill us."""
+    """Make the owner's function wait, after it has been carried out, for the kill."""
     carried_out = getattr(owner, function)
 
     def then_wait(*given: object, **named: object) -> object:
@@ -85,4 +85,4 @@ def main(image: Path, wait: str, files: list[str], command: list[str]) -> None:
 
 main(Path(sys.argv[1]), sys.argv[2], sys.argv[3].split(","), sys.argv[4:])
 sys.stdout.flush()
-os._exit(0)  # at once: it would take the machine some time to forget the kernel piece by piece
+os._exit(0)  # at once: freeing the kernel's image piece by piece takes the machine some time

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What DTrace tells of descriptors, of the thread that the probe fires in: see docs/d/variables.md.
+ * DTrace's types of descriptors, for the process of the thread in which the probe fires: see docs/d/variables.md.
  */
 #pragma D depends_on library mounts.d
 #pragma D depends_on library file_types.d
 
-/* What is on none of the mounts that the process sees has a file system all the same. */
+/* A file on none of the mounts that the process sees has a file system all the same. */
 inline string file_kind[string P] =
 	substr(P, 0, 6) == "pipe:[" ? "pipefs" :
 	substr(P, 0, 8) == "socket:[" ? "sockfs" :
 	substr(P, 0, 11) == "anon_inode:" ? "anon_inodefs" : "<unknown>";
 
-/* Of descriptor N, which is on mount M: what is given is asked for once. */
+/* Translates descriptor N, whose file is on mount M; both are computed once, and given. */
 inline string file_system[int N, int M] =
 	M < 0 ? "<none>" : mount_is_known[M] ? mount_kind[M] : file_kind[fdpath(N)];
 inline string file_mount[int M] = M < 0 ? "<none>" : mount_point[M];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What DTrace tells of processes and threads, as far as it is known of a process that is traced: see docs/d/variables.md.
- * A member that is not in a translator has no value here.
+ * DTrace's types of processes and threads, as far as gilk knows a traced process: see docs/d/variables.md. A member in no
+ * translator has no value here.
  */
 #pragma D depends_on library process.d
 #pragma D depends_on library process_types.d
@@ -24,7 +24,7 @@ translator psinfo_t < int P > {
 	pr_zoneid = 0;
 };
 
-/* A thread is running while a probe of its fires. */
+/* A thread is always running while one of its probes fires. */
 translator lwpsinfo_t < int T > {
 	pr_flag = 0;
 	pr_lwpid = T;

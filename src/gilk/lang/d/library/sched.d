@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The processor that a clause runs on, as DTrace tells of it: see docs/d/variables.md. There are no sets of processors. */
+/* DTrace's type of the processor on which a clause runs: see docs/d/variables.md. There are no sets of processors. */
 #pragma D depends_on library processors.d
 #pragma D depends_on library processor_types.d
 

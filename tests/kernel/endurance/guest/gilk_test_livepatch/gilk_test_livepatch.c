@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* As samples/livepatch/livepatch-sample.c of the kernel does it: another /proc/cmdline. */
+/* A live patch that changes /proc/cmdline, like the kernel's samples/livepatch/livepatch-sample.c. */
 #include <linux/livepatch.h>
 #include <linux/module.h>
 #include <linux/seq_file.h>

@@ -2,8 +2,8 @@
 /*
  * D's runtime on the host of the kernel (native/host/kernel.h), as clauses would use it.
  *
- * /dev/gilk_test_host is the memory of a program; what is written to the parameter `run` is done, and what came of it is
- * read from there:
+ * /dev/gilk_test_host is the memory of a program. Writing a command to the parameter `run` carries it out, and reading
+ * the parameter gives the result:
  *	clauses COUNT	each CPU runs that many, from an interrupt, all of them at once
  *	loads		a line for each kind of address: NAME, how many bytes could be read
  *	process		the same of the process that writes this, and stores
@@ -29,7 +29,7 @@ static char said[2048];
 static int length;
 static DEFINE_RAW_SPINLOCK(saying);
 
-/* For who reads `run`, from any CPU. */
+/* Adds to the text that `run` gives to its reader; any CPU may call this. */
 static __printf(1, 2) void say(const char *format, ...)
 {
 	unsigned long flags;
@@ -50,7 +50,7 @@ static void begin(struct gd_context *ctx, struct gd_event *event)
 	gd_begin(ctx, memory, &gd_layout_here, event);
 }
 
-/* One that records `n` and the CPU; every third of them by way of a speculation. */
+/* A clause that records `n` and the CPU; every third one also in a speculation. */
 static void run_clause(gd_u64 n)
 {
 	gd_u64 key[2] = { n % 4, raw_smp_processor_id() }, value = n, kept = 0;
@@ -127,7 +127,7 @@ static void say_memory(void)
 		say_load("guard", (unsigned long)mapped + 2 * PAGE_SIZE, 8);
 		say_load("edge", (unsigned long)mapped + 2 * PAGE_SIZE - 3, 8);
 		say_load("device", (unsigned long)apic + 0x30, 4);
-		say("unchecked %d\n", host_load_kernels(page, (unsigned long)apic + 0x30, 4)); /* so it is there */
+		say("unchecked %d\n", host_load_kernels(page, (unsigned long)apic + 0x30, 4)); /* so the device's memory is mapped */
 	}
 	vfree(mapped);
 	say_load("freed", (unsigned long)mapped, 8);
@@ -159,12 +159,12 @@ static void peek_in_interrupt(struct irq_work *work)
 	char text[8];
 
 	say("interrupt %d %d\n", host_peek(host_pid(), text, at, 8), host_poke(host_pid(), at, text, 8));
-	say("unchecked %d\n", host_load_users(text, at, 8)); /* it has come to that process */
+	say("unchecked %d\n", host_load_users(text, at, 8)); /* so it interrupted that process */
 }
 
 static struct irq_work interrupt = IRQ_WORK_INIT_HARD(peek_in_interrupt);
 
-/* Its arguments lie on its stack. */
+/* Reads and writes the process's arguments, which lie on its stack. */
 static void say_process(void)
 {
 	unsigned long at = current->mm->arg_start, end = current->mm->arg_end, flags;
@@ -241,7 +241,7 @@ static void say_signal(void)
 	}
 }
 
-/* What is said of clauses is in the memory. */
+/* Carries out a command; the results of clauses are in the memory only. */
 static int run(const char *what, const struct kernel_param *parameter)
 {
 	unsigned long count;

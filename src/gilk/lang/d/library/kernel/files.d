@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What DTrace tells of descriptors, of the task that runs: see docs/d/variables.md. Paths are pathof()'s: of 0 a struct
- * path, 1 where a mount is, 2 a dentry in its file system; with 16 the last component, with 32 what is before it.
+ * DTrace's types of descriptors, for the task that runs: see docs/d/variables.md. pathof() makes the paths. Its first
+ * argument is 0 for a struct path, 1 for the place of a mount, 2 for a dentry in its file system; with 16 added it gives
+ * the last component, with 32 added the part before that.
  */
 #pragma D depends_on library file_types.d
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The probes of fsinfo (providers/kernel/fsinfo.py has where they are): see docs/d/providers.md. */
+/* The probes of fsinfo: see docs/d/providers.md. providers/kernel/fsinfo.py has their places. */
 #pragma D depends_on library files.d
 
-/* Where there is no mount: the path in the file system. A name that is to be made has no inode yet. */
+/* Without a mount, the path is that in the file system. A name that is about to be created has no inode yet. */
 translator fileinfo_t < struct dentry *D > {
 	fi_name = stringof(D->d_name.name);
 	fi_dirname = pathof(34, D);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The probes of io (providers/kernel/io.py has where they are): see docs/d/providers.md. A bio is what DTrace's buf is.
+ * The probes of io: see docs/d/providers.md. providers/kernel/io.py has their places. A bio stands for DTrace's buf.
  */
 #pragma D depends_on library file_types.d
 
@@ -54,8 +54,8 @@ translator devinfo_t < struct bio *B > {
 };
 
 /*
- * The page's own file, if it is one of the page cache, with a name. The two lowest bits tell what else it is. A part of
- * what was split has the vectors of the whole.
+ * The dentry of the file that the request's page belongs to, if the page is in the page cache and the file has a name.
+ * The two lowest bits of a mapping tell that the page is something else. A part of a split bio has the whole's vectors.
  */
 inline struct bio_vec *bio_vector[struct bio *B] =
 	B->bi_iter.bi_size == 0 || B->bi_io_vec == NULL ? (struct bio_vec *)NULL : B->bi_io_vec + B->bi_iter.bi_idx;
@@ -73,14 +73,14 @@ inline string alias_path[uintptr_t A] =
 	A == 0 ? "<none>" : pathof(2, (void *)(A - offsetof(struct dentry, d_u)));
 inline string inode_kind[struct inode *I] = I == NULL ? "<none>" : stringof(I->i_sb->s_type->name);
 
-/* Its path in its file system: a bio tells nothing of mounts. */
+/* The file's path in its file system: a bio does not know mounts. */
 translator fileinfo_t < struct bio *B > {
 	fi_name = alias_name[inode_alias[mapping_inode[bio_mapping[B]]]];
 	fi_pathname = alias_path[inode_alias[mapping_inode[bio_mapping[B]]]];
 	fi_fs = inode_kind[mapping_inode[bio_mapping[B]]];
 };
 
-/* Not a driver's own command, REQ_OP_DRV_IN or REQ_OP_DRV_OUT, which nothing has queued. */
+/* Excludes a driver's own commands, REQ_OP_DRV_IN and REQ_OP_DRV_OUT, which were never queued. */
 inline int is_queued[uintptr_t A] =
 	(((struct bio *)A)->bi_opf & 0xff) != 34 && (((struct bio *)A)->bi_opf & 0xff) != 35;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Arguments of lockstat: the lock, ns, and of locks for readers and a writer which of them waits. */
+/* The arguments of lockstat's probes: the lock, ns, and for a reader-writer lock whether a reader or a writer waits. */
 
 inline int RW_READER = 0;
 inline int RW_WRITER = 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The probes of ip, tcp and udp (providers/kernel has where they are): see docs/d/providers.md. Headers are read where a
- * packet has them: at places from its head on. Numbers are in the machine's order, but for addresses.
+ * The probes of ip, tcp and udp: see docs/d/providers.md. providers/kernel has their places. Headers are read in the
+ * packet, at offsets from its head. Numbers are in the machine's byte order, addresses in the network's.
  */
 #pragma D depends_on library procfs.d
 
@@ -139,7 +139,7 @@ typedef struct udpinfo {
 	uintptr_t udp_hdr;
 } udpinfo_t;
 
-/* Where headers of a packet begin, and numbers in them. */
+/* The beginnings of a packet's headers, and numbers in them. */
 inline uintptr_t skb_ip[struct sk_buff *S] = (uintptr_t)S->head + S->network_header;
 inline uintptr_t skb_transport[struct sk_buff *S] = (uintptr_t)S->head + S->transport_header;
 inline uint8_t u8_at[uintptr_t A] = *(uint8_t *)A;
@@ -150,11 +150,11 @@ inline int skb_protocol4[struct sk_buff *S] = u8_at[skb_ip[S] + 9];
 inline int skb_protocol6[struct sk_buff *S] = u8_at[skb_ip[S] + 6];
 inline int skb_tcp_flags[struct sk_buff *S] = u8_at[skb_transport[S] + 13];
 
-/* A socket in TIME_WAIT, or of a connection that is only asked for, is a smaller thing. */
+/* A socket in TIME_WAIT, or of a connection that is only requested, has a smaller structure. */
 inline struct sock *whole_socket[struct sock *K] = K == NULL ? (struct sock *)NULL :
 	K->__sk_common.skc_state == 6 || K->__sk_common.skc_state == 12 ? (struct sock *)NULL : K;
 
-/* Addresses of a socket: of family 2 as IPv4 has them, of 10 as IPv6. None is empty. */
+/* The addresses of a socket as text: of IPv6 if its family is 10, else of IPv4 (2). Without a socket they are empty. */
 inline string local_address[struct sock *K] = K == NULL ? "" :
 	K->__sk_common.skc_family == 10 ? inet_ntop(10, &K->__sk_common.skc_v6_rcv_saddr) :
 	inet_ntop(2, &K->__sk_common.skc_rcv_saddr);
@@ -244,7 +244,7 @@ translator tcpsinfo_t < struct sock *K > {
 	tcps_retransmit = K == NULL ? 0 : ((struct inet_connection_sock *)K)->icsk_retransmits != 0;
 };
 
-/* The same of a socket whose state changes: to the one that the table gives as its last argument. */
+/* The same for a socket whose state changes; the last argument, which the table of probes gives, is the new state. */
 translator tcpsinfo_t < struct tcp_sock *K > {
 	tcps_addr = (uintptr_t)K;
 	tcps_lport = local_port[(struct sock *)K];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The probes of proc (providers/kernel/proc.py has where they are): see docs/d/providers.md. */
+/* The probes of proc: see docs/d/providers.md. providers/kernel/proc.py has their places. */
 #pragma D depends_on library procfs.d
 
 inline int CLD_EXITED = 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What DTrace tells of processes, threads and processors, of the kernel's tasks: see docs/d/variables.md. A member that is
- * not in a translator has no value here.
+ * DTrace's types of processes, threads and processors, for the kernel's tasks: see docs/d/variables.md. A member in no
+ * translator has no value here.
  */
 #pragma D depends_on library process_types.d
 #pragma D depends_on library processor_types.d
@@ -26,7 +26,7 @@ translator psinfo_t < struct task_struct *T > {
 	pr_zoneid = 0;
 };
 
-/* Bits of __state: 4 stopped, 8 traced; of exit_state: 0x20 a zombie. */
+/* Bits of __state: 4 stopped, 8 traced. Bit 0x20 of exit_state: a zombie. */
 inline char task_state[struct task_struct *T] =
 	T->exit_state & 0x20 ? SZOMB : T->on_cpu ? SONPROC : T->__state == 0 ? SRUN : T->__state & 0xc ? SSTOP : SSLEEP;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The probes of sched (providers/kernel/sched.py has where they are): see docs/d/providers.md. */
+/* The probes of sched: see docs/d/providers.md. providers/kernel/sched.py has their places. */
 #pragma D depends_on library procfs.d
 
 /* Policies 1 and 2, FIFO and RR, have priorities of their own, above those by niceness. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The types of what DTrace tells of files, for the translators of descriptors and for those of a kernel's requests. */
+/* DTrace's types of files, for the translators of descriptors and for those of a kernel's requests. */
 
 typedef struct fileinfo {
 	string fi_name;

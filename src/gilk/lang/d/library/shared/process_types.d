@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The types of what DTrace tells of processes and threads, for the translators of processes and for those of kernels. */
+/* DTrace's types of processes and threads, for the translators of processes and for those of kernels. */
 
 typedef struct timestruc { long tv_sec; long tv_nsec; } timestruc_t;
 

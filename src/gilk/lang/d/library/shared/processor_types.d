@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The type of what DTrace tells of a processor, for programs about processes and for those about kernels. */
+/* DTrace's type of a processor, for programs about processes and for those about kernels. */
 
 typedef id_t psetid_t;
 typedef id_t chipid_t;
