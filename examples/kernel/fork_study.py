@@ -39,7 +39,7 @@ CALLS = (FlowControl.CALL, FlowControl.INDIRECT_CALL)
 
 @dataclass(frozen=True)
 class Phase:
-    """What was measured in a phase. ``ticks`` are those of each fork, as the program measured them; ``way`` has the
+    """The measurements of a phase. ``ticks`` are those of each fork, as the program measured them; ``way`` has the
     points that all forks passed, with times in ns; ``costs`` has the cost of the instrument of each block that makes
     no call, by the block's point."""
 

@@ -114,7 +114,7 @@ def signal_amid_a_patch(pid: int) -> int:
 
 
 def blocked_in_read(pid: int) -> bool:
-    """Of standard input (proc(5), /proc/PID/syscall)."""
+    """Whether the process waits in read(2) of standard input (proc(5), /proc/PID/syscall)."""
     return Path(f"/proc/{pid}/syscall").read_text().startswith("0 0x0 ")
 
 

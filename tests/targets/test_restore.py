@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What remains in a target when client and keeper are both killed, and how `restore` repairs it."""
+"""The remains in a target when client and keeper are both killed, and how `restore` repairs them."""
 
 from __future__ import annotations
 

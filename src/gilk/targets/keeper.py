@@ -198,7 +198,7 @@ class Keeper:
         return list(self._batches.only(units).values())
 
     def _idle(self, units: Units) -> Units:
-        """Those of the units that are not in force."""
+        """The units that are not in force."""
         return {n: some - self._batches.live[n].active for n, some in units.items()}
 
     def copy_code(self, units: Units) -> tuple[Copy, ...]:

@@ -111,7 +111,7 @@ def test_programs_share_probes_and_are_killed_as_they_come(kernel: KernelTarget,
 
 
 def test_a_program_whose_client_says_nothing_is_aborted(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
-    """What it has counted until then is reported, and that it was aborted; its probes are taken out as usual."""
+    """Its counts until then are reported, and that it was aborted; its probes are taken out as usual."""
     before = text_of(kernel, FUNCTIONS)
     text = PROGRAM + "BEGIN { printf(\"begun\\n\"); }"
     shell(guest, "echo 3600 > /sys/module/ilk/parameters/deadman")

@@ -117,7 +117,7 @@ def test_a_group_begins_where_code_is() -> None:
 
 
 def test_the_dearest_way_counts() -> None:
-    """Of two ways, the one through the expensive helper counts, whichever comes first. The size it is given is
+    """The path through the expensive helper counts, whichever of the two paths comes first. The size it is given is
     unknown."""
     dear = HELPERS["store_dynamic"]
     cost = dear.cost + dear.per_word * len(dear.sizes) * HEAD // 8

@@ -72,7 +72,7 @@ def symbols(target: str, image: TargetImage) -> tuple[FunctionSymbol, ...]:
 def surveyed(target: str, image: TargetImage) -> SurveyTable | None:
     """The figures of an earlier survey of the whole image, from the cache; None if there was none.
 
-    Those of a file hold for the file alone, with nothing else mapped.
+    The figures of a file hold for the file alone, with nothing else mapped.
     """
     if target == KERNEL:
         return _recalled().get(image.name)

@@ -120,7 +120,7 @@ def _whole(sites: Addresses, part: KernelPart, sweep: Sweep, reason: str, least:
 
 
 def inside(addresses: Addresses, part: KernelPart) -> Addresses:
-    """Those of the addresses that are in a part's text."""
+    """The addresses that lie in the text of a part."""
     return addresses[_within(addresses, part)]
 
 
