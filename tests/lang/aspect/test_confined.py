@@ -105,7 +105,7 @@ ELEMENTS = {
     "K: readGlobal(int x);": "elements match calls alone",
     "K: call(int f(int a)) && bind(b, a + 1);": "has no type",
     "K: call(int f(int (*gilk_fetch)(int), int *p)) && if (*p);": "gilk_fetch is a name of gilk's own",
-    "K: call(int f(int (*pid)(void))) && if (pid());": "pid is a value, and is not called",
+    "K: call(int f(int (*strlen)(char *s))) && if (strlen(0));": "strlen is a value, and is not called",
     "K: call(int f(int (*a)[panic()]));": "no number",
     "K: call(int f(int a)) && bind(char b[panic()], (char *)a);": "no number",
     "table t key(int (*)[panic()]) count; K: call(int f(int a)) then { add(t, 0, 1); };": "no number",
