@@ -109,6 +109,7 @@ rounds();
 """
 
 
+@pytest.mark.stress
 def test_functions_of_node_have_names(gilk_on_path: dict[str, str], tmp_path: Path) -> None:
     node = shutil.which("node")
     if node is None:

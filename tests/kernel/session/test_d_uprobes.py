@@ -360,6 +360,7 @@ def test_a_list_is_of_several_processes(kernel: KernelTarget, guest: Guest, user
             assert found == sorted(f"{name}{pid}" for pid in pids for name in ("pid", "users"))
 
 
+@pytest.mark.stress
 def test_a_client_that_is_killed_leaves_nothing(kernel: KernelTarget, guest: Guest, users: Path) -> None:
     """The process goes on meanwhile; with two clients, the other client's probe stays until that client goes."""
     with turning(guest, users, 1) as (process,):

@@ -91,6 +91,7 @@ def test_who_listens_is_told_to_those_that_are_meant(kernel: KernelTarget, guest
     assert not guest.complaints()
 
 
+@pytest.mark.stress
 def test_a_client_that_is_killed_leaves_no_semaphore_raised(kernel: KernelTarget, guest: Guest, users: Path) -> None:
     """A client that ends leaves none either; a semaphore is raised once, however many listen."""
     with turning(guest, users, 1) as (process,):
