@@ -13,7 +13,7 @@ from gilk.analysis.definitions import Definition, Definitions, Reaching
 from gilk.analysis.model import Block
 from gilk.analysis.values import Load, Unknown, Value
 from gilk.arch import decode as x86
-from gilk.arch.effects import register_bit
+from gilk.arch.effects import number_of
 
 _RSP: Final = 4
 _RAX: Final = 0
@@ -21,11 +21,6 @@ _DEPTH: Final = 60  # the most instructions in a chain of definitions
 _MERGE: Final = -(1 << 63)  # points from this one down stand for sets of definitions
 _MERGED: Final = 8  # the most definitions that are compared; if there are more, they are taken to differ
 _IMMEDIATES: Final[frozenset[int]] = frozenset(range(OpKind.IMMEDIATE8, OpKind.IMMEDIATE32TO64 + 1))
-
-
-def number_of(register: int) -> int:
-    """The hardware's number of a general register, -1 for others."""
-    return register_bit(register).bit_length() - 1
 
 
 class Evaluator:

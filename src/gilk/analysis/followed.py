@@ -16,7 +16,7 @@ from iced_x86 import Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Op
 from gilk.analysis.memory_uses import is_string
 from gilk.analysis.references import AddressRange
 from gilk.arch import decode as x86
-from gilk.arch.effects import PRESERVED, register_bit
+from gilk.arch.effects import PRESERVED, number_of
 
 #: The register holds an address somewhere in the object, or perhaps no address of it at all.
 SOMEWHERE: Final = -1
@@ -194,11 +194,6 @@ class AddressRules:
     def check_jump(self, held: Held, target: int) -> None:
         """Check a jump to another function at ``target``, 0 if that is not known. Raises Escapes."""
         self._check_passed(held, ARGUMENTS & self._taken(target), "to a function that is jumped to")
-
-
-def number_of(register: int) -> int:
-    """The hardware's number of a general register, -1 for others."""
-    return register_bit(register).bit_length() - 1
 
 
 def _written(held: Held, instruction: Instruction, value: int | None) -> Held:

@@ -145,9 +145,8 @@ def reads_string(instruction: Instruction) -> bool:
 def _string(instruction: Instruction) -> MemoryUse | None:
     if instruction.mnemonic in _MASKED:
         return MemoryUse(False, True, x86.memory_bytes(instruction), OperandManner.STRANGE)
-    writes = any(instruction.op_kind(n) in (OpKind.MEMORY_ESRDI, OpKind.MEMORY_ESEDI) for n in range(1)) and (
-        instruction.mnemonic not in (Mnemonic.SCASB, Mnemonic.SCASW, Mnemonic.SCASD, Mnemonic.SCASQ)
-    )
+    scans = instruction.mnemonic in (Mnemonic.SCASB, Mnemonic.SCASW, Mnemonic.SCASD, Mnemonic.SCASQ)
+    writes = instruction.op0_kind in (OpKind.MEMORY_ESRDI, OpKind.MEMORY_ESEDI) and not scans
     return MemoryUse(not writes, writes, x86.memory_bytes(instruction), OperandManner.STRING)
 
 

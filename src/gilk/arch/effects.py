@@ -71,6 +71,11 @@ def register_bit(register: int) -> int:
     return _BITS.get(register, _NOT_GENERAL)[0]
 
 
+def number_of(register: int) -> int:
+    """The hardware's number of an iced register of any width; -1 when it is no general register."""
+    return register_bit(register).bit_length() - 1
+
+
 def fine_effects(instruction: Instruction) -> tuple[int, int]:
     """(reads, kills), with a bit per status flag from `FLAGS_SHIFT` on."""
     known = _cache.get(instruction)
