@@ -15,6 +15,8 @@ from gilk.lang.aspect.woven import DryShadow
 from gilk.render.woven_tables import KeyPart, key_of, value_of
 from gilk.targets.process import Process, attach
 
+__all__ = ["Member", "MembersOf", "Woven", "check_groups", "members_of"]
+
 #: A process, by its number or attached to already.
 Member = int | Target
 #: The members of a group.
