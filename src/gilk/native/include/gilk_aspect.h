@@ -31,9 +31,11 @@
 #ifdef __KERNEL__
 #define GILK_LOOKS 100 /* how often a busy word is read again */
 static inline int gilk_afford(void);
+static inline void gilk_pause(void); /* while a word is busy */
 #else
 #define GILK_LOOKS 100000
 #define gilk_afford() 1
+#define gilk_pause() __builtin_ia32_pause()
 #endif
 
 struct gilk_aspect_counts {
@@ -227,7 +229,7 @@ static inline gilk_u64 gilk_look(struct gilk_aspect_part *part, struct gilk_inst
 		if (!gilk_stage(word))
 			return 0;
 		if (word & GILK_BUSY) {
-			__builtin_ia32_pause();
+			gilk_pause();
 			continue;
 		}
 		copy->serial = one->serial;

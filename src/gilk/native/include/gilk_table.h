@@ -54,7 +54,7 @@ static inline int gilk_entry_is(struct gilk_table_entry *entry, const char *key)
 	int n;
 
 	for (n = 0; n < GILK_LOOKS && __atomic_load_n(&entry->state, __ATOMIC_ACQUIRE) == 1 && gilk_afford(); n++)
-		__builtin_ia32_pause();
+		gilk_pause();
 	return __atomic_load_n(&entry->state, __ATOMIC_ACQUIRE) == 2 && !gilk_differ(entry->key, key, GILK_KEY);
 }
 

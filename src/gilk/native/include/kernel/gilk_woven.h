@@ -31,6 +31,7 @@
 #define GILK_TEXTS 4
 #define GILK_TEXT 160 /* bytes of a text in a report, and of a text that is compared */
 #define GILK_TOLD 232
+#define GILK_A_PAUSE 1024 /* of the budget */
 #define GILK_BUDGET 16384 /* how many places of the state a hit may examine: one or two milliseconds at worst */
 
 struct gilk_here { /* one for each processor */
@@ -63,6 +64,18 @@ static inline int gilk_afford(void)
 		return 0;
 	here->left--;
 	return 1;
+}
+
+/*
+ * Pause, and take a large part of the budget: a hypervisor, or an emulator with one thread, may let another processor
+ * run for a tenth of a second at each pause, and a process can make any number of words look busy.
+ */
+static inline void gilk_pause(void)
+{
+	struct gilk_here *here = gilk_here();
+
+	here->left -= here->left < GILK_A_PAUSE ? here->left : GILK_A_PAUSE;
+	__builtin_ia32_pause();
 }
 
 /* Begin a hit. If the result is not 0, interrupts are off until gilk_leave(). */
