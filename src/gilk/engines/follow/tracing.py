@@ -96,8 +96,8 @@ class Tracing(ReadyTrace):
     def _follow(self) -> None:
         """Follow, because the starting event has come."""
         reached = self._watches[0].reached
-        if reached is None:  # a function with a gate has been recorded all the time: make room for the trace
-            self._drain()
+        for session in self.sessions:  # a function with a gate has been recorded all the time: make room for the trace
+            session.take()
         self._dropped_before = sum(session.drain.drops() for session in self.sessions)
         before, began = self._now(), time.perf_counter()
         for follower in self._followers:
