@@ -6,9 +6,12 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Awaitable
 from pathlib import Path
 
 from gilk.errors import StoreError
+from gilk.web.children import ToldError
+from gilk.web.sessions import WebSession
 
 
 class Audit:
@@ -27,6 +30,16 @@ class Audit:
         row = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "uid": os.getuid(), "what": what}
         row |= {name: text for name, text in (("command", command), ("outcome", outcome)) if text}
         os.write(self._file, json.dumps(row).encode() + b"\n")
+
+    async def noted(self, beginning: Awaitable[WebSession], command: str) -> WebSession:
+        """The session that ``beginning`` returns; a row has the outcome. Raises the ToldError of ``beginning``."""
+        try:
+            session = await beginning
+        except ToldError as error:
+            self.note("begin", command, f"refused: {error.message} ({error.slug})")
+            raise
+        self.note("begin", command, f"session {session.number}")
+        return session
 
 
 def usual_place() -> Path:

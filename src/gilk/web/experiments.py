@@ -108,15 +108,10 @@ class ExperimentPages:
             raise ToldError(**found["problem"])
         _check_places(found["values"])
         held = await asyncio.to_thread(self._grants.processes)
-        try:
-            session = await self._sessions.begin_experiment(
-                identity_of_file(path), path, text, found, {one.pid: one.born for one in held}
-            )
-        except ToldError as error:
-            self._audit.note("begin", found["command"], f"refused: {error.message} ({error.slug})")
-            raise
-        self._audit.note("begin", found["command"], f"session {session.number}")
-        return session.shown()
+        session = self._sessions.begin_experiment(
+            identity_of_file(path), path, text, found, {one.pid: one.born for one in held}
+        )
+        return (await self._audit.noted(session, found["command"])).shown()
 
     async def _look(self, path: Path, text: str) -> Json:
         return await self._workers.answer("experiment", _WITHIN, "experiment", path=str(path), text=text)

@@ -10,7 +10,6 @@ import asyncio
 import json
 import shlex
 import sys
-from collections.abc import Coroutine
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -253,22 +252,12 @@ class Window:
             raise ToldError("not-running", "the window runs D programs in processes only", "gilk dtrace --on")
         check_text(asked["text"])
         session = self.sessions.begin_d(asked["target"], title_of(name), asked["text"])
-        return (await self._noted(session, d_commands(name[4:], asked["text"])["command"])).shown()
+        return (await self.audit.noted(session, d_commands(name[4:], asked["text"])["command"])).shown()
 
     async def _begun(self, identity: str, name: str, requests: list[str]) -> WebSession:
         words = ["gilk", "run", "-p", name.removeprefix("pid:"), *(w for each in requests for w in ("-i", each))]
         command = shlex.join(words)
-        return await self._noted(self.sessions.begin(identity, title_of(name), requests), command)
-
-    async def _noted(self, beginning: Coroutine[Any, Any, WebSession], command: str) -> WebSession:
-        """Begin a session, and write the outcome to the audit file. Raises ToldError."""
-        try:
-            session = await beginning
-        except ToldError as error:
-            self.audit.note("begin", command, f"refused: {error.message} ({error.slug})")
-            raise
-        self.audit.note("begin", command, f"session {session.number}")
-        return session
+        return await self.audit.noted(self.sessions.begin(identity, title_of(name), requests), command)
 
     async def end(self, request: Request) -> Json:
         asked = await given(request, session=int)

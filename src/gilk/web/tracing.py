@@ -22,7 +22,7 @@ from gilk.web.audit import Audit
 from gilk.web.children import ToldError
 from gilk.web.d_routes import check_text
 from gilk.web.grants import Grants, title_of
-from gilk.web.sessions import Sessions, WebSession
+from gilk.web.sessions import Sessions
 from gilk.web.trace_asked import TraceAsked
 
 Json = dict[str, Any]
@@ -63,18 +63,8 @@ class TracingPages:
             raise ToldError("not-granted", "this window has no directory for traces", "gilk web --traces DIR")
         title = title_of(f"pid:{pid}")
         file = await asyncio.to_thread(_free, self._grants.traces, _plain(title))
-        return (await self._begun(found["target"], title, asked, file)).shown()
-
-    async def _begun(self, identity: str, title: str, asked: TraceAsked, file: Path) -> WebSession:
-        pid = identity.split("-")[1]
-        command = asked.command(pid, file)
-        try:
-            session = await self._sessions.begin_trace(identity, title, asked, file)
-        except ToldError as error:
-            self._audit.note("begin", command, f"refused: {error.message} ({error.slug})")
-            raise
-        self._audit.note("begin", command, f"session {session.number}")
-        return session
+        session = self._sessions.begin_trace(found["target"], title, asked, file)
+        return (await self._audit.noted(session, asked.command(pid, file))).shown()
 
     def _running(self, identity: str) -> str:
         """The number of the process. Raises TargetError, ToldError `not-running`."""
