@@ -8,6 +8,7 @@ from contextlib import ExitStack
 
 from gilk.api.kernels import Kernel
 from gilk.api.processes import Target
+from gilk.engines.aspect.membership import check_group
 from gilk.engines.aspect.weaving import Weaving
 from gilk.errors import UsageError
 from gilk.lang.aspect.checked import CheckedFile
@@ -123,5 +124,4 @@ def check_groups(file: CheckedFile, names: Iterable[str]) -> None:
     """Check that the file declares all groups that are named. Raises UsageError `bad-group`."""
     every = [group.name for group in file.groups]
     for name in names:
-        if name not in every:
-            raise UsageError("bad-group", f"the file has no group {name!r}", f"it has {', '.join(every) or 'none'}")
+        check_group(name, every)

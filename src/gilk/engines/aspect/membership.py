@@ -70,15 +70,20 @@ def _choice(text: str, group: str, word: str) -> MemberChoice:
     return MemberChoice(group, how, what)
 
 
+def check_group(name: str, every: Collection[str]) -> None:
+    """Check that ``every``, the groups of the file, has this one. Raises UsageError `bad-group`."""
+    if name not in every:
+        raise UsageError("bad-group", f"the file has no group {name!r}", f"it has {', '.join(every) or 'none'}")
+
+
 class Members:
     """The groups that each process is a member of. ``every``: the groups of the file, in its order."""
 
     def __init__(self, choices: Sequence[MemberChoice], every: Sequence[str]) -> None:
         """Raises UsageError `bad-group` if the file does not have a group that a choice names."""
         for one in choices:
-            if one.group and one.group not in every:
-                there = ", ".join(every) or "none"
-                raise UsageError("bad-group", f"the file has no group {one.group!r}", f"it has {there}")
+            if one.group:
+                check_group(one.group, every)
         self._choices, self.every = tuple(choices), tuple(every)
         self._joined: dict[int, set[str]] = {}
         self._left: dict[int, set[str]] = {}
