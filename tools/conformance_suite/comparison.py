@@ -20,7 +20,7 @@ _SHOWN = 160
 
 @dataclass(frozen=True)
 class Ran:
-    """What a test's run gave. ``status`` is None if the deadline ended it."""
+    """The result of a test's run. ``status`` is None if the deadline ended the run."""
 
     status: int | None
     output: str
