@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -248,15 +249,30 @@ def test_a_window_that_is_killed_leaves_nothing(loop: Loop, folder: Path, tmp_pa
         digest = asking.get(f"/experiment/{identity_of_file(file)}.json")["digest"]
         host = asking.post("/session/experiment", file=identity_of_file(file), digest=digest)["host"]
         assert wait_for(lambda: bool(differences(loop.pid)))
-        workload = [pid for pid in children_of(host) if b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        assert wait_for(lambda: bool(workloads_of(host)))  # the instruments are there before the workload is begun
+        workload = workloads_of(host)
         window.process.kill()
         window.process.wait(PATIENCE)
-    assert workload and wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workload))
+    assert wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workload))
     assert wait_for(lambda: not differences(loop.pid) and not leftovers(loop.pid))
 
 
+def workloads_of(host: int) -> list[int]:
+    """The process IDs of the descendants of *host* that run `sleep`."""
+    return [pid for pid in children_of(host) if b"sleep" in read_or_nothing(Path(f"/proc/{pid}/cmdline"))]
+
+
+def read_or_nothing(file: Path) -> bytes:
+    """What a *file* of /proc has; nothing where its process has ended."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return file.read_bytes()
+    return b""
+
+
 def children_of(pid: int) -> list[int]:
-    found = [int(each) for path in Path(f"/proc/{pid}/task").glob("*/children") for each in path.read_text().split()]
+    """The process IDs of all descendants of *pid*."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    found = [int(each) for children in tasks for each in read_or_nothing(children).split()]
     return [each for child in found for each in (child, *children_of(child))]
 
 
