@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -64,7 +64,9 @@ def test_contexts_that_wait_in_handlers_go_on(instrument: str, variant: str) -> 
 def test_handlers_see_the_program_while_others_wait(tmp_path: Path) -> None:
     """The note is kept in the context itself, so there may be more of them than threads, blocks or slots."""
     source = tmp_path / "plain.c"
-    source.write_text("#include <gilk.h>\nvoid plain(unsigned iid) { (void)iid; for (volatile int i = 0; i < 50; i++); }\n")
+    source.write_text(
+        "#include <gilk.h>\nvoid plain(unsigned iid) { (void)iid; for (volatile int i = 0; i < 50; i++); }\n"
+    )
     with Loop([build("green")]) as loop, gilk.attach(loop.pid) as target:
         with target.session() as session:
             session.insert("green:hot:blocks", f"{source}:plain")
@@ -125,6 +127,98 @@ def goes_on(program: subprocess.Popen[bytes]) -> None:
     assert heard(program) == b"parked\n", ended(program)
     tell(program, b"e")
     assert program.wait() == 0
+
+
+def test_a_context_that_never_comes_back_is_led_out_of_its_patch() -> None:
+    """Whether it comes back is not known; so nothing of gilk's would ever be taken out, and no other session let in."""
+    with parked() as program, gilk.attach(program.pid) as target:
+        for letter in (b"g", b"g", b""):
+            with target.session() as session:
+                session.insert("parked:work:blocks-post", "count")
+                signal_amid_a_patch(program.pid)
+                assert heard(program) == b"parked\n"
+            assert session.restored is True
+            assert not session.notes
+            assert differences(program.pid) == [] and leftovers(program.pid) == []
+            tell(program, letter)
+        goes_on(program)
+
+
+#: A function that saves registers, calls another one and has a loop.
+DEEP = """
+#include <gilk.h>
+static unsigned long sums[64];
+__attribute__((noinline)) static unsigned long sum(unsigned long from, unsigned long to)
+{
+    unsigned long all = 0, one;
+    for (one = from; one < to; one++)
+        all += one * (to ^ all);
+    return all;
+}
+void deep(const struct gilk_regs *regs, unsigned iid)
+{
+    unsigned long a = regs->rax, b = sum(iid, 5), c = sum(b, b + 3);
+    sums[a & 63] += a + b + c + sum(c, c + 2);
+}
+"""
+
+
+def signal_inside(pid: int, steps: int) -> bool:
+    """Send SIGUSR1 to a process that has executed so many instructions of gilk's memory, or more if it is back in the
+    program's code then. Returns whether it was still inside what it first went into."""
+    code = [range(m.start, m.end) for m in read_maps(pid) if "x" in m.permissions and "memfd:gilk" in m.path]
+    inside, left = 0, False
+    ptrace.seize(pid)
+    ptrace.call(ptrace.INTERRUPT, pid)
+    os.waitpid(pid, ptrace.WALL)
+    for _ in range(STEPS):
+        ptrace.call(ptrace.SINGLESTEP, pid)
+        assert os.WIFSTOPPED(os.waitpid(pid, ptrace.WALL)[1])
+        is_inside = any(ptrace.get_registers(pid).rip in each for each in code)
+        left |= bool(inside) and not is_inside
+        inside += is_inside
+        if is_inside and inside >= steps:
+            ptrace.call(ptrace.DETACH, pid, 0, signal.SIGUSR1)
+            return not left
+    raise AssertionError("the process does not come into gilk's memory")
+
+
+def interrupted_and_led_out(instrument: object, moments: Iterable[int]) -> int:
+    """Interrupt a program after so many instructions of gilk's, for each of ``moments``, and end the session. The
+    program goes on rightly, and nothing is left. Returns in how many cases it was in its first visit."""
+    first = 0
+    with parked() as program, gilk.attach(program.pid) as target:
+        for steps in moments:
+            with target.session() as session:
+                session.insert("parked:work:blocks", instrument)
+                first += signal_inside(program.pid, steps)
+                assert heard(program) == b"parked\n"
+            assert session.restored is True
+            assert not session.notes, (steps, session.notes)
+            assert leftovers(program.pid) == []
+            tell(program, b"g")
+        tell(program, b"e")
+        os.kill(program.pid, signal.SIGUSR1)
+        assert heard(program) == b"parked\n", ended(program)
+        assert program.wait() == 0
+    return first
+
+
+@pytest.mark.parametrize("kind", ["count", "stamp", "args", "deep"])
+def test_contexts_inside_the_functions_of_instruments_are_led_out(kind: str, tmp_path: Path) -> None:
+    """At its first hit a thread looks for a block; a C instrument calls functions of its own."""
+    source = tmp_path / "deep.c"
+    source.write_text(DEEP)
+    moments = range(3, 100, 12)
+    assert interrupted_and_led_out(f"{source}:deep" if kind == "deep" else kind, moments) >= 2
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("kind", ["count", "stamp", "args", "deep"])
+def test_contexts_at_every_instruction_of_instruments_are_led_out(kind: str, tmp_path: Path) -> None:
+    source = tmp_path / "deep.c"
+    source.write_text(DEEP)
+    assert interrupted_and_led_out(f"{source}:deep" if kind == "deep" else kind, range(1, 260)) >= 60
 
 
 def test_a_context_that_waits_again_amid_a_patch_that_has_gone() -> None:
@@ -227,11 +321,10 @@ def test_a_frame_that_is_left_over_amid_a_patch_is_nobody() -> None:
 def test_restore_lets_nobody_in_while_a_handler_waits_in_an_old_patch() -> None:
     """Another session would end by taking from the handler what the old patch needs: the program died by SIGSEGV."""
     with parked() as program:
-        with gilk.attach(program.pid) as target, target.session() as session:
-            session.insert("parked:work:blocks-post", "count")
+        with session_in(program.pid, CLIENT.replace("hot:blocks", "parked:work:blocks-post")) as keeper:
             signal_amid_a_patch(program.pid)
             assert heard(program) == b"parked\n"
-        assert differences(program.pid) == []
+            os.kill(keeper, signal.SIGKILL)  # who knew the way out of the patch
         for _ in range(2):
             assert gilk.restore(program.pid).waiting
             with pytest.raises(TargetError) as caught, gilk.attach(program.pid) as target, target.session():
@@ -242,6 +335,7 @@ def test_restore_lets_nobody_in_while_a_handler_waits_in_an_old_patch() -> None:
         assert wait_for(lambda: cpu(program.pid) > ticks)  # the first context has gone on, and out of the patch
         os.kill(program.pid, signal.SIGUSR1)
         assert heard(program) == b"parked\n", ended(program)
+        assert differences(program.pid) == []
         restored = gilk.restore(program.pid, force=True)  # its old frame is in memory still
         assert restored.bytes == {}
         with gilk.attach(program.pid) as target, target.session() as session:

@@ -21,6 +21,7 @@ from tests.oracle.relocate import FS_BASE, GS_BASE, PAGE, State, _Emulator, _val
 KEY = 0x1234_5678_9ABC
 SLACK = 1024  # bytes below the red zone that a patch may write to
 RING = (0x340, 1 << 20)  # where writing begins, and the limit
+LIMIT = 600  # instructions of a run, after which it counts as endless
 _CLAIM = 13  # instructions, from where a block is claimed to where it is used, at most
 _SAVE, _RESTORE = b"\x9c\x50", b"\x58\x9d"  # pushfq; push rax, and back
 CLC_RET, STC_RET = b"\xf8\xc3", b"\xf9\xc3"
@@ -61,12 +62,14 @@ class Machine(_Emulator):
         watched: Collection[int] = (),
         once: Collection[int] = (),
         again: int = 0,
+        limit: int = LIMIT,
     ) -> State:
         """Run until before an address in ``stop``, or until an address in ``once`` is passed for the second time.
 
-        If it has just passed ``again``, that does not count: the code tries once more what it was about to do.
+        If it has just passed ``again``, that does not count: the code tries once more what it was about to do. The
+        fault of a run of more than ``limit`` instructions is "limit".
         """
-        placed = _Pieces(tuple((at, at + len(code)) for at, code in pieces.items()), stop, 600)
+        placed = _Pieces(tuple((at, at + len(code)) for at, code in pieces.items()), stop, limit)
         self._begin(placed, memory)  # type: ignore[arg-type]
         self.watched, self.stacks = watched, []
         self.once, self.passed, self.again, self.since = once, set(), again, _CLAIM + 1

@@ -20,7 +20,7 @@ from gilk.targets.image import pretend_loaded
 from tests.oracle.relocate import GPRS, GS_BASE, STACK, STATUS_FLAGS, State, differences, initial_byte
 from tests.splice import callee
 from tests.splice.holds import Memory, analysed
-from tests.splice.machine import RING, SLACK, Start, block, claim_thunk, machine, patches, program
+from tests.splice.machine import LIMIT, RING, SLACK, Start, block, claim_thunk, machine, patches, program
 
 PROGRAMS = ["/bin/bash", "/lib/x86_64-linux-gnu/libc.so.6", "/usr/bin/openssl", "/usr/bin/python3"]
 RED_ZONE = 128
@@ -60,6 +60,7 @@ class Trial:
         self.wants = self._wants()
         self.made: FunctionPlan = plan(self.ground, [(self.stretch.function, self.wants)]).functions[0]
         self.followed = self.wants[0]
+        self.limit = LIMIT  # of instructions that spliced() runs
 
     def _stretch(self) -> Stretch:
         analysis, rng = self.ground.analysis, self.rng
@@ -133,7 +134,8 @@ class Trial:
             watched = {memory.lead(self.followed.address + bias)[-1]}
         stop = (outside | {low}) - back - self._ways(memory, low, high)
         around = self.memory(start) | {site.address: site.new for site in self.made.sites}
-        state = machine().execute(pieces, entry, stop, around, start, watched, back, 0 if start.refused else host.claim)
+        again = 0 if start.refused else host.claim
+        state = machine().execute(pieces, entry, stop, around, start, watched, back, again, self.limit)
         return state, machine().stacks
 
     def _ways(self, memory: Memory, low: int, high: int) -> set[int]:

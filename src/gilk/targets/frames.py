@@ -14,6 +14,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
+from gilk.splice.allocator import PAGE
 from gilk.targets.bounds import Bounds
 from gilk.targets.maps import Mapping
 from gilk.targets.memory import Memory, stretches
@@ -22,17 +23,32 @@ from gilk.values import dataclass
 _RESTORER = bytes.fromhex("48c7c00f0000000f05")
 _RSP, _RIP = 8 + 40 + 15 * 8, 8 + 40 + 16 * 8
 _ALTERNATE = 8 + 16  # uc_stack in the frame: the alternate signal stack of the thread
+#: Bytes from a frame to the stack pointer, at most: the red zone, and the vector state with AMX (11 KiB) lie between.
+_MOST_BELOW = 1 << 14
 _MOST_STACK = 64 << 20
 _MOST_STACKS = 64  # of one thread; a program can write frames that lead anywhere
 _NOTE = 8 + 232  # GILK_NOTE in the ucontext, native/abi/gilk_abi.h
 NOTE_MAGIC: Final = 0x9D1C5A3B6B6C6967
 FRAME_SIZE: Final = _NOTE + 32  # bytes of a frame that are read
 _WORD, _NOTE_WORDS, _STACK = struct.Struct("<Q"), struct.Struct("<4Q"), struct.Struct("<QI4xQ")
+#: The general registers in a frame, by their numbers, in the order of struct sigcontext_64; behind them are rip and the
+#: flags.
+_ORDER: Final = (8, 9, 10, 11, 12, 13, 14, 15, 7, 6, 5, 3, 2, 0, 1, 4)
+_REGISTERS = struct.Struct(f"<{len(_ORDER) + 2}Q")
 _SYSCALL_IN_RESTORER = 7
 _SELECTORS, _SELECTORS_AT = struct.Struct("<3H"), 8 + 40 + 18 * 8  # cs, gs, fs (struct sigcontext_64)
 #: The selectors that the kernel writes (put_sigcontext, arch/x86/kernel/signal.c): of 64-bit and of 32-bit code, and
 #: those of a guest of Xen's without hardware support (FLAT_RING3_CS64, xen/interface/xen.h).
 _KERNELS = tuple((code, 0, 0) for code in (0x33, 0x23, 0xE033, 0xE023))
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRegisters:
+    """The registers of a context: ``general`` in the order of their numbers (rax, rcx, rdx, rbx, rsp, ...)."""
+
+    general: tuple[int, ...]
+    flags: int
+    rip: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +75,12 @@ class SignalFrame:
     alternate: tuple[int, int] | None = None
 
     @property
+    def is_below(self) -> bool:
+        """Whether the frame lies where the kernel puts one: a little below the stack pointer that was interrupted, or
+        on the alternate stack."""
+        return self.alternate is not None or 0 < self.rsp - self.slot < _MOST_BELOW
+
+    @property
     def place(self) -> int:
         """The address at which the thread will go on."""
         return self.note.actual if self.note and self.rip == self.note.shown else self.rip
@@ -71,6 +93,30 @@ class SignalFrame:
             return ((self.slot, address),)
         shown = ((note.at + 16, address),) if self.rip == note.shown else ()
         return (self.slot, address), (note.at + 8, address), *shown
+
+
+def registers_of(frame: SignalFrame, memory: Memory) -> ContextRegisters | None:
+    """The registers that the frame will restore, with ``rip`` where its context goes on; None if it cannot be read."""
+    content = memory.some(frame.slot - 8 * len(_ORDER), _REGISTERS.size)
+    if len(content) < _REGISTERS.size:
+        return None
+    *words, _, flags = _REGISTERS.unpack(content)
+    general = dict(zip(_ORDER, words, strict=True))
+    return ContextRegisters(tuple(general[number] for number in range(len(_ORDER))), flags, frame.place)
+
+
+def write_registers(frame: SignalFrame, registers: ContextRegisters, memory: Memory) -> bool:
+    """Have the frame restore other registers. Returns False, with nothing written, if that cannot be done at one
+    stroke: were this process killed amid it, the context would go on with registers of both kinds. Raises OSError."""
+    start = frame.slot - 8 * len(_ORDER)
+    words = (*(registers.general[number] for number in _ORDER), registers.rip, registers.flags)
+    new, old = _REGISTERS.pack(*words), memory.read(start, _REGISTERS.size)
+    changed = [at for at in range(0, len(new), 8) if new[at : at + 8] != old[at : at + 8]]
+    first, end = start + changed[0], start + changed[-1] + 8
+    if first // PAGE != (end - 1) // PAGE:
+        return False
+    memory.write(first, new[first - start : end - start])
+    return True
 
 
 def find_restorers(maps: tuple[Mapping, ...], memory: Memory) -> frozenset[int]:

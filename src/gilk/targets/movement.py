@@ -7,23 +7,35 @@ Such a thread, or a handler that waits to return, is called a context.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from gilk.targets import advised, gates
 from gilk.targets.bounds import Bounds
-from gilk.targets.frames import NOTE_MAGIC, SignalFrame, find_restorers, is_original, returning, signal_frames
+from gilk.targets.frames import (
+    NOTE_MAGIC,
+    SignalFrame,
+    find_restorers,
+    is_original,
+    registers_of,
+    returning,
+    signal_frames,
+    write_registers,
+)  # fmt: skip
 from gilk.targets.held import Held
 from gilk.targets.places import Places, long_jump
 from gilk.targets.staged_batches import StagedBatches
 from gilk.targets.thread import Thread
 from gilk.targets.traced import Traced
+from gilk.targets.way_out import way_out
 from gilk.values import dataclass
 
 _BUSY, _SIDE_RSP = 32, 192  # offsets in struct gilk_block
 _NOTED = 88  # in struct gilk_control
 _LONGEST = 0.25  # seconds that a thread may take to leave an instrument while the others stand still
 _TRIES = 40  # tries at least, however busy the machine is
+_MOST_LED_OUT = 4096  # contexts: a program can make memory that looks like any number of them
 _MOMENT = 0.00001  # seconds of the first try; each is longer, for a busy machine
 
 #: An original address, and whether its instruments have yet to run (True) or have run (False).
@@ -227,6 +239,26 @@ class Movement:
         found, held = self._frames(threads, {}), self._held()
         places = self._standing_or_waiting(threads, [*found.values(), *self._parked(found)])
         return not any(held.in_arena(place) or held.in_page(place) for place in places)
+
+    def lead_out(self, threads: dict[int, Thread]) -> None:
+        """Have the contexts that wait amid patches go on in the original code, if the rest of their patch only restores
+        registers. All patches must have been taken out. Whether a context will ever go on is not known: so nothing is
+        written but its frame."""
+        held = self._held()
+        found, places = self._frames(threads, {}), self._batches.ever()
+        for frame in itertools.islice((*found.values(), *self._parked(found)), _MOST_LED_OUT):
+            context = self._as_noted(frame)
+            if frame.is_below and (held.in_arena(context.place) or held.in_page(context.place)):
+                self._lead_out(context, places)
+
+    def _lead_out(self, frame: SignalFrame, places: Places) -> None:
+        held, registers = self._held(), registers_of(frame, self._memory)
+        if advised.is_on_stack(held, frame.rsp):
+            return
+        ours = lambda address: held.in_arena(address) or held.in_page(address)  # noqa: E731
+        out = None if registers is None else way_out(registers, places, self._memory, ours)
+        if out is not None and write_registers(frame, out, self._memory) and frame.note is not None:
+            self._memory.write(frame.note.at, bytes(8))
 
     def are_out_of(self, threads: dict[int, Thread], ranges: Sequence[tuple[int, int]], switching: bool) -> bool:
         """Whether no thread is in the ``ranges`` of an abandoned session's memory, nor waits in a handler to go on

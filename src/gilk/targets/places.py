@@ -58,6 +58,16 @@ class Places:
                 return int(b.original[rows[np.argmax(b.patch[rows])]]) if len(rows) else None
         return None
 
+    def begun(self, address: int) -> int | None:
+        """The last place with an equal that is not behind ``address``, in the patch that holds it; None outside
+        patches."""
+        for b, low, high in zip(self._batches, self._low, self._high, strict=True):
+            i = int(np.searchsorted(low, address, side="right")) - 1
+            if i >= 0 and address < high[i]:
+                patches = b.patch[(b.patch >= low[i]) & (b.patch <= address)]
+                return int(patches.max()) if len(patches) else None
+        return None
+
     def comes_back_amid(self, address: int, new: Places, memory: Memory) -> bool:
         """Whether a thread at ``address`` in a patch may return into the middle of the code that patches of ``new``
         displace.

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A context that waits amid a patch goes on without it: real code that is interrupted at any instruction of a patch,
+and continues in the original code where way_out() says, ends as it would have without the patch."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from gilk.targets.batch import pack
+from gilk.targets.frames import ContextRegisters
+from gilk.targets.places import Places
+from gilk.targets.way_out import way_out
+from tests.oracle.relocate import GPRS, State, initial_byte
+from tests.splice.machine import Start, machine, patches
+from tests.splice.test_patches import PROGRAMS, Trial
+
+LONGEST = 60  # instructions of a run in which it is interrupted
+MOMENTS = 12
+
+
+class _Content:
+    """Memory as it is when a run has been interrupted."""
+
+    def __init__(self, pieces: Mapping[int, bytes], writes: Mapping[int, int]) -> None:
+        self._pieces, self._writes = pieces, writes
+
+    def some(self, address: int, size: int) -> bytes:
+        return bytes(self._byte(at) for at in range(address, address + size))
+
+    def read(self, address: int, size: int) -> bytes:
+        return self.some(address, size)
+
+    def write(self, address: int, data: bytes) -> None:
+        raise AssertionError("the way out is only looked for")
+
+    def _byte(self, at: int) -> int:
+        if at in self._writes:
+            return self._writes[at]
+        for start, data in self._pieces.items():
+            if start <= at < start + len(data):
+                return data[at - start]
+        return initial_byte(at)
+
+
+class Interrupted(Trial):
+    """A run with a splice that is interrupted, and goes on without it."""
+
+    def places(self) -> Places:
+        return Places([pack((self.made,))])
+
+    def verdict(self, start: Start, before: State, after: int) -> list[str] | None:
+        """The differences to the run ``before``, without the splice, when this one is interrupted after so many
+        instructions; None if that is not amid a patch."""
+        self.limit = after
+        at, stacks = self.spliced(start)
+        places = self.places()
+        if at.fault != "limit" or not places.in_patch(at.rip) or places.original(at.rip) is not None:
+            return None
+        registers = ContextRegisters(tuple(at.gpr[name] for name in GPRS), at.flags, at.rip)
+        found = way_out(registers, places, _Content(patches([self.made]), at.writes), self.ground.arena.holds)
+        if found is None:
+            return [f"no way out of {at.rip:#x}"]
+        return list(self._state(before, self._continued(start, at, found), [*stacks, at.gpr["rsp"] + 128]))
+
+    def _continued(self, start: Start, at: State, found: ContextRegisters) -> State:
+        """The state in which the original code ends that goes on with the registers ``found``."""
+        low, high, bias = self.stretch.start, self.stretch.end, self.ground.bias
+        code = self.ground.analysis.image.read(low, high - low)
+        registers = dict(zip(GPRS, found.general, strict=True))
+        if not low + bias <= found.rip < high + bias:
+            return replace(at, gpr=registers, flags=found.flags, rip=found.rip, fault=None)
+        xmm = dict(enumerate(at.xmm))
+        memory = self.memory(start) | {address: bytes((byte,)) for address, byte in at.writes.items()}
+        going = Start(registers, found.flags, xmm, start.owner, start.refused)
+        ended = machine().execute({low + bias: code}, found.rip, {low + bias}, memory, going)
+        return replace(ended, writes={**at.writes, **ended.writes})
+
+
+def check(path: str, seed: int, count: int) -> int:
+    """Interrupt so many runs, each at MOMENTS instructions. Returns how many interruptions proved something."""
+    rng, told = random.Random(seed), 0
+    for _ in range(count):
+        trial = Interrupted(path, rng)
+        if 1 not in trial.made.tactics:
+            continue
+        start = trial.start()
+        before = trial.plain(start)
+        for after in sorted(rng.sample(range(1, LONGEST), MOMENTS)) if not before.fault else ():
+            wrong = trial.verdict(start, before, after)
+            told += wrong is not None
+            assert not wrong, (path, trial.made.name, trial.wants[0], trial.made.tactics, after, wrong)
+    return told
+
+
+@pytest.mark.parametrize("path", PROGRAMS)
+def test_real_code_goes_on_without_its_patch_wherever_it_is_interrupted(path: str) -> None:
+    assert check(path, seed=1, count=40) > 60
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("path", PROGRAMS)
+@pytest.mark.parametrize("seed", range(100, 110))
+def test_much_real_code_goes_on_without_its_patch(path: str, seed: int) -> None:
+    assert check(path, seed, count=1000) > 1000
