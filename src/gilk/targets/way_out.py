@@ -106,8 +106,8 @@ def _parts_of_call(start: int, memory: Memory) -> tuple[int, ...]:
 class _Rest:
     """The rest of a patch, followed from where a context is. ``jumped``: the last step was a jump.
 
-    In functions, whatever concerns other memory than the stack is left out, and no conditional jump is taken: by any
-    way to its end, a function restores what it has saved.
+    In functions, whatever concerns other memory than the stack is left out: by any way to its end, a function restores
+    what it has saved.
     """
 
     def __init__(self, registers: ContextRegisters, places: Places, memory: Memory) -> None:
@@ -115,6 +115,7 @@ class _Rest:
         self._flags, self.rip, self.jumped = registers.flags, registers.rip, False
         self._places = places
         self._memory = memory
+        self._passed: set[int] = set()  # the conditional jumps that were not taken
         self._stored: dict[int, int] = {}  # what the rest of the patch has stored on the stack
 
     def registers(self, rip: int) -> ContextRegisters:
@@ -126,6 +127,8 @@ class _Rest:
         self.jumped = instruction.code in _JUMPS or instruction.code == Code.JMP_RM64
         if self.jumped:
             return self._jump(instruction)
+        if instruction.flow_control == decode.BRANCH:
+            return self._branch(instruction)
         if instruction.code == Code.RETNQ:
             return self._return()
         follow = _FOLLOWED.get(instruction.code)
@@ -142,13 +145,20 @@ class _Rest:
             self.rip = int(instruction.near_branch_target)
             return True
         if not self._places.in_patch(self.rip):
-            return False
+            return self._return()  # a call of another function, which then returns for this one
         if instruction.op0_kind == OpKind.REGISTER:
             self.rip = self._general[number_of(instruction.op0_register)]
             return True
         found = None if instruction.segment_prefix in _OTHER_BASES else self._word(self._address(instruction))
         self.rip = self.rip if found is None else found
         return found is not None
+
+    def _branch(self, instruction: Instruction) -> bool:
+        """Follow a conditional jump: not taken, but the second time, since it is the way out of a loop then. All ways
+        meet again where registers are restored."""
+        taken = self.rip in self._passed
+        self._passed.add(self.rip)
+        return self._go_on(int(instruction.near_branch_target if taken else instruction.next_ip))
 
     def _return(self) -> bool:
         """Follow a return from a function: to a function, or to a patch behind a call that is not one of advice."""
@@ -262,8 +272,6 @@ class _Rest:
     # What is left out, since it is the instrument's work.
 
     def _is_of_instrument(self, instruction: Instruction) -> bool:
-        if instruction.flow_control == decode.BRANCH:
-            return True  # not taken: the ways meet again where registers are restored
         if instruction.flow_control == decode.CALL:
             return not self._calls_advice(self.rip)
         if instruction.flow_control != decode.NEXT or writes(instruction) & _STACK:
@@ -322,7 +330,7 @@ def _is_harmless(instruction: Instruction) -> bool:
 def _is_of_function(instruction: Instruction) -> bool:
     """Whether an instruction of a function can be left out: it does not change the stack pointer, and does not go
     elsewhere for good."""
-    if instruction.flow_control in (decode.CALL, decode.CALL_INDIRECT, decode.BRANCH):
+    if instruction.flow_control in (decode.CALL, decode.CALL_INDIRECT):
         return True
     return instruction.flow_control == decode.NEXT and not writes(instruction) & _STACK
 
