@@ -34,7 +34,7 @@ class Sessions:
         return self.now
 
 
-def test_a_period_has_what_came_since_the_last_one() -> None:
+def test_a_period_has_the_counts_since_the_last_one() -> None:
     run, told = Sessions(), list[Period]()
     periods = Periods(run, 1.0, told.append)  # type: ignore[arg-type]
     for seconds, counts, records, drops in (
@@ -69,6 +69,6 @@ def test_periods_add_up_to_no_more_than_the_whole() -> None:
 
 
 @pytest.mark.parametrize("every", ["0", "1ms", "soon"])
-def test_what_is_no_period(every: str) -> None:
+def test_a_bad_period_is_refused(every: str) -> None:
     done = run_gilk("run", "-i", "main:entry=count", "--every", every, "--", "true")
     assert done.returncode == 2 and "--every" in done.stderr and "(usage)" in done.stderr
