@@ -134,7 +134,7 @@ def test_options_names_all_options_in_order() -> None:
     assert named("options.md") == list(ROWS)
 
 
-def test_options_names_all_that_are_refused_with_the_reason() -> None:
+def test_options_names_all_refused_options_with_the_reason() -> None:
     page = (PAGES / "options.md").read_text().partition("## Refused")[2]
     said: dict[str, str] = {}
     for reason, names in re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", page, re.M)[1:]:
@@ -199,11 +199,11 @@ def test_errors_names_faults_by_their_numbers() -> None:
 # The tests themselves.
 
 
-def test_what_the_roles_are_is_known() -> None:
+def test_the_pages_cover_all_roles_of_functions() -> None:
     """A new role would need a table of its own."""
     assert {known.role for known in FUNCTIONS.values()} == {Role.SUBROUTINE, Role.ACTION, Role.DEED, Role.AGGREGATING}
 
 
-def test_compiling_can_fail() -> None:
+def test_negative_control_a_wrong_program_does_not_compile() -> None:
     assert tag_of("nosuch();") == "D_FUNC_UNDEF"
     assert tag_of("trace(1);") == ""
