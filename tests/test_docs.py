@@ -53,7 +53,7 @@ def matches(expected: str, actual: str) -> bool:
 
 
 @pytest.mark.parametrize("page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in PAGES if list(examples(p))])
-def test_examples_do_what_the_page_says(page: Path, tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
+def test_examples_of_a_page_print_the_shown_output(page: Path, tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
     if (ROOT / "examples").is_dir():
         (tmp_path / "examples").symlink_to(ROOT / "examples")
     for example in examples(page):
@@ -83,7 +83,7 @@ def likeness(output: str) -> list[str]:
 @pytest.mark.parametrize(
     "page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in PAGES if SESSION.search(p.read_text())]
 )
-def test_sessions_go_as_the_page_says(page: Path, tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
+def test_sessions_of_a_page_print_similar_output(page: Path, tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     for block in SESSION.finditer(page.read_text()):
         parts = [part.split("\n", 1) for part in re.split(r"^\$ ", block["body"], flags=re.MULTILINE)[1:]]
@@ -97,7 +97,7 @@ def test_sessions_go_as_the_page_says(page: Path, tmp_path: Path, gilk_on_path: 
             assert likeness(actual) == likeness(expected), f"$ {command}\n{actual}"
 
 
-def test_matching_can_fail() -> None:
+def test_negative_control_different_output_does_not_match() -> None:
     assert matches("a ... c", "a b\nb c")
     assert not matches("a ... c", "a b d")
     assert not matches("a.c", "abc")
@@ -198,7 +198,7 @@ def test_errors_are_in_alphabetical_order() -> None:
     assert documented() == sorted(documented())
 
 
-def test_the_example_of_an_error_is_one() -> None:
+def test_the_example_of_an_error_exists() -> None:
     shown = re.search(r"`gilk: [^`]*\((.+)\)`", (ROOT / "docs" / "errors.md").read_text())
     assert shown and shown[1] in raised()
 
@@ -258,7 +258,7 @@ def names_in(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in PAGES])
-def test_tests_that_a_page_names_are_there(page: Path) -> None:
+def test_tests_that_a_page_names_exist(page: Path) -> None:
     for file, name in TEST.findall(page.read_text()):
         if "NAME" in file:  # a placeholder for any name
             continue

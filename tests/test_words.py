@@ -72,7 +72,7 @@ def test_openings_are_found(text: str, wrong: list[str]) -> None:
     assert openings(text) == wrong
 
 
-def test_code_and_headings_are_no_prose() -> None:
+def test_code_and_headings_are_not_checked_as_prose() -> None:
     page = "# What it is\n\nOne.\n- Two, `Of x`\n\n| a | Of three |\n|---|---|\n\n```\nWho\n```\n[Of links](x.md)\n"
     assert [wrong for part in prose(page) for wrong in openings(part)] == ["Of three", "Of links"]
 
@@ -130,7 +130,7 @@ def test_the_map_names_every_package() -> None:
 
 
 @pytest.mark.parametrize("page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in GUIDES])
-def test_files_that_a_guide_names_are_there(page: Path) -> None:
+def test_files_that_a_guide_names_exist(page: Path) -> None:
     """A name without a folder may belong to any file in src."""
     known = {path.name for path in SOURCE.rglob("*.*")}
     for name in SOURCE_FILE.findall(re.sub(r"`tests/[^`]*`", "", page.read_text())):

@@ -63,7 +63,7 @@ def test_without_z_a_library_that_is_not_open_is_refused() -> None:
     assert (done.returncode, "(no-such-image)" in done.stderr, "-Z waits" in done.stderr) == (2, True, True)
 
 
-def test_a_pattern_waits_for_libraries_without_z() -> None:
+def test_a_pattern_that_matches_already_waits_for_libraries_without_z() -> None:
     """The pattern matches something already."""
     report = report_of("-i", "*:*plugin*:entry=count", "--", build("dlopen"), str(ROUNDS))
     counts = report["counts"]
@@ -313,7 +313,7 @@ def test_a_killed_client_leaves_the_process_and_its_library_clean(turns: int, op
     opens.turn(4)
 
 
-def test_libraries_linked_at_start_stay_instrumented(tmp_path: Path) -> None:
+def test_libraries_linked_at_start_are_those_of_ldd(tmp_path: Path) -> None:
     """The libraries to watch are those that ldd does not list."""
     import gilk
 

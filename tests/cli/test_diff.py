@@ -50,7 +50,7 @@ def test_slower_calls_count_as_differences_on_request(tmp_path: Path, capsys: py
     assert "more than 2 times slower in B:\n  +150ns  main > f: 100ns a call, then 250ns (x 1)\n" in text
 
 
-def test_errors_exit_with_2(tmp_path: Path, files: tuple[str, str]) -> None:
+def test_an_unreadable_file_exits_with_6(tmp_path: Path, files: tuple[str, str]) -> None:
     assert main(["diff", files[0], str(tmp_path / "none")]) == 6
 
 

@@ -115,7 +115,7 @@ def test_a_source_file_is_named_by_the_end_of_its_path() -> None:
     assert not is_meant("a.c", "/x/ba.c") and not is_meant("/a.c", "/x/a.c")
 
 
-def test_a_program_without_line_information_is_an_error(tmp_path: Path) -> None:
+def test_a_program_without_line_information_has_none(tmp_path: Path) -> None:
     program = compiled(tmp_path, "g++", "-g0")
     found = sections.read(program)
     assert found is None or not found.lines
@@ -137,7 +137,7 @@ def test_damaged_line_information_does_no_harm(tmp_path: Path) -> None:
         table.places("names.cpp", 30)
 
 
-def test_a_unit_without_rows_is_read(tmp_path: Path) -> None:
+def test_a_unit_without_rows_has_no_lines(tmp_path: Path) -> None:
     """Its header is all there is."""
     good = read(compiled(tmp_path, "g++", "-O2 -gdwarf-5"))
     program = 12 + int.from_bytes(good.lines[8:12], "little")  # DWARF 5, section 6.2.4

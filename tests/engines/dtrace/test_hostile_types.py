@@ -123,7 +123,7 @@ def array(*ranges: dict[int, int | str | bytes], of: str = "int") -> Type | None
 
 
 @pytest.mark.parametrize("last", [-1, (1 << 32) - 1])
-def test_an_array_without_an_end_is_handled(last: int) -> None:
+def test_an_array_without_an_end_has_no_elements(last: int) -> None:
     found = array({UPPER: last})
     assert isinstance(found, Array) and found.count == 0
 

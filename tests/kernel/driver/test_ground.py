@@ -116,7 +116,7 @@ def kprobe(guest: Guest, place: str) -> Iterator[None]:
         guest.write(f"{TRACING}/kprobe_events", "-:gilkground/one")
 
 
-def test_a_window_before_a_kprobe_is_judged_by_the_original_code(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_a_window_before_a_kprobe_is_refused_while_that_is_there(guest: Guest, driver: Driver, bench: Bench) -> None:
     """While the kprobe is there, the driver cannot know the instruction under it, nor those that follow."""
     function = guest.function("__x64_sys_getppid")
     run = function.window(10, several=True)

@@ -51,7 +51,7 @@ def test_the_mount_of_a_file_agrees_with_proc(session: Session, opened: int, eit
     assert session.fdmount(opened) == (int(line.split()[1]) if either_host == "process" else 0)
 
 
-def test_a_pipe_has_no_path_and_offset(session: Session) -> None:
+def test_a_pipe_has_the_path_in_proc_and_offset_zero(session: Session) -> None:
     ends = os.pipe()
     try:
         assert session.text("fdpath", ends[0]) == os.readlink(f"/proc/self/fd/{ends[0]}").encode()

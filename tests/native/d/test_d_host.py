@@ -53,7 +53,7 @@ def drops(shared: Shared) -> dict[DropKind, int]:
 # Time.
 
 
-def test_records_are_ordered_while_the_clock_stands_still(shared: Shared, test_host: TestHost) -> None:
+def test_records_have_the_hosts_time_and_processor(shared: Shared, test_host: TestHost) -> None:
     test_host.processor = 3
     with test_host.stopped(77):
         for _ in range(3):
@@ -76,7 +76,7 @@ def test_vtimestamp_is_that_of_the_host(shared: Shared, test_host: TestHost) -> 
     assert shared.session().vtimestamp() == 12345
 
 
-def test_rand_is_seeded_by_the_clock(shared: Shared, test_host: TestHost) -> None:
+def test_rand_depends_on_the_clock(shared: Shared, test_host: TestHost) -> None:
     with test_host.stopped(5):
         first = shared.session().rand()
         assert shared.session().rand() == first
@@ -203,7 +203,7 @@ def test_data_without_room_are_counted_as_dropped(shared: Shared, test_host: Tes
     assert drops(shared) == {kind: 1}, "there is room again"
 
 
-def test_a_clause_without_scratch_memory_is_a_fault(shared: Shared, test_host: TestHost) -> None:
+def test_an_allocation_without_scratch_memory_is_a_fault(shared: Shared, test_host: TestHost) -> None:
     with test_host.without_room():
         session = shared.session()
         assert session.alloca(8) is None and session.fault() == SCRATCH

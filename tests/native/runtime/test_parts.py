@@ -60,7 +60,7 @@ def test_a_number_reused_by_another_client_gets_a_new_block(library: ctypes.CDLL
     assert part(arena, 0, 1) == second.block(0)
 
 
-def test_a_thread_without_room_with_a_client_uses_the_overflow_block(
+def test_a_thread_without_a_block_of_a_client_uses_the_spare_one_behind_the_last(
     library: ctypes.CDLL, arena: Arena, host: TestHost
 ) -> None:
     client = Arena(1)
