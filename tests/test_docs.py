@@ -250,6 +250,29 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), f"{page} links to {target}"
 
 
+ANCHOR = re.compile(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)")
+CODE = re.compile(r"^( *)(```|~~~).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of the headings of a page, as GitHub makes them; a heading that comes twice has one here."""
+    headings = re.findall(r"^#+ (.+)$", CODE.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
+def test_anchors_are_those_of_headings(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# `dtrace`\n## Names of C++ and Rust\n```\n# no heading\n```\n### fork, exec (2)\n")
+    assert anchors(page) == {"dtrace", "names-of-c-and-rust", "fork-exec-2"}
+
+
+@pytest.mark.parametrize("page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in PAGES])
+def test_anchors_of_links_exist(page: Path) -> None:
+    for target, anchor in ANCHOR.findall(page.read_text()):
+        other = page.parent / target if target else page
+        assert anchor in anchors(other), f"{page} links to {target}#{anchor}"
+
+
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 

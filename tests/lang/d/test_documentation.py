@@ -60,7 +60,8 @@ def tag_of(statement: str, before: str = "", probe: str = "BEGIN") -> str:
 
 _BEFORE = "self int s; BEGIN { @ = count(); @by[pid] = count(); }"
 _NOT_FUNCTIONS = ("Formats",)
-_REFUSED = ("Refused", "Of the kernel")
+_OF_THE_KERNEL = "Actions of kernel programs only"
+_REFUSED = ("Refused", _OF_THE_KERNEL)
 
 
 def test_actions_names_all_functions_once() -> None:
@@ -94,7 +95,7 @@ _ARGUMENTS["object"] = _ARGUMENTS["ptr"]
 def test_functions_are_refused_as_the_page_says(name: str) -> None:
     known = FUNCTIONS[name]
     given = [_ARGUMENTS[each] for each in known.parameters[: known.least]]
-    tag = "D_KERNEL" if name in named("actions.md", "Of the kernel") else "D_UNSUPPORTED"
+    tag = "D_KERNEL" if name in named("actions.md", _OF_THE_KERNEL) else "D_UNSUPPORTED"
     assert (tag == "D_KERNEL") == (name in OF_THE_KERNEL)
     assert tag_of(f"{name}({', '.join(given)});", _BEFORE) == tag
 
@@ -120,7 +121,7 @@ def test_variables_names_all_variables_once() -> None:
 
 
 def test_variables_are_refused_as_the_page_says() -> None:
-    assert set(named("variables.md", "Of the kernel")) == set(VARIABLES_OF_THE_KERNEL)
+    assert set(named("variables.md", "Variables of kernel programs only")) == set(VARIABLES_OF_THE_KERNEL)
     tags = dict.fromkeys(VARIABLES_OF_THE_KERNEL, "D_KERNEL")
     for name in BUILTINS:
         use = "uregs[R_RIP]" if name == "uregs" else name
