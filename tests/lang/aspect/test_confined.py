@@ -14,9 +14,10 @@ from gilk.engines.aspect.checked import check
 from gilk.engines.aspect.woven_kernel import confined_file
 from gilk.errors import UsageError
 from gilk.lang.aspect.checked import CheckedDemand, CheckedFile
-from gilk.lang.aspect.kernel.confined import Confined, ConfinedC
+from gilk.lang.aspect.kernel.confined import ConfinedC
 from gilk.lang.aspect.kernel.confining import KernelC
 from gilk.lang.aspect.kernel.foreign import Foreign
+from gilk.lang.aspect.kernel.names import Confined
 
 REFUSED = """
 f->private_data = 0                         | writes words of its instance
