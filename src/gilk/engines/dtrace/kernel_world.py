@@ -11,6 +11,7 @@ from functools import cached_property
 from gilk.engines.dtrace.btf_types import BtfTypes
 from gilk.engines.dtrace.call_types import declared
 from gilk.engines.dtrace.kernel_variables import VARIABLES
+from gilk.engines.dtrace.named_types import types_named
 from gilk.engines.dtrace.parameters import placed, returned
 from gilk.engines.dtrace.user_world import UserWorld
 from gilk.errors import ImageError, TargetError
@@ -89,15 +90,8 @@ class KernelWorld:
     # Types.
 
     def type(self, module: str, kind: str, name: str) -> Type | None:
-        for owner in self._modules(module):
-            known = self._of(owner)
-            try:
-                found = known.named(kind, name) if known is not None else None
-            except ImageError:
-                continue
-            if found is not None:
-                return found
-        return self._of_users.type(module, kind, name)
+        found = next(types_named(map(self._of, self._modules(module)), kind, name), None)
+        return found if found is not None else self._of_users.type(module, kind, name)
 
     def completed(self, record: Record) -> Record:
         """The record with its members; one that is only declared in the kernel may be defined in a module."""

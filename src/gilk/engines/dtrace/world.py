@@ -9,6 +9,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from gilk.engines.dtrace.named_types import types_named
 from gilk.engines.dtrace.parameters import placed, returned
 from gilk.errors import ImageError
 from gilk.image.model import ElfSymbol as Row
@@ -106,18 +107,8 @@ class SymbolContext:
     def type(self, module: str, kind: str, name: str) -> Type | None:
         key = (module, kind, name)
         if key not in self._asked:
-            self._asked[key] = next(self._named(module, kind, name), None)
+            self._asked[key] = next(types_named(map(self._debug, self._images(module)), kind, name), None)
         return self._asked[key]
-
-    def _named(self, module: str, kind: str, name: str) -> Iterator[Type]:
-        for loaded in self._images(module):
-            debug = self._debug(loaded)
-            try:
-                found = debug.named(kind, name) if debug is not None else None
-            except ImageError:
-                continue
-            if found is not None:
-                yield found
 
     def completed(self, record: Record) -> Record:
         if record.origin not in self._completed:
