@@ -14,7 +14,7 @@ import pytest
 from gilk.render.period import to_text
 from gilk.runs.outcome import added
 from gilk.runs.periods import Periods
-from gilk.runs.run import Progress
+from gilk.runs.progress import Progress
 from gilk.trace.period import Period
 from tests.behaviour.harness import Loop, run_gilk
 from tests.programs.build import build

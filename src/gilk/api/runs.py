@@ -17,7 +17,8 @@ from gilk.runs.clause_request import ClauseRequest, ClauseSessions
 from gilk.runs.kernels import kernel_of
 from gilk.runs.outcome import Result
 from gilk.runs.periods import Periods
-from gilk.runs.run import Progress, Run
+from gilk.runs.progress import Progress
+from gilk.runs.run import Run
 from gilk.runs.strategy import Chosen
 from gilk.session.request import Builtin, CFunction, Request
 from gilk.trace.destination import check as check_output
