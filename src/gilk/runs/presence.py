@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What becomes of the processes of a run: which have ended, or execute another program, and which programs they have
+"""The fate of the processes of a run: which have ended, or execute another program, and which programs they have
 started that have no instruments."""
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Types by name among those of several images."""
+"""Types among those of several images: by name, and records that only another image defines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from gilk.errors import ImageError
-from gilk.lang.types import Type
+from gilk.lang.types import Record, Type
 
 
 class HasTypes(Protocol):
@@ -28,3 +28,21 @@ def types_named(images: Iterable[HasTypes | None], kind: str, name: str) -> Iter
             continue
         if found is not None:
             yield found
+
+
+def completed(
+    record: Record, at_home: Callable[[Record], Record], anywhere: Callable[[str, str, str], Type | None]
+) -> Record:
+    """The record with its members, if they are known.
+
+    ``at_home`` completes it by the image that it comes from; if that only declares it, ``anywhere`` finds the type of
+    that name, by module, kind and name.
+    """
+    try:
+        found = at_home(record)
+    except ImageError:
+        return record
+    if found.complete or not record.tag:
+        return found
+    other = anywhere("", record.kind, record.tag)
+    return other if isinstance(other, Record) else record
