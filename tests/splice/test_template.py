@@ -161,7 +161,7 @@ def test_any_selection_of_a_templates_functions_is_a_valid_plan(path: str) -> No
     assert pinned and not pinned & written
 
 
-def test_units_out_of_reach_of_the_thread_block_are_left_out() -> None:
+def test_units_out_of_reach_of_their_patches_are_left_out() -> None:
     """Splices lead to the block, some by way of a pun's jump; from 2 GiB away they do not get there."""
     template = PlanTemplate.from_arrays(small())
     spliced = np.unique(template.site_unit)

@@ -45,7 +45,7 @@ def test_a_signal_during_a_fork_is_handled_afterwards(number: signal.Signals) ->
         signal.signal(number, before)
 
 
-def test_a_default_signal_action_is_kept_across_the_fork() -> None:
+def test_an_ignored_signal_stays_ignored_across_the_fork() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         _wanted.append(signal.SIGHUP)

@@ -57,7 +57,7 @@ def test_bounds_of_gilks_own_mappings() -> None:
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_a_mapping_at_an_address_is_recognised_as_the_same_file(asked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mapped_file_and_offset_at_an_address_are_found(asked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """This holds whether the kernel can be asked about one address, or has to list all mappings."""
     if not asked:
         monkeypatch.setattr(bounds, "PROCMAP_QUERY", bounds.PROCMAP_QUERY + 100)

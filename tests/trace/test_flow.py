@@ -145,7 +145,7 @@ def test_calls_of_coroutines_are_on_stacks_of_their_own() -> None:
     assert [list(track) for track in flow.tracks] == [[0], [1, 2]]
 
 
-def test_a_call_across_dropped_records_is_marked_as_cut() -> None:
+def test_a_call_across_dropped_records_is_cut_or_divided_in_two() -> None:
     cut = flow_of(records(("time-entry", "a", 96, 1), ("gap", "a", 0, 1), ("time-return", "a", 96, 1)))
     assert [(r[1], r[3], r[4], r[5]) for r in seen(cut)] == [("a", 0, 20, "cut")]
     assert cut.gaps == ((1, 1, 10),)

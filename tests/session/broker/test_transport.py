@@ -197,7 +197,7 @@ def test_half_a_message_does_not_hold_up_others(scene: Scene) -> None:
         line.close()
 
 
-def test_the_right_to_trace_is_for_one_process(scene: Scene) -> None:
+def test_only_a_writable_descriptor_of_the_memory_proves_the_right_to_trace(scene: Scene) -> None:
     """The descriptors of another process's memory, of this process's for reading only, and of other files are no
     proof."""
     path = f"/proc/{scene.loop.pid}/mem"

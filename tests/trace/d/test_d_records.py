@@ -69,7 +69,7 @@ def test_records_are_read_as_they_were_written(
     assert not reader.errors
 
 
-def test_drops_are_counted_by_processor() -> None:
+def test_records_that_do_not_fit_are_counted_as_dropped() -> None:
     made = shared()
     session, drops = made.session(cpu=1), Drops(made.memory)
     stored = sum(session.record(1, b"x" * 100) for _ in range(100))
@@ -210,7 +210,7 @@ def test_a_full_speculation_drops() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 8, 24, 200])
-def test_values_of_variables_are_stored_per_thread(size: int) -> None:
+def test_global_and_thread_local_variables_are_stored_loaded_and_forgotten(size: int) -> None:
     made = Shared(MemoryOptions(1, largest_variable=24 + size, dynvarsize=1 << 14))
     one, two = made.session(tid=1), made.session(tid=2)
     room = bytearray(size)
