@@ -121,7 +121,7 @@ def test_programs_that_scripts_run_are_built(suite: Path) -> None:
     assert results(conformance(suite, "--json", "--build", "--only", "*workload.sh"))["tst.workload.sh"][0] == "passed"
 
 
-def test_chosen_tests_run_alone(suite: Path) -> None:
+def test_alone_selects_tests_that_need_no_kernel_and_no_program(suite: Path) -> None:
     done = conformance(suite, "--json", "--alone", "--only", "*tst.[abko]*")
     assert set(results(done)) == {"tst.alike.d", "tst.bpf.d", "tst.options.d", "tst.ordered.d", "tst.other.d"}
 
